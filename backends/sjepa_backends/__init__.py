@@ -1,0 +1,1 @@
+"""The built-in search engines, one file each. They are found by name through sjepa.registry."""

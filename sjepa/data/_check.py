@@ -1,0 +1,135 @@
+"""What every array must pass before it becomes part of a trajectory.
+
+All messages have one form: what is wrong, where, what to do. `where` turns a trajectory number
+and a row into the words for the place, so that tables can speak of their own rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sjepa.errors import DataError
+
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Where = Callable[..., str]
+
+
+def place(index: int, row: int | None = None) -> str:
+    """The default words for a place: trajectory and row, both counted from 0."""
+    return f"trajectory {index}" + ("" if row is None else f", row {row}")
+
+
+def numeric(value: Any, what: str, where: str) -> Array:
+    """Turn anything array-like into floats; whatever has no obvious meaning is refused."""
+    if hasattr(value, "detach"):  # a torch tensor, possibly on another device
+        value = value.detach().cpu().numpy()
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise DataError(
+            f"{what} of {where} has rows of different lengths; make it a rectangular array, "
+            "or pass a list of arrays for several trajectories."
+        ) from error
+    kind = array.dtype.kind
+    if kind == "O":
+        array, kind = _from_objects(array, what, where), "f"
+    if kind == "c":
+        raise DataError(
+            f"{what} of {where} is complex; pass real and imaginary parts as two columns."
+        )
+    if kind in "mM":
+        raise DataError(
+            f"{what} of {where} holds dates; convert to seconds first: "
+            "(t - t[0]) / np.timedelta64(1, 's')."
+        )
+    if kind not in "fiub":
+        raise DataError(f"{what} of {where} holds text ({array.dtype}); convert it to numbers.")
+    # Small integers (video frames) fit into float32 exactly; the rest needs float64.
+    dtype = np.result_type(array.dtype, np.float32)
+    return np.asarray(array, dtype=dtype if dtype == np.float32 else np.float64)
+
+
+def _from_objects(array: Array, what: str, where: str) -> Array:
+    """Numbers in an object array (None, Decimal) are accepted; anything else is named."""
+    for position in np.ndindex(array.shape):
+        item = array[position]
+        if isinstance(item, str | bytes | complex) or np.ndim(item) > 0:
+            spot = f"{where}, row {position[0]}" if position else where
+            raise DataError(
+                f"{what} of {spot} is {item!r:.40}, not a number; pass a plain numeric array."
+            )
+    try:
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{what} of {where} is an object array; pass a plain numeric array ({error})."
+        ) from error
+
+
+def rows(array: Array, what: str, where: str) -> Array:
+    """A time series has time first; a series of plain numbers is one column."""
+    if array.ndim == 0:
+        raise DataError(
+            f"{what} of {where} is a single number; pass an array whose first axis is time "
+            "(a list means several trajectories)."
+        )
+    if array.size == 0:
+        raise DataError(f"{what} of {where} is empty (shape {array.shape}); pass data or leave it out.")
+    return array[:, None] if array.ndim == 1 else array
+
+
+def finite(array: Array, what: str, index: int, where: Where = place) -> None:
+    """Refuse NaN and infinity, naming the first row that holds one."""
+    good = np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+    if not good.all():
+        row = int(np.argmin(good))
+        bad = len(good) - int(good.sum())
+        raise DataError(
+            f"{what} is NaN or infinite in {where(index, row)} ({bad} such rows in all); clean the "
+            "data, or load with allow_nan=True and call .drop_nan()."
+        )
+
+
+def increasing(t: Array, index: int, where: Where = place) -> None:
+    """Refuse time that stands still or goes back. NaN is someone else's business."""
+    known = np.flatnonzero(np.isfinite(t))
+    stuck = np.flatnonzero(np.diff(t[known]) <= 0)
+    if len(stuck):
+        row = int(known[stuck[0] + 1])
+        before = float(t[known[stuck[0]]])
+        raise DataError(
+            f"time is not strictly increasing in {where(index, row)}: {float(t[row])!r} follows "
+            f"{before!r}; sort by time, remove repeated rows, or split into trajectories."
+        )
+
+
+def same_length(n: int, x: Array, what: str, where: str) -> None:
+    """Compare a length with the number of observations, guessing what went wrong."""
+    if n == len(x):
+        return
+    hint = "give one per observation."
+    if what == "t" and x.ndim == 2 and n == x.shape[1]:
+        hint = "x looks transposed, pass x.T (time comes first)."
+    elif what == "t" and x.ndim > 2 and n == x.shape[1]:
+        hint = "x looks like a stack of trajectories, pass list(x)."
+    raise DataError(f"{where} has {len(x)} observations but {what} has {n} entries; {hint}")
+
+
+def labels(names: Sequence[str] | None, size: int, what: str) -> tuple[str, ...] | None:
+    """Names must be distinct text, one per column."""
+    if names is None:
+        return None
+    result = (names,) if isinstance(names, str) else tuple(names)
+    wrong = [n for n in result if not isinstance(n, str)]
+    if wrong:
+        raise DataError(f"{what} must be text, got {wrong[0]!r}; pass str({wrong[0]!r}).")
+    if len(result) != size:
+        raise DataError(f"{len(result)} {what} for {size} columns; give one name per column.")
+    if len(set(result)) < size:
+        twice = next(n for n in result if result.count(n) > 1)
+        raise DataError(f"{what} hold {twice!r} twice; names must differ.")
+    return result

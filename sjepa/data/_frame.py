@@ -1,0 +1,151 @@
+"""From a table with one row per observation to trajectories."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sjepa.data._check import Array
+from sjepa.data.trajectories import Trajectories
+from sjepa.errors import DataError
+
+
+def from_frame(
+    frame: Any,
+    time: str | float,
+    id: str | None,
+    columns: Sequence[str] | None,
+    actions: Sequence[str],
+    state: Sequence[str],
+    allow_nan: bool,
+) -> Trajectories:
+    """See :meth:`Trajectories.from_frame`."""
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(f"expected a pandas table, got {type(frame).__name__}; see Trajectories(x, t).")
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise DataError(f"two columns are called {twice!r}; rename one.")
+    if not len(frame):
+        raise DataError("the table has no rows; pass data.")
+    actions, state = _names(actions), _names(state)
+    timed = isinstance(time, str)
+    special = [c for c in (time if timed else None, id) if c is not None]
+    if columns is None:
+        columns = [c for c in frame.columns if c not in {*special, *actions, *state}]
+        _refuse_text(frame, columns)
+    columns = _names(columns)
+    require(frame.columns, [*special, *columns, *actions, *state])
+    if not columns:
+        raise DataError("no column is left to observe; name some with columns=[...].")
+    roles = [*special, *columns, *actions]
+    if twice := {c for c in roles if roles.count(c) > 1}:
+        raise DataError(f"column {min(twice)!r} is given two roles; each column has one.")
+
+    groups = _groups(frame, id)
+
+    def where(index: int, row: int | None = None) -> str:
+        label = f"trajectory {str(groups[index][0])!r}" if id is not None else f"trajectory {index}"
+        return label if row is None else f"{label}, row {groups[index][1][row]} of the table"
+
+    def cut(names: list[str]) -> list[Array] | None:
+        if not names:
+            return None
+        values = np.stack([_column(frame, c) for c in names], axis=1)
+        return [values[rows] for _, rows in groups]
+
+    t: Any = time
+    if isinstance(time, str):
+        clock = _clock(frame, time)
+        t = [clock[rows] for _, rows in groups]
+    return Trajectories(
+        cut(columns),
+        t,
+        cut(actions),
+        state=cut(state),
+        names=[str(c) for c in columns],
+        action_names=[str(c) for c in actions] or None,
+        allow_nan=allow_nan,
+        _where=where,
+    )
+
+
+def require(known: Iterable[Any], wanted: Iterable[Any]) -> None:
+    """Refuse a column that does not exist, with the name that was probably meant."""
+    names = [str(c) for c in known]
+    for name in wanted:
+        if str(name) not in names:
+            close = difflib.get_close_matches(str(name), names, n=1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+            raise DataError(f"there is no column {name!r}; {hint}The table has: {listed}.")
+
+
+def _names(names: Sequence[str] | str) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _groups(frame: pd.DataFrame, id: str | None) -> list[tuple[Any, Array]]:
+    """Label and row numbers of each trajectory, in order of first appearance."""
+    if id is None:
+        return [(0, np.arange(len(frame)))]
+    codes, labels = pd.factorize(frame[id])
+    if (codes < 0).any():
+        raise DataError(
+            f"column {id!r} is empty in row {int(np.argmin(codes))}; every row needs a trajectory."
+        )
+    order = np.argsort(codes, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(codes))[:-1])
+    return [(np.asarray(labels)[i], rows) for i, rows in enumerate(parts)]
+
+
+def _refuse_text(frame: pd.DataFrame, columns: Sequence[str]) -> None:
+    """Columns nobody asked for by name must not slip in, or vanish, because they hold text."""
+    for name in columns:
+        column = frame[name]
+        if pd.api.types.is_numeric_dtype(column.dtype):
+            continue
+        # Mostly numbers: a number column with typing errors, which get a message of their own.
+        known = column.dropna()
+        if _is_date(column) or pd.to_numeric(known, errors="coerce").notna().mean() < 0.5:
+            raise DataError(
+                f"column {name!r} does not hold numbers; name the columns to observe with "
+                "columns=[...]."
+            )
+
+
+def _is_date(column: pd.Series) -> bool:
+    return column.dtype.kind in "mM"
+
+
+def _column(frame: pd.DataFrame, name: str) -> Array:
+    """A column as floats; text in it is an error that names the row."""
+    column = frame[name]
+    if pd.api.types.is_complex_dtype(column.dtype):
+        raise DataError(f"column {name!r} is complex; use two columns, real and imaginary.")
+    if _is_date(column):
+        raise DataError(f"column {name!r} holds dates; only the time column may.")
+    if not pd.api.types.is_numeric_dtype(column.dtype):
+        numbers = pd.to_numeric(column, errors="coerce")
+        bad = np.flatnonzero((numbers.isna() & column.notna()).to_numpy())
+        if len(bad):
+            raise DataError(
+                f"column {name!r} holds {str(column.iloc[bad[0]])!r:.40} in row {bad[0]}, not a "
+                "number; correct it or leave the column out."
+            )
+        column = numbers
+    if column.dtype == np.float32:
+        return column.to_numpy()
+    return column.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _clock(frame: pd.DataFrame, name: str) -> Array:
+    """Times as floats; dates as seconds since the first of the table."""
+    column = frame[name]
+    if not _is_date(column):
+        return _column(frame, name)
+    since = column - column.min()
+    return since.dt.total_seconds().to_numpy(dtype=np.float64)

@@ -1,0 +1,124 @@
+"""Trajectories from files and back.
+
+========  ==================================================================================
+CSV,      one row per observation; see :meth:`Trajectories.from_frame`. Columns called
+Parquet   ``action.<name>`` are actions and ``state.<name>`` the true state, without asking.
+NPZ,      arrays ``x`` and ``t``, optionally ``u`` and ``state``, time first. Several
+HDF5      trajectories: stacked with ``t`` of shape (N, T), or end to end with an array
+          ``lengths``; in HDF5 also one group of such arrays per trajectory.
+a folder  of such files, in the order of their names; each file is one trajectory or more.
+========  ==================================================================================
+
+Files are data: nothing in them is ever executed or unpickled.
+"""
+
+from __future__ import annotations
+
+import secrets
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pandas as pd
+
+from sjepa.data import _array_files as arrays, _table_files as tables
+from sjepa.data.trajectories import Trajectories
+from sjepa.errors import DataError
+
+
+_READERS: dict[str, Callable[[Path], Any]] = {
+    ".csv": tables.read_csv,
+    ".parquet": pd.read_parquet,
+    ".npz": arrays.read_npz,
+    ".h5": arrays.read_hdf5,
+    ".hdf5": arrays.read_hdf5,
+}
+_WRITERS: dict[str, Callable[[Trajectories, BinaryIO], None]] = {
+    ".csv": tables.write_csv,
+    ".parquet": tables.write_parquet,
+    ".npz": arrays.write_npz,
+}
+
+
+def read(
+    path: str | Path,
+    *,
+    time: str | float | None = None,
+    id: str | None = None,
+    columns: Sequence[str] | None = None,
+    actions: Sequence[str] = (),
+    allow_nan: bool = False,
+) -> Trajectories:
+    """Read trajectories from a CSV, Parquet, NPZ or HDF5 file, or from a folder of them.
+
+    Parameters
+    ----------
+    path : str or Path
+    time : str or float, optional
+        Name of the time column or array, or a constant step. By default ``t`` or ``time``.
+    id : str, optional
+        For tables: the column that tells trajectories apart, by default ``trajectory`` if there.
+    columns, actions : sequences of str, optional
+        For tables: what was observed and what was done. By default every column with no other
+        role is observed.
+    allow_nan : bool, default=False
+        Accept missing values for now; call ``.drop_nan()`` next.
+    """
+    path = Path(path)
+    if path.is_dir():
+        files = [f for f in sorted(path.iterdir(), key=arrays.natural) if f.suffix.lower() in _READERS]
+        files = [f for f in files if not f.name.startswith(".")]
+        if not files:
+            raise DataError(f"{path}: the folder holds none of {', '.join(_READERS)}.")
+        parts = [
+            read(f, time=time, id=id, columns=columns, actions=actions, allow_nan=allow_nan)
+            for f in files
+        ]
+        try:
+            return Trajectories.concat(parts)
+        except DataError as error:
+            listed = ", ".join(f"part {i} is {f.name}" for i, f in enumerate(files[:5]))
+            raise DataError(f"{path}: {error} ({listed})") from error
+    if path.suffix.lower() not in _READERS:
+        raise DataError(f"{path}: unknown file ending; known are {', '.join(_READERS)}.")
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file; check the path.")
+    if not path.stat().st_size:
+        raise DataError(f"{path}: the file is empty; write it again.")
+    try:
+        found = _READERS[path.suffix.lower()](path)
+        if isinstance(found, pd.DataFrame):
+            return tables.from_table(found, time, id, columns, actions, allow_nan)
+        if id is not None or columns is not None or len(actions):
+            raise DataError("id, columns and actions are for tables; name the arrays x, t, u instead.")
+        return Trajectories.concat([arrays.from_arrays(group, time, allow_nan) for group in found])
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        # pandas, pyarrow, numpy and h5py each have their own words for a broken file.
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise DataError(f"{path}: cannot be read as {path.suffix[1:]} ({reason}).") from error
+
+
+def write(trajectories: Trajectories, path: str | Path) -> Path:
+    """Write an NPZ, Parquet or CSV file that :func:`read` returns unchanged.
+
+    The file appears under its name only when it is complete. Tables hold vectors only; frames
+    need NPZ.
+    """
+    path = Path(path)
+    writer = _WRITERS.get(path.suffix.lower())
+    if writer is None:
+        raise DataError(f"{path}: cannot write this ending; use {', '.join(_WRITERS)}.")
+    if not path.parent.is_dir():
+        raise DataError(f"{path}: the folder {path.parent} does not exist; create it first.")
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
+    try:
+        with unfinished.open("xb") as file:
+            writer(trajectories, file)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return path

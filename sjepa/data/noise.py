@@ -1,0 +1,46 @@
+"""How noisy a signal is, judged from itself."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sjepa.data._check import Array
+
+
+_ORDERS = range(3, 9)
+_TO_STD = 1.4826  # from the median of |r| to the standard deviation, for normal r
+
+
+def noise_level(x: Array | list[Array], t: Array | list[Array]) -> Array:
+    """Standard deviation (d,) of the white noise in each column of x (T, d), sampled at t (T,).
+
+    Neighbouring points are combined so that smooth motion cancels and noise does not (differences
+    of order 3 to 8, exact on irregular grids); the median over time ignores outliers and sharp
+    turns. What is left of a noise-free signal is its roughness at the sampling step, usually
+    many orders below. Lists are pooled; fewer than five points tell nothing and give 0.
+    """
+    series = x if isinstance(x, list) else [x]
+    times = t if isinstance(t, list) else [t]
+    series = [a.reshape(len(a), -1) for a in series]
+    levels = []
+    for order in _ORDERS:
+        parts = [
+            _residuals(a, b, order) for a, b in zip(series, times, strict=True) if len(a) > order + 1
+        ]
+        if parts:
+            r = np.concatenate(parts)
+            robust = _TO_STD * np.median(np.abs(r), axis=0)
+            # Rounded readings often repeat exactly; then the median says 0 and the mean does not.
+            levels.append(np.where(robust > 0, robust, np.sqrt((r**2).mean(axis=0))))
+    # Motion that does not quite cancel only adds, so the smallest is the nearest.
+    return np.min(levels, axis=0) if levels else np.zeros(series[0].shape[1])
+
+
+def _residuals(x: Array, t: Array, order: int) -> Array:
+    """Divided differences of one order, scaled so that unit noise gives unit variance."""
+    window = np.arange(len(t) - order)[:, None] + np.arange(order + 1)
+    at = t[window] / np.diff(t).mean()  # keeps the products below near 1
+    gaps = at[:, :, None] - at[:, None, :] + np.eye(order + 1)
+    weights = 1 / gaps.prod(axis=2)
+    weights /= np.linalg.norm(weights, axis=1, keepdims=True)
+    return np.einsum("cw,cwd->cd", weights, x[window])

@@ -1,0 +1,57 @@
+"""Every exception and warning the library raises on purpose.
+
+Each class has two parents: ours, so that ``except SjepaError`` catches everything the library
+says about its input, and the built-in that a stranger would expect in that situation.
+"""
+
+
+class SjepaError(Exception):
+    """Base class: ``except SjepaError`` catches all of ours and nothing else."""
+
+
+class ParseError(SjepaError, ValueError):
+    """Text that is not an expression of the grammar; says what and at which column."""
+
+
+class EmissionError(SjepaError, TypeError):
+    """An expression contains something that cannot be turned into the requested form."""
+
+
+class LawError(SjepaError, ValueError):
+    """A law, a library or a grammar that contradicts itself."""
+
+
+class DataError(SjepaError, ValueError):
+    """Observations that cannot be used as they are; says which trajectory and what is wrong."""
+
+
+class ConfigError(SjepaError, ValueError):
+    """A setting that does not exist or is out of range."""
+
+
+class BackendError(SjepaError, RuntimeError):
+    """A search engine failed; the message starts with the engine's name."""
+
+
+class BackendTimeout(BackendError, TimeoutError):
+    """A search engine overstayed its budget and was stopped."""
+
+
+class BackendUnavailable(SjepaError, ImportError):
+    """A backend exists but something it needs is not installed."""
+
+
+class UnknownBackend(SjepaError, LookupError):
+    """No backend carries that name."""
+
+
+class FormatError(SjepaError, ValueError):
+    """A saved file that is damaged, foreign or of a version this release cannot read."""
+
+
+class MissingDependency(SjepaError, ImportError):
+    """An optional package is needed for what was asked; the message is the install command."""
+
+
+class NumericalWarning(UserWarning):
+    """A result was obtained, but something on the way deserves a look."""

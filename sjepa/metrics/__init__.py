@@ -1,0 +1,43 @@
+"""Every figure that is reported about a model; plain arrays or tensors in, floats out."""
+
+from sjepa.metrics.alignment import AffineMap, ProbeScore, mean_squared_error, probe_r2, r2
+from sjepa.metrics.corrections import CorrectionRecovery, correction_ratio, correction_recovery
+from sjepa.metrics.latents import (
+    LatentSpread,
+    WithinShare,
+    latent_spread,
+    neighbour_test,
+    within_trajectory_share,
+)
+from sjepa.metrics.rollouts import RolloutScore, rollout_score
+from sjepa.metrics.stability import (
+    LipschitzEstimate,
+    RolloutCheck,
+    check_rollout_bound,
+    lipschitz,
+    rollout_bound,
+)
+
+
+__all__ = [
+    "AffineMap",
+    "CorrectionRecovery",
+    "LatentSpread",
+    "LipschitzEstimate",
+    "ProbeScore",
+    "RolloutCheck",
+    "RolloutScore",
+    "WithinShare",
+    "check_rollout_bound",
+    "correction_ratio",
+    "correction_recovery",
+    "latent_spread",
+    "lipschitz",
+    "mean_squared_error",
+    "neighbour_test",
+    "probe_r2",
+    "r2",
+    "rollout_bound",
+    "rollout_score",
+    "within_trajectory_share",
+]

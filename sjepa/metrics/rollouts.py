@@ -1,0 +1,48 @@
+"""Long free rollouts, in which some models leave the room."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sjepa.errors import DataError
+from sjepa.metrics.arrays import as_array
+
+
+@dataclass(frozen=True)
+class RolloutScore:
+    """Clipped mean squared error, share of divergent rollouts, and the error at each step."""
+
+    mse: float
+    divergence_rate: float
+    per_step: np.ndarray
+
+
+def rollout_score(
+    predicted: Any,
+    states: Any,
+    align: Callable[[np.ndarray], np.ndarray] | None = None,
+    *,
+    latent_limit: float = 40.0,
+    state_limit: float = 25.0,
+    clip: float = 100.0,
+) -> RolloutScore:
+    """Compare latent rollouts (N, K, d), without their starts, with true states (N, K, k).
+
+    ``align`` maps latents to states (an `AffineMap`); leave it out when z is the state. A
+    rollout diverges at the first step where the latent norm exceeds ``latent_limit``, the mapped
+    norm exceeds ``state_limit`` or a value is not finite. From there on its error is ``clip``,
+    whatever it does later; errors before are capped at ``clip`` too.
+    """
+    z, s = as_array(predicted), as_array(states)
+    with np.errstate(all="ignore"):  # overflow is what is being measured
+        mapped = z if align is None else align(z)
+        if mapped.shape != s.shape:
+            raise DataError(f"Cannot compare rollouts {mapped.shape} with states {s.shape}.")
+        inside = np.linalg.norm(z, axis=-1) <= latent_limit  # NaN compares false
+        inside &= np.linalg.norm(mapped, axis=-1) <= state_limit
+        error = ((mapped - s) ** 2).mean(-1)
+    alive = np.logical_and.accumulate(inside, axis=1)
+    error = np.where(alive, np.minimum(error, clip), clip)
+    return RolloutScore(float(error.mean()), float(np.mean(~alive[:, -1])), error.mean(0))

@@ -1,0 +1,195 @@
+"""Encoders E_θ: observations (..., *obs) to latent states (..., d), for any leading shape."""
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sjepa.errors import ConfigError
+from sjepa.models.layers import (
+    ObsShape,
+    as_shape,
+    check_observations,
+    flatten_observations,
+    perceptron,
+    zero_,
+)
+from sjepa.models.lookup import lookup
+from sjepa.models.windows import HistoryWindow, pad_past, time_axis
+
+
+class IdentityEncoder(nn.Module):
+    """The observations are the state: z = x, flattened."""
+
+    def __init__(self, obs_shape: ObsShape, latent_dim: int) -> None:
+        super().__init__()
+        self.obs_shape = as_shape(obs_shape)
+        if prod(self.obs_shape) != latent_dim:
+            raise ConfigError(
+                f"The identity encoder keeps all {prod(self.obs_shape)} observed values; "
+                f"set latent_dim={prod(self.obs_shape)} instead of {latent_dim}."
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return flatten_observations(x, self.obs_shape)
+
+
+class LinearEncoder(nn.Module):
+    """An affine read-out, z = A x + b. The encoder to start a search with."""
+
+    def __init__(self, obs_shape: ObsShape, latent_dim: int) -> None:
+        super().__init__()
+        self.obs_shape = as_shape(obs_shape)
+        self.linear = nn.Linear(prod(self.obs_shape), latent_dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(flatten_observations(x, self.obs_shape))
+
+
+class MLPEncoder(nn.Module):
+    """Hidden layers of SiLU units; the defaults are the paper's 32-96-96-2."""
+
+    def __init__(
+        self, obs_shape: ObsShape, latent_dim: int, width: int = 96, depth: int = 2
+    ) -> None:
+        super().__init__()
+        self.obs_shape = as_shape(obs_shape)
+        self.net = perceptron([prod(self.obs_shape), *[width] * depth, latent_dim], nn.SiLU)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(flatten_observations(x, self.obs_shape))
+
+
+class ResidualEncoder(nn.Module):
+    """A linear read-out plus an MLP that starts at zero: z = A x + b + g(x), g = 0 at first.
+
+    Growing a trained linear encoder into this one therefore changes nothing until it is
+    trained further; pass it as ``linear``.
+    """
+
+    def __init__(
+        self,
+        obs_shape: ObsShape,
+        latent_dim: int,
+        width: int = 96,
+        depth: int = 2,
+        linear: LinearEncoder | None = None,
+    ) -> None:
+        super().__init__()
+        self.linear = linear or LinearEncoder(obs_shape, latent_dim)
+        self.residual = MLPEncoder(obs_shape, latent_dim, width, depth)
+        zero_(self.residual.net[-1])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x) + self.residual(x)
+
+
+class CausalConvEncoder(nn.Module):
+    """Two causal convolutions over time: (..., T, *obs) -> (..., T, d).
+
+    z_t depends on the last ``history`` observations and on nothing later. The window is split
+    between the two kernels, which needs fewer weights than one wide layer over all of it.
+    """
+
+    def __init__(
+        self, obs_shape: ObsShape, latent_dim: int, history: int = 8, width: int = 64
+    ) -> None:
+        super().__init__()
+        if history < 2:
+            raise ConfigError(f"conv1d reads a past; set history to 2 or more, got {history}.")
+        self.obs_shape = as_shape(obs_shape)
+        self.history = history
+        first = history // 2 + 1
+        self.net = nn.Sequential(
+            nn.Conv1d(prod(self.obs_shape), width, first),
+            nn.SiLU(),
+            nn.Conv1d(width, width, history - first + 1),
+            nn.SiLU(),
+            nn.Conv1d(width, latent_dim, 1),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        time = time_axis(x, self.obs_shape)
+        lead = x.shape[: time + 1]
+        flat = flatten_observations(x, self.obs_shape).reshape(-1, lead[-1], prod(self.obs_shape))
+        z = self.net(pad_past(flat, self.history, axis=1).transpose(1, 2))  # (batch, d, T)
+        return z.transpose(1, 2).reshape(*lead, z.shape[1])
+
+
+class FrameEncoder(nn.Module):
+    """A small convolutional network for frames (H, W) or (C, H, W).
+
+    Three strided convolutions, then a dense layer over all positions: there is no pooling,
+    because where something is in the frame is usually the state.
+    """
+
+    def __init__(
+        self, obs_shape: ObsShape, latent_dim: int, channels: int = 16, width: int = 64
+    ) -> None:
+        super().__init__()
+        self.obs_shape = as_shape(obs_shape)
+        if len(self.obs_shape) < 2:
+            raise ConfigError(
+                f"cnn needs frames (H, W) or (C, H, W), got {self.obs_shape}; use 'mlp'."
+            )
+        # Everything before (H, W) is a channel: colours, and the frames of a history.
+        self.frame = (prod(self.obs_shape[:-2]), *self.obs_shape[-2:])
+        sizes = [self.frame[0], channels, 2 * channels, 2 * channels]
+        layers: list[nn.Module] = []
+        for n_in, n_out in pairwise(sizes):
+            layers += [nn.Conv2d(n_in, n_out, 3, stride=2, padding=1), nn.SiLU()]
+        self.features = nn.Sequential(*layers, nn.Flatten())
+        with torch.no_grad():
+            n_features = self.features(torch.zeros(1, *self.frame)).shape[1]
+        self.head = perceptron([n_features, width, latent_dim], nn.SiLU)
+
+    def forward(self, x: Tensor) -> Tensor:
+        lead = check_observations(x, self.obs_shape)
+        z = self.head(self.features(x.reshape(-1, *self.frame)))
+        return z.reshape(*lead, z.shape[-1])
+
+
+ENCODERS: Mapping[str, Callable[..., nn.Module]] = {
+    "cnn": FrameEncoder,
+    "conv1d": CausalConvEncoder,
+    "identity": IdentityEncoder,
+    "linear": LinearEncoder,
+    "mlp": MLPEncoder,
+    "residual": ResidualEncoder,
+}
+
+
+def make_encoder(
+    encoder: str | nn.Module,
+    obs_shape: ObsShape,
+    latent_dim: int,
+    history: int = 1,
+    **options: Any,
+) -> nn.Module:
+    """Build an encoder by name, or take a module as it is.
+
+    With ``history`` above 1 the encoder reads whole trajectories (..., T, *obs) and z_t sees
+    X_{t-history+1}, ..., X_t; otherwise each observation (..., *obs) is encoded on its own.
+    A module is responsible for its own shapes and takes no options.
+    """
+    if isinstance(encoder, nn.Module):
+        if options:
+            raise ConfigError(
+                f"Options {sorted(options)} apply to named encoders; configure the module instead."
+            )
+        return encoder
+    build = lookup(ENCODERS, encoder, "encoder")
+    shape = as_shape(obs_shape)
+    try:
+        if build is CausalConvEncoder:
+            return build(shape, latent_dim, history=history, **options)
+        if history == 1:
+            return build(shape, latent_dim, **options)
+        return nn.Sequential(
+            HistoryWindow(history, shape), build((history, *shape), latent_dim, **options)
+        )
+    except TypeError as error:
+        raise ConfigError(f"Encoder {encoder!r} refused its options: {error}.") from error

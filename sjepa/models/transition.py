@@ -1,0 +1,170 @@
+"""The transition H = F + c: a symbolic law and a neural correction, moved through time."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from sjepa.errors import ConfigError, DataError
+from sjepa.models.integrators import INTEGRATORS, join
+from sjepa.models.lookup import lookup
+
+
+class Transition(nn.Module):
+    """Predicts the next latent state from the present one.
+
+    Both parts are modules that take the state joined with side information ε (actions, time
+    offset, masks), (..., d + s), and see exactly the same inputs.
+
+    Parameters
+    ----------
+    symbolic : nn.Module, optional
+        The law F. None gives the purely neural baseline.
+    correction : nn.Module, optional
+        The correction c, or the whole neural field when there is no law. None gives c ≡ 0.
+    kind : "field" or "direct"
+        F + c is a vector field that an integrator follows for Δt, or the next state itself.
+    integrator : str, default="euler"
+        Name in ``INTEGRATORS``.
+    order : 1 or 2
+        With 2 the state is (q, dq/dt) and F + c is the acceleration, (..., d / 2).
+    """
+
+    def __init__(
+        self,
+        symbolic: nn.Module | None = None,
+        correction: nn.Module | None = None,
+        kind: Literal["field", "direct"] = "field",
+        integrator: str = "euler",
+        order: Literal[1, 2] = 1,
+    ) -> None:
+        super().__init__()
+        if symbolic is None and correction is None:
+            raise ConfigError("A transition needs a symbolic law, a correction, or both.")
+        if kind not in ("field", "direct"):
+            raise ConfigError(f"kind must be 'field' or 'direct', got {kind!r}.")
+        if order not in (1, 2) or (order == 2 and kind == "direct"):
+            raise ConfigError(f"order must be 1, or 2 with kind='field'; got {order} with {kind}.")
+        if integrator == "verlet" and order == 1:
+            raise ConfigError("verlet integrates accelerations; set order=2 or use 'rk4'.")
+        self.symbolic = symbolic
+        self.correction = correction
+        self.kind = kind
+        self.order = order
+        self.integrator = integrator
+        self._step = lookup(INTEGRATORS, integrator, "integrator")
+
+    def parts(self, z: Tensor, side: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """(F, c) at states (..., d), before integration and before any factor Δt.
+
+        A part that is absent is zero.
+        """
+        return self._parts(join(z, side))
+
+    def field(self, z: Tensor, side: Tensor | None = None) -> Tensor:
+        """The decomposed object itself, F + c: vector field, acceleration or next state."""
+        return self._sum(join(z, side))
+
+    def forward(
+        self, z: Tensor, dt: Tensor | float | None = None, side: Tensor | None = None
+    ) -> Tensor:
+        """One step from z (..., d). dt broadcasts against z[..., :1]; a direct map ignores it."""
+        if self.kind == "direct":
+            return self.field(z, side)
+        return self._step(self._velocity, z, _checked_step(dt), side)
+
+    def rollout(
+        self,
+        z0: Tensor,
+        dt: Tensor | float | None = None,
+        side: Tensor | None = None,
+        steps: int | None = None,
+    ) -> Tensor:
+        """Free rollout from every start in z0 (..., d) at once: (..., K + 1, d), z0 included.
+
+        dt is (..., K) or one number for all steps, side is (..., K, s). K comes from whichever
+        of them has a time axis, otherwise from ``steps``.
+        """
+        states = [z0]
+        for dt_h, side_h in _schedule(dt, side, steps):
+            states.append(self(states[-1], dt_h, side_h))
+        return torch.stack(states, dim=-2)
+
+    def rollout_with_corrections(
+        self,
+        z0: Tensor,
+        dt: Tensor | float | None = None,
+        side: Tensor | None = None,
+        steps: int | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The rollout, and the raw correction c at each state it left, (..., K, d).
+
+        The corrections are those that R_corr penalises along a rollout. They cost no extra
+        evaluation: every integrator starts with the field at the present state.
+        """
+        states, corrections = [z0], []
+        for dt_h, side_h in _schedule(dt, side, steps):
+            z = states[-1]
+            law, correction = self.parts(z, side_h)
+            total = law + correction
+            if self.kind == "field":
+                slope = self._with_velocity(z, total)
+                total = self._step(self._velocity, z, _checked_step(dt_h), side_h, slope)
+            states.append(total)
+            corrections.append(correction)
+        return torch.stack(states, dim=-2), torch.stack(corrections, dim=-2)
+
+    def _parts(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        if self.symbolic is None or self.correction is None:
+            present = self._sum(inputs)
+            absent = torch.zeros_like(present)
+            return (absent, present) if self.symbolic is None else (present, absent)
+        return self.symbolic(inputs), self.correction(inputs)
+
+    def _sum(self, inputs: Tensor) -> Tensor:
+        if self.symbolic is None:
+            assert self.correction is not None
+            return self.correction(inputs)
+        law = self.symbolic(inputs)
+        return law if self.correction is None else law + self.correction(inputs)
+
+    def _velocity(self, inputs: Tensor) -> Tensor:
+        return self._with_velocity(inputs, self._sum(inputs))
+
+    def _with_velocity(self, inputs: Tensor, total: Tensor) -> Tensor:
+        """dz/dt: for second order the velocities already in z, followed by the accelerations."""
+        if self.order == 1:
+            return total
+        n = total.shape[-1]
+        return torch.cat([inputs[..., n : 2 * n], total], dim=-1)
+
+
+def _checked_step(dt: Tensor | float | None) -> Tensor | float:
+    if dt is None:
+        raise DataError("A vector field needs a step size; pass dt, or use kind='direct'.")
+    if isinstance(dt, Tensor) and dt.ndim and dt.shape[-1] != 1:
+        raise DataError(
+            f"dt {tuple(dt.shape)} must broadcast against z[..., :1]; pass dt[..., None]."
+        )
+    return dt
+
+
+def _schedule(
+    dt: Tensor | float | None, side: Tensor | None, steps: int | None
+) -> Iterator[tuple[Tensor | float | None, Tensor | None]]:
+    """Step size and side information of each step; checks that all lengths agree."""
+    lengths = {
+        "dt": dt.shape[-1] if isinstance(dt, Tensor) and dt.ndim else None,
+        "side": side.shape[-2] if side is not None else None,
+        "steps": steps,
+    }
+    known = {name: length for name, length in lengths.items() if length is not None}
+    if len(set(known.values())) != 1:
+        raise DataError(f"A rollout needs one number of steps; got {known or 'none, pass steps'}.")
+    count = next(iter(known.values()))
+    if count < 1:
+        raise DataError(f"A rollout needs at least one step, got {count}.")
+    for h in range(count):
+        dt_h = dt[..., h, None] if lengths["dt"] and isinstance(dt, Tensor) else dt
+        yield dt_h, None if side is None else side[..., h, :]

@@ -1,0 +1,140 @@
+"""Find search engines by name; import one only when it is asked for."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from typing import Any
+
+from sjepa.backend import Backend
+from sjepa.errors import BackendError, BackendUnavailable, ConfigError, UnknownBackend
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where an engine lives, and what has to be importable before it can be loaded."""
+
+    target: str  # "package.module:Class"
+    engine: str
+    needs: tuple[str, ...] = ()
+    fix: str = ""
+
+    def missing(self) -> list[str]:
+        return [m for m in self.needs if importlib.util.find_spec(m) is None]
+
+    def version(self) -> str:
+        """Version of the package that does the work; empty when that is us."""
+        try:
+            return version(self.needs[0]) if self.needs else ""
+        except PackageNotFoundError:
+            return ""
+
+    def load(self) -> type[Backend]:
+        module, _, attribute = self.target.partition(":")
+        try:
+            cls: object = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise BackendUnavailable(f"{self.target} cannot be loaded: {error}.") from error
+        if not (isinstance(cls, type) and issubclass(cls, Backend)):
+            raise BackendError(f"{self.target} is registered as a backend but is not one.")
+        return cls
+
+
+# Strings, not classes: listing the engines must not import one, let alone start Julia.
+BUILTIN: Mapping[str, Source] = {
+    "stlsq": Source("sjepa_backends.stlsq:STLSQ", "own: thresholded least squares"),
+    "subset": Source("sjepa_backends.subset:Subset", "own: exact best subset"),
+    "pysindy": Source(
+        "sjepa_backends.pysindy:PySINDy", "PySINDy", ("pysindy",), "pip install 'sjepa[pysindy]'"
+    ),
+    "operon": Source(
+        "sjepa_backends.operon:Operon",
+        "Operon (C++ genetic programming)",
+        ("pyoperon",),
+        "pip install 'sjepa[operon]'",
+    ),
+    "pysr": Source(
+        "sjepa_backends.pysr:PySR",
+        "PySR (SymbolicRegression.jl)",
+        ("pysr",),
+        "pip install 'sjepa[pysr]' (installs Julia on first use)",
+    ),
+}
+
+
+@cache
+def sources() -> dict[str, Source]:
+    """Ours first; a plugin may add names but never replace one of ours."""
+    plugins = {
+        ep.name: Source(ep.value, ep.module, (ep.module.split(".")[0],), f"reinstall {ep.module}")
+        for ep in entry_points(group="sjepa.backends")
+    }
+    return {**plugins, **BUILTIN}
+
+
+def available_backends() -> dict[str, bool]:
+    """Every known engine, and whether its packages are installed. Imports none of them."""
+    return {name: not source.missing() for name, source in sorted(sources().items())}
+
+
+def make_backend(backend: str | Mapping[str, Any] | type[Backend] | Backend, **settings: Any) -> Backend:
+    """Build an engine from a name, ``{"name": ..., option: ...}``, a class or an instance.
+
+    Raises
+    ------
+    UnknownBackend
+        If nothing carries that name; the message lists the names that exist.
+    BackendUnavailable
+        If it exists but cannot run here; the message ends with the command that fixes it.
+    ConfigError
+        If an option does not exist.
+    """
+    if isinstance(backend, Backend):
+        if settings:
+            raise ConfigError("A backend instance already has its settings; got more of them.")
+        return backend
+    if isinstance(backend, Mapping):
+        settings = {**backend, **settings}
+        backend = settings.pop("name", None)  # type: ignore[assignment]
+    if isinstance(backend, type) and issubclass(backend, Backend):
+        return _build(backend, settings)
+    if not isinstance(backend, str):
+        raise UnknownBackend(
+            f"A backend is a name, a mapping with a 'name', a Backend class or instance; got {backend!r}."
+        )
+    return _build(_load(backend), settings)
+
+
+def _load(name: str) -> type[Backend]:
+    if name not in sources():
+        close = difflib.get_close_matches(name, sources(), n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        listing = ", ".join(n if ok else f"{n} (not installed)" for n, ok in available_backends().items())
+        raise UnknownBackend(f"No backend is called {name!r}.{hint} Known: {listing}.")
+    source = sources()[name]
+    if missing := source.missing():
+        raise BackendUnavailable(
+            f"Backend {name!r} needs {', '.join(missing)}, not installed here. "
+            f"Fix: {source.fix}. Until then, 'stlsq' needs nothing beyond torch."
+        )
+    return source.load()
+
+
+def _build(cls: type[Backend], settings: Mapping[str, Any]) -> Backend:
+    try:
+        return cls(**settings)
+    except TypeError:
+        from dataclasses import fields, is_dataclass
+
+        known = sorted(f.name for f in fields(cls)) if is_dataclass(cls) else []
+        unknown = sorted(settings.keys() - set(known))
+        if known and unknown:
+            raise ConfigError(
+                f"Backend {cls.name!r} has no option {unknown[0]!r}. Options: {', '.join(known)}."
+            ) from None
+        raise

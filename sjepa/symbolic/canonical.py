@@ -1,0 +1,288 @@
+"""One form for equal expressions.
+
+The form is reached by a fixed, bounded sequence of rewrites in exact arithmetic, never by
+searching for a nicer expression: doubles become the decimal fractions that people read, so
+``0.1*x + 0.2*x`` is ``0.3*x`` and cancellation leaves nothing behind.
+
+1. constants are folded, bottom up;
+2. products and integer powers of sums are multiplied out, as long as the result stays small;
+3. terms over the same denominator are gathered and common factors cancelled;
+4. numbers become doubles again (whole numbers stay whole), tiny left-overs are dropped.
+
+Only rewrites that hold wherever the input is defined are used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+import sympy
+
+from sjepa.errors import LawError
+from sjepa.symbolic.operators import NODES
+from sjepa.symbolic.text import to_text
+
+
+# A product of sums with more terms than this stays a product.
+MAX_TERMS = 200
+# Denominators longer than this are not searched for common factors.
+MAX_CANCEL = 40
+# Doubles carry 15 to 16 digits; two roads to the same number agree to about this many.
+DIGITS = 14
+# Coefficients below this share of the largest one in the same sum are rounding.
+NEGLIGIBLE = 1e-14
+# exp(c + x) is written exp(c)*exp(x) up to this c; beyond it the factor would be absurd.
+MAX_CONSTANT_EXPONENT = 50
+
+
+def canonicalise(expr: sympy.Expr) -> sympy.Expr:
+    """The canonical form: equal for equal expressions, stable under repetition.
+
+    >>> x, y = sympy.symbols("x y", real=True)
+    >>> canonicalise((x + 1) * (x - 1.0) + 1) == canonicalise(x**2)
+    True
+    """
+    exact = _exact(expr)
+    exact = _gather(_join_exponentials(_multiply_out(exact)))
+    return _doubles(exact)
+
+
+def canonical_key(expr: sympy.Expr) -> str:
+    """Text that is equal for equal canonical forms, across processes and versions of Python."""
+    return to_text(expr, digits=12)
+
+
+def threshold(expr: sympy.Expr, smallest: float) -> sympy.Expr:
+    """Drop the terms of a sum whose coefficient is smaller than `smallest` in size."""
+    kept = [
+        term
+        for term in sympy.Add.make_args(expr)
+        if abs(float(term.as_coeff_Mul()[0])) >= smallest
+    ]
+    return canonicalise(sympy.Add(*kept))
+
+
+def _rational(value: float) -> sympy.Rational:
+    """The shortest decimal that means this double; rounding happens once, at the end."""
+    if not math.isfinite(value):
+        raise LawError("An expression contains a constant that is not a finite number.")
+    exact = Fraction(repr(value))
+    return sympy.Rational(exact.numerator, exact.denominator)
+
+
+def _exact(expr: sympy.Expr) -> sympy.Expr:
+    """Fold constants and make every number a fraction; rebuilds the tree bottom up."""
+    if expr.is_Float:
+        return _rational(float(expr))
+    if expr.is_Rational or expr.is_Symbol or not expr.args:
+        return _rational(float(expr)) if expr.is_NumberSymbol else expr
+    if isinstance(expr, sympy.Piecewise):
+        return sympy.Piecewise(
+            *((_exact(value), _exact_condition(condition)) for value, condition in expr.args)
+        )
+    arguments = [_exact(a) for a in expr.args]
+    rebuilt = _rebuild(expr, arguments)
+    if rebuilt.is_number and not rebuilt.is_Rational:
+        return _rational(_value(rebuilt))
+    return rebuilt
+
+
+def _rebuild(expr: sympy.Expr, arguments: list[sympy.Expr]) -> sympy.Expr:
+    if expr.is_Mul:
+        return _fold_signs(sympy.Mul(*arguments))
+    if expr.is_Pow:
+        base, exponent = arguments
+        return base ** _nice_exponent(exponent)
+    if expr.func in NODES and arguments and all(a.is_number for a in arguments):
+        return sympy.Float(_value(expr.func(*arguments)))
+    return expr.func(*arguments)
+
+
+def _value(expr: sympy.Expr) -> float:
+    value = complex(expr.evalf(17))
+    if value.imag or not math.isfinite(value.real):
+        raise LawError(f"The constant {to_text(expr)} is not a finite real number.")
+    return value.real
+
+
+def _nice_exponent(exponent: sympy.Expr) -> sympy.Expr:
+    """0.333... was meant as 1/3: exponents with a small denominator are that fraction."""
+    if exponent.is_Rational and exponent.q > 12:
+        near = Fraction(int(exponent.p), int(exponent.q)).limit_denominator(12)
+        if abs(near - Fraction(int(exponent.p), int(exponent.q))) < 1e-12:
+            return sympy.Rational(near.numerator, near.denominator)
+    return exponent
+
+
+def _fold_signs(product: sympy.Expr) -> sympy.Expr:
+    """sign(a)*a is abs(a), and abs(a)/a is sign(a) up to the point a = 0."""
+    if not product.is_Mul or not product.has(sympy.sign):
+        return product
+    for factor in product.args:
+        if isinstance(factor, sympy.sign):
+            (inner,) = factor.args
+            powers = product.as_powers_dict()
+            if powers.get(inner, 0) >= 1:
+                rest = product / factor / inner
+                return _fold_signs(rest * sympy.Abs(inner))
+    return product
+
+
+def _exact_condition(condition: sympy.Basic) -> sympy.Basic:
+    if isinstance(condition, sympy.And | sympy.Or):
+        return condition.func(*(_exact_condition(a) for a in condition.args))
+    if isinstance(condition, sympy.core.relational.Relational):
+        return condition.func(*(canonicalise(a) for a in condition.args))
+    return condition
+
+
+def _terms(expr: sympy.Expr) -> int:
+    """How many terms the expression has once multiplied out (an upper bound)."""
+    if expr.is_Add:
+        return sum(_terms(a) for a in expr.args)
+    if expr.is_Mul:
+        return math.prod(_terms(a) for a in expr.args)
+    if expr.is_Pow and expr.exp.is_Integer and expr.base.is_Add:
+        n, k = abs(int(expr.exp)), _terms(expr.base)
+        return math.comb(n + k - 1, n) if n + k < 400 else MAX_TERMS + 1
+    return 1
+
+
+def _multiply_out(expr: sympy.Expr) -> sympy.Expr:
+    """Expand products and powers of sums, inside function arguments too."""
+    if not expr.args or isinstance(expr, sympy.Piecewise):
+        return expr
+    rebuilt = expr.func(*(_multiply_out(a) for a in expr.args))
+    if (rebuilt.is_Mul or rebuilt.is_Pow) and rebuilt.has(sympy.Add):
+        if 1 < _terms(rebuilt) <= MAX_TERMS or _has_product_below(rebuilt):
+            return sympy.expand(rebuilt, deep=False, power_base=False, power_exp=False, log=False)
+    return rebuilt
+
+
+def _join_exponentials(expr: sympy.Expr) -> sympy.Expr:
+    """exp(a)*exp(b) is exp(a + b), and a constant in an exponent is a factor."""
+    if not expr.has(sympy.exp) or not expr.args or isinstance(expr, sympy.Piecewise):
+        return expr
+    rebuilt = expr.func(*(_join_exponentials(a) for a in expr.args))
+    factors = sympy.Mul.make_args(rebuilt)
+    exponents = [a.args[0] for a in factors if isinstance(a, sympy.exp)]
+    if not exponents:
+        return rebuilt
+    constant, exponent = sympy.Add(*exponents).as_coeff_Add()
+    if abs(constant) > MAX_CONSTANT_EXPONENT:
+        constant, exponent = sympy.S.Zero, sympy.Add(*exponents)
+    rest = [a for a in factors if not isinstance(a, sympy.exp)]
+    return sympy.Mul(_rational(math.exp(float(constant))), *rest, sympy.exp(exponent))
+
+
+def _has_product_below(expr: sympy.Expr) -> bool:
+    """A denominator such as (x+1)*(x+2), which counts as one term but can be multiplied out."""
+    denominators = [
+        a for a in sympy.Mul.make_args(expr) if a.is_Pow and a.exp.is_negative and a.exp.is_Integer
+    ]
+    if not denominators:
+        return False
+    return 1 < math.prod(_terms(1 / a) for a in denominators) <= MAX_TERMS
+
+
+def _gather(expr: sympy.Expr) -> sympy.Expr:
+    """Add up the terms that share a denominator, and cancel what they have in common."""
+    if not expr.args or isinstance(expr, sympy.Piecewise):
+        return expr
+    if not expr.is_Add and not expr.is_Mul and not expr.is_Pow:
+        return expr.func(*(_gather(a) for a in expr.args))
+    groups: dict[sympy.Expr, list[sympy.Expr]] = {}
+    for term in sympy.Add.make_args(expr):
+        top, bottom = _fraction(term)
+        groups.setdefault(bottom, []).append(top)
+    if all(bottom == 1 for bottom in groups):
+        if expr.is_Add or expr.is_Mul:
+            return expr.func(*(_inner(a) for a in expr.args))
+        return _inner(expr)
+    return sympy.Add(*(_quotient(sympy.Add(*tops), bottom) for bottom, tops in groups.items()))
+
+
+def _inner(expr: sympy.Expr) -> sympy.Expr:
+    """Gather inside function arguments of one term."""
+    if expr.is_Mul or expr.is_Pow:
+        return expr.func(*(_inner(a) for a in expr.args))
+    return _gather(expr) if expr.args else expr
+
+
+def _fraction(term: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
+    """Split off the denominators that are sums: only those can hide a common factor."""
+    top, bottom = [], []
+    for factor in sympy.Mul.make_args(term):
+        is_sum = factor.is_Pow and factor.base.is_Add and factor.exp.is_Integer
+        if is_sum and factor.exp.is_negative:
+            bottom.append(1 / factor)
+        else:
+            top.append(factor)
+    return sympy.Mul(*top), _product(bottom)
+
+
+def _product(factors: list[sympy.Expr]) -> sympy.Expr:
+    product = sympy.Mul(*factors)
+    return sympy.expand_mul(product) if 1 < _terms(product) <= MAX_TERMS else product
+
+
+def _quotient(top: sympy.Expr, bottom: sympy.Expr) -> sympy.Expr:
+    if bottom == 1:
+        return sympy.Add(*(_inner(a) for a in sympy.Add.make_args(top)))
+    if max(_terms(top), _terms(bottom)) <= MAX_CANCEL and _is_polynomial_pair(top, bottom):
+        top, bottom = sympy.fraction(sympy.cancel(top / bottom, polys=False))
+    leading = _leading_coefficient(bottom)
+    top, bottom = sympy.expand_mul(top / leading), sympy.expand_mul(bottom / leading)
+    return top / bottom
+
+
+def _is_polynomial_pair(top: sympy.Expr, bottom: sympy.Expr) -> bool:
+    """Cheap test that greatest common divisors will be quick: whole powers of plain symbols."""
+    return all(
+        part.is_Symbol
+        or part.is_Rational
+        or part.is_Add
+        or part.is_Mul
+        or (part.is_Pow and part.exp.is_Integer)
+        for expr in (top, bottom)
+        for part in sympy.preorder_traversal(expr)
+    )
+
+
+def _leading_coefficient(bottom: sympy.Expr) -> sympy.Rational:
+    first = min(sympy.Add.make_args(bottom), key=lambda a: sympy.default_sort_key(a.as_coeff_Mul()[1]))
+    return first.as_coeff_Mul()[0]
+
+
+def _doubles(expr: sympy.Expr) -> sympy.Expr:
+    """Fractions to doubles, except whole numbers and exponents; drop negligible terms."""
+    if expr.is_Rational:
+        return expr if expr.is_Integer and abs(expr) < 10**15 else _as_double(expr)
+    if not expr.args:
+        return expr
+    if isinstance(expr, sympy.Piecewise):
+        return sympy.Piecewise(*((canonicalise(value), c) for value, c in expr.args))
+    if expr.is_Pow:
+        exponent = expr.exp if _is_structure(expr.exp) else _doubles(expr.exp)
+        return _doubles(expr.base) ** exponent
+    if expr.is_Add:
+        return sympy.Add(*(_doubles(a) for a in _significant(expr.args)))
+    return expr.func(*(_doubles(a) for a in expr.args))
+
+
+def _is_structure(exponent: sympy.Expr) -> bool:
+    return bool(exponent.is_Rational and exponent.q <= 12)
+
+
+def _as_double(value: sympy.Rational) -> sympy.Expr:
+    rounded = float(f"{float(value):.{DIGITS}g}")
+    return sympy.Integer(int(rounded)) if rounded == int(rounded) and abs(rounded) < 1e15 else sympy.Float(rounded)
+
+
+def _significant(terms: Iterable[sympy.Expr]) -> list[sympy.Expr]:
+    terms = list(terms)
+    sizes = np.array([abs(float(t.as_coeff_Mul()[0])) for t in terms])
+    return [t for t, size in zip(terms, sizes, strict=True) if size > NEGLIGIBLE * sizes.max()]

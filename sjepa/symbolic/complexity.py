@@ -1,0 +1,197 @@
+"""How long an equation is: the two measures of the paper, and description length.
+
+``tree`` adds up the weights of the nodes of the canonical tree (the paper's Ω of an expression
+tree). ``terms`` adds up one weight for every active pair of output and term (the measure of the
+paper's experiments). Both are always named in tables, since their values are not comparable.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import sympy
+
+from sjepa.errors import LawError
+from sjepa.symbolic import operators as table
+from sjepa.symbolic.operators import NODES, OPERATORS
+
+
+MEASURES = ("tree", "terms")
+
+_NODE_WEIGHTS = {
+    "constant": table.CONSTANT,
+    "variable": table.VARIABLE,
+    "add": table.SUM,
+    "mul": table.PRODUCT,
+    "div": table.QUOTIENT,
+    "power": table.POWER,
+    "exponent": table.EXPONENT,
+    "where": 2.0,
+    "compare": 1.0,
+}
+
+# What one term costs in the experiments of the paper, as a rule: a bare constant 0.5, a variable
+# 1, each function 1 on top of its argument, each further degree 0.5. It reproduces the weights
+# printed there: 1, z, sin z, z^2, z1*z2, p|p| cost 0.5, 1, 2, 1.5, 2, 3.
+_TERM_CONSTANT = 0.5
+_TERM_VARIABLE = 1.0
+_TERM_FUNCTION = 1.0
+_TERM_DEGREE = 0.5
+
+
+def weights_for_tree(overrides: Mapping[str, float] | None = None) -> dict[str, float]:
+    """Node weights by name, with some of them replaced."""
+    weights = _NODE_WEIGHTS | {name: row.weight for name, row in OPERATORS.items()}
+    for name, weight in (overrides or {}).items():
+        key = name if name in weights else table.operator(name).name
+        if not weight >= 0:
+            raise LawError(f"The weight of {name!r} must be at least 0, got {weight}.")
+        weights[key] = float(weight)
+    return weights
+
+
+def tree_complexity(
+    expressions: sympy.Expr | Iterable[sympy.Expr], weights: Mapping[str, float] | None = None
+) -> float:
+    """Sum of the node weights of canonical expressions (the paper's Eq. omega).
+
+    Subtraction costs what addition costs: a factor -1 is free.
+    """
+    if isinstance(expressions, sympy.Expr):
+        expressions = [expressions]
+    full = weights_for_tree(weights)
+    return float(sum(_tree(e, full) for e in expressions))
+
+
+def _tree(expr: sympy.Basic, w: Mapping[str, float]) -> float:
+    if expr.is_Symbol:
+        return w["variable"]
+    if getattr(expr, "is_number", False):
+        return w["constant"]
+    if expr.is_Add:
+        return sum(_tree(a, w) for a in expr.args) + w["add"] * (len(expr.args) - 1)
+    if expr.is_Mul:
+        return _tree_product(expr, w)
+    if expr.is_Pow:
+        return _tree_power(expr, w)
+    if isinstance(expr, sympy.Piecewise):
+        cases = sum(_tree(value, w) + _tree_condition(c, w) for value, c in expr.args)
+        return cases + w["where"] * (len(expr.args) - 1)
+    row = NODES.get(expr.func)
+    if row is None:
+        raise LawError(f"{expr.func.__name__} is not in the operator table.")
+    calls = max(1, len(expr.args) - 1) if row.arity is None else 1
+    return w[row.name] * calls + sum(_tree(a, w) for a in expr.args)
+
+
+def _tree_product(expr: sympy.Expr, w: Mapping[str, float]) -> float:
+    coefficient, rest = expr.as_coeff_Mul()
+    top = [] if abs(coefficient) == 1 else [w["constant"]]
+    bottom = []
+    for factor in sympy.Mul.make_args(rest):
+        if factor.is_Pow and factor.exp.could_extract_minus_sign():
+            bottom.append(_tree(1 / factor, w))
+        else:
+            top.append(_tree(factor, w))
+    if bottom and not top:
+        top = [w["constant"]]
+    cost = sum(top) + w["mul"] * (len(top) - 1)
+    if bottom:
+        cost += w["div"] + sum(bottom) + w["mul"] * (len(bottom) - 1)
+    return cost
+
+
+def _tree_power(expr: sympy.Expr, w: Mapping[str, float]) -> float:
+    base, exponent = expr.args
+    if exponent.could_extract_minus_sign():
+        return w["constant"] + w["div"] + _tree(1 / expr, w)
+    if exponent.is_Integer:
+        return _tree(base, w) + w["power"] + w["exponent"] * (int(exponent) - 2)
+    if exponent == sympy.S.Half:
+        return _tree(base, w) + w["sqrt"]
+    return _tree(base, w) + w["pow"] + _tree(exponent, w)
+
+
+def _tree_condition(condition: sympy.Basic, w: Mapping[str, float]) -> float:
+    if isinstance(condition, sympy.And | sympy.Or):
+        return sum(_tree_condition(a, w) for a in condition.args)
+    if isinstance(condition, sympy.core.relational.Relational):
+        return w["compare"] + sum(_tree(a, w) for a in condition.args)
+    return 0.0
+
+
+def term_weight(term: sympy.Expr) -> float:
+    """What one library term costs by the rule of the paper's experiments; its coefficient is free.
+
+    >>> p = sympy.Symbol("p", real=True)
+    >>> term_weight(-0.4 * p * sympy.Abs(p))
+    3.0
+    """
+    _, rest = term.as_coeff_Mul()
+    return _term(rest)
+
+
+def _term(expr: sympy.Basic) -> float:
+    if getattr(expr, "is_number", False):
+        return _TERM_CONSTANT
+    if expr.is_Symbol:
+        return _TERM_VARIABLE
+    if expr.is_Mul or expr.is_Add:
+        return sum(_term(a) for a in expr.args)
+    if expr.is_Pow:
+        base, exponent = expr.args
+        if exponent.is_Integer:
+            division = _TERM_FUNCTION if exponent < 0 else 0.0
+            return _term(base) + _TERM_DEGREE * (abs(int(exponent)) - 1) + division
+        return _term(base) + _TERM_FUNCTION
+    if isinstance(expr, sympy.Piecewise):
+        return _TERM_FUNCTION * (len(expr.args) - 1) + sum(_term(v) for v, _ in expr.args)
+    return _TERM_FUNCTION + sum(_term(a) for a in expr.args)
+
+
+def split_terms(expr: sympy.Expr) -> list[tuple[float, sympy.Expr]]:
+    """The sum as (coefficient, term) pairs; zero has none.
+
+    >>> x = sympy.Symbol("x", real=True)
+    >>> split_terms(2 * x - 3)
+    [(-3.0, 1), (2.0, x)]
+    """
+    pairs = [a.as_coeff_Mul() for a in sympy.Add.make_args(expr) if a != 0]
+    return [(float(c), term) for c, term in pairs]
+
+
+def terms_complexity(
+    expressions: Sequence[sympy.Expr], weights: Mapping[sympy.Expr, float] | None = None
+) -> float:
+    """Sum of the weights of the active output-term pairs.
+
+    `weights` are those of a library; a term that is not in it costs what the rule says.
+    """
+    weights = weights or {}
+    return float(
+        sum(
+            weights[term] if term in weights else term_weight(term)
+            for expr in expressions
+            for _, term in split_terms(expr)
+        )
+    )
+
+
+def description_length(
+    loss: float, rows: int, outputs: int, coefficients: int, nodes: int, alphabet: int
+) -> float:
+    """Two-part code length in nats (MDL): the residuals, the coefficients, the structure.
+
+    `loss` is the mean squared error in units of the targets' variance. Residuals cost half the
+    logarithm of that per number, each coefficient half a logarithm of the number of rows, each
+    node of the tree a choice among `alphabet` symbols. Lower is better; only differences on the
+    same data mean anything.
+    """
+    residuals = 0.5 * rows * outputs * math.log(max(loss, 1e-300))
+    return residuals + 0.5 * coefficients * math.log(rows) + nodes * math.log(max(alphabet, 2))
+
+
+def count_nodes(expressions: Iterable[sympy.Expr]) -> int:
+    """Number of nodes of the trees, every kind counted once."""
+    return sum(sum(1 for _ in sympy.preorder_traversal(e)) for e in expressions)

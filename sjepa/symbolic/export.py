@@ -1,0 +1,259 @@
+"""Write a law in other people's languages: LaTeX, MathML, C, Julia, Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import sympy
+from sympy.printing.c import C99CodePrinter
+from sympy.printing.latex import LatexPrinter
+from sympy.printing.mathml import mathml
+
+from sjepa.symbolic.functions import CLIP, EPS
+from sjepa.symbolic.operators import NODES
+from sjepa.symbolic.text import TextPrinter
+
+
+if TYPE_CHECKING:
+    from sjepa.symbolic.law import Law
+
+
+def rounded(expr: sympy.Expr, digits: int) -> sympy.Expr:
+    """The expression with its doubles rounded to so many significant digits."""
+    floats = {f: sympy.Float(float(f"{float(f):.{digits}g}")) for f in expr.atoms(sympy.Float)}
+    return expr.xreplace(floats)
+
+
+class _LatexPrinter(LatexPrinter):
+    """LaTeX without environments, so that matplotlib's mathtext reads it too."""
+
+    def _print_Piecewise(self, expr: sympy.Piecewise) -> str:
+        *cases, (last, _) = expr.args
+        text = self._print(last)
+        for value, condition in reversed(cases):
+            inner = f"{self._print(condition)},\\; {self._print(value)},\\; {text}"
+            text = rf"\mathrm{{where}}\left({inner}\right)"
+        return text
+
+    def _print_Mod(self, expr: sympy.Expr, exp: str | None = None) -> str:
+        inner = ",\\; ".join(self._print(a) for a in expr.args)
+        return rf"\mathrm{{mod}}\left({inner}\right)" + (f"^{{{exp}}}" if exp else "")
+
+    def _print_And(self, expr: sympy.Basic) -> str:
+        return r" \wedge ".join(self._print(a) for a in expr.args)
+
+    def _print_Or(self, expr: sympy.Basic) -> str:
+        return r" \vee ".join(self._print(a) for a in expr.args)
+
+
+def latex_lines(law: Law, digits: int) -> list[str]:
+    """One equation a line, in the part of LaTeX that matplotlib's mathtext also reads."""
+    lines = []
+    for name, expr in zip(law.outputs, law.expressions, strict=True):
+        symbol = sympy.latex(sympy.Symbol(name))
+        if law.realisation == "field":
+            left = rf"\dot{{{symbol}}}"
+        else:
+            left = rf"{symbol}^{{+}}" if name in law.inputs else symbol
+        right = _LatexPrinter().doprint(rounded(expr, digits))
+        lines.append(f"{left} = {right}")
+    return lines
+
+
+def mathml_lines(law: Law, digits: int) -> list[str]:
+    """One ``<math>`` element for each equation, in presentation markup."""
+    lines = []
+    for name, expr in zip(law.outputs, law.expressions, strict=True):
+        left = mathml(sympy.Symbol(name), printer="presentation")
+        if law.realisation == "field":
+            left = f"<mover><mrow>{left}</mrow><mo>&#x2D9;</mo></mover>"
+        elif name in law.inputs:
+            left = f"<msup><mrow>{left}</mrow><mo>+</mo></msup>"
+        right = mathml(rounded(expr, digits), printer="presentation")
+        lines.append(
+            '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">'
+            f"<mrow>{left}<mo>=</mo>{right}</mrow></math>"
+        )
+    return lines
+
+
+_C_HELPERS = {
+    "safe_div": f"static double safe_div(double a, double b) {{ return fabs(b) < {EPS!r} ? "
+    f"a * b / ({EPS!r} * {EPS!r}) : a / b; }}",
+    "exp_clip": f"static double exp_clip(double x) {{ return exp(fmin(fmax(x, -{CLIP!r}), {CLIP!r})); }}",
+    "log_safe": f"static double log_safe(double x) {{ return log(fmax(fabs(x), {EPS!r})); }}",
+    "sqrt_safe": f"static double sqrt_safe(double x) {{ double s = fabs(x); return s < {EPS!r} * {EPS!r} ? "
+    f"s / {EPS!r} : sqrt(s); }}",
+    "floor_mod": "static double floor_mod(double a, double b) { return a - b * floor(a / b); }",
+    "heaviside": "static double heaviside(double x, double z) { return x > 0 ? 1.0 : (x < 0 ? 0.0 : z); }",
+}
+
+
+class _CPrinter(C99CodePrinter):
+    """C99 with whole numbers as doubles, and modulo as mathematicians mean it."""
+
+    def _print_Integer(self, expr: sympy.Integer) -> str:
+        return f"{int(expr)}.0"
+
+    def _print_Float(self, expr: sympy.Float) -> str:
+        return repr(float(expr))
+
+    def _print_Mod(self, expr: sympy.Expr) -> str:
+        return f"floor_mod({', '.join(self._print(a) for a in expr.args)})"
+
+    def _print_Heaviside(self, expr: sympy.Expr) -> str:
+        x, at_zero = expr.args
+        return f"heaviside({self._print(x)}, {self._print(at_zero)})"
+
+    def _print_Function(self, expr: sympy.Expr) -> str:
+        if expr.func in NODES:
+            return f"{NODES[expr.func].name}({', '.join(self._print(a) for a in expr.args)})"
+        return str(super()._print_Function(expr))
+
+
+def c_source(law: Law, name: str) -> str:
+    """A C99 function ``void name(const double *in, double *out)`` and what it needs."""
+    printer = _CPrinter()
+    places = {s: sympy.Symbol(f"in[{i}]", real=True) for i, s in enumerate(law.symbols)}
+    body = [
+        f"    out[{i}] = {printer.doprint(e.xreplace(places))};  /* {law.left_side(i)} */"
+        for i, e in enumerate(law.expressions)
+    ]
+    text = "\n".join(body)
+    helpers = [source for helper, source in _C_HELPERS.items() if f"{helper}(" in text]
+    names = ", ".join(law.inputs)
+    head = ["#include <math.h>", "", *helpers, *([""] if helpers else [])]
+    signature = f"/* in: {names} */\nvoid {name}(const double *in, double *out) {{"
+    return "\n".join([*head, signature, text, "}", ""])
+
+
+class CallPrinter(TextPrinter):
+    """Text with function names and powers spelled as another language has them."""
+
+    names: dict[str, str] = {}
+    conditional = "where"
+    conjunctions = {"and": " & ", "or": " | "}
+    power = "**"
+
+    def _print_Function(self, expr: sympy.Expr) -> str:
+        row = NODES.get(expr.func)
+        name = row.name if row else expr.func.__name__
+        return f"{self.names.get(name, name)}({', '.join(self._print(a) for a in expr.args)})"
+
+    _print_Abs = _print_sign = _print_Max = _print_Min = _print_Mod = _print_Function
+    _print_ceiling = _print_Heaviside = _print_exp = _print_Function
+
+    def _print_Pow(self, expr: sympy.Expr, rational: bool = False) -> str:
+        base, exponent = expr.args
+        if exponent == sympy.S.Half:
+            return f"{self.names.get('sqrt', 'sqrt')}({self._print(base)})"
+        if exponent.is_Rational and exponent < 0:
+            return f"(1/{self._wrapped(base ** -exponent)})"
+        return f"{self._wrapped(base)}{self.power}{self._wrapped(exponent)}"
+
+    def _wrapped(self, expr: sympy.Expr) -> str:
+        text = self._print(expr)
+        atom = expr.is_Symbol or (expr.is_Number and expr >= 0 and (expr.is_Integer or expr.is_Float))
+        return text if atom else f"({text})"
+
+    def _print_Mul(self, expr: sympy.Expr) -> str:
+        coefficient, rest = expr.as_coeff_Mul()
+        factors = [self._wrapped(f) if f.is_Add else self._print(f) for f in sympy.Mul.make_args(rest)]
+        if coefficient == -1:
+            return "-" + "*".join(factors)
+        return "*".join(([] if coefficient == 1 else [self._print(coefficient)]) + factors)
+
+    def _print_Piecewise(self, expr: sympy.Piecewise) -> str:
+        *cases, (last, _) = expr.args
+        text = self._print(last)
+        for value, condition in reversed(cases):
+            text = f"{self.conditional}({self._condition(condition)}, {self._print(value)}, {text})"
+        return text
+
+    def _condition(self, condition: sympy.Basic) -> str:
+        if isinstance(condition, sympy.And | sympy.Or):
+            word = self.conjunctions["and" if isinstance(condition, sympy.And) else "or"]
+            return word.join(f"({self._condition(a)})" for a in condition.args)
+        return f"{self._print(condition.lhs)} {condition.rel_op} {self._print(condition.rhs)}"
+
+
+class JuliaPrinter(CallPrinter):
+    """Scalar Julia; also what PySR reads as a guess."""
+
+    names = {row.name: row.pysr for row in NODES.values() if row.pysr} | {"Heaviside": "heaviside"}
+    conditional = "ifelse"
+    power = "^"
+
+
+class NumpyPrinter(CallPrinter):
+    """Calls of numpy functions and of the helpers in `_PYTHON_HELPERS`."""
+
+    _HELPED = ("safe_div", "exp_clip", "log_safe", "sqrt_safe", "erf")
+    names = {
+        row.name: row.name if row.name in ("safe_div", "exp_clip", "log_safe", "sqrt_safe") else f"np.{row.name}"
+        for row in NODES.values()
+    } | {
+        "asin": "np.arcsin", "acos": "np.arccos", "atan": "np.arctan", "asinh": "np.arcsinh",
+        "Abs": "np.abs", "Max": "maximum", "Min": "minimum", "Mod": "np.mod", "sqrt": "np.sqrt",
+        "Heaviside": "np.heaviside", "erf": "erf",
+    }  # fmt: skip
+    conditional = "np.where"
+
+
+_PYTHON_HELPERS = {
+    "safe_div(": f"""def safe_div(a, b):
+    inside = np.abs(b) < {EPS!r}
+    return np.where(inside, a * b / {EPS!r}**2, a / np.where(inside, 1.0, b))
+""",
+    "exp_clip(": f"""def exp_clip(x):
+    return np.exp(np.clip(x, -{CLIP!r}, {CLIP!r}))
+""",
+    "log_safe(": f"""def log_safe(x):
+    return np.log(np.maximum(np.abs(x), {EPS!r}))
+""",
+    "sqrt_safe(": f"""def sqrt_safe(x):
+    size = np.abs(x)
+    return np.where(size < {EPS!r}**2, size / {EPS!r}, np.sqrt(size))
+""",
+    "erf(": "from scipy.special import erf\n",
+    "maximum(": """def maximum(*values):
+    return np.maximum.reduce(np.broadcast_arrays(*values))
+""",
+    "minimum(": """def minimum(*values):
+    return np.minimum.reduce(np.broadcast_arrays(*values))
+""",
+}
+
+
+def python_source(law: Law, name: str) -> str:
+    """A module with one numpy function of an array (..., inputs), free of this package."""
+    printer = NumpyPrinter()
+    expressions = [printer.doprint(e) for e in law.expressions]
+    text = "\n".join(expressions)
+    helpers = [source for call, source in _PYTHON_HELPERS.items() if call in text]
+    # Constants have no shape of their own; adding zero times an input gives them one.
+    rows = ",\n        ".join(f"{e} + zero" for e in expressions)
+    unpack = "".join(f"    {n} = z[..., {i}]\n" for i, n in enumerate(law.inputs))
+    head = "import numpy as np\n\n\n" + "".join(h + "\n\n" for h in helpers)
+    return (
+        f"{head}def {name}(z):\n"
+        f'    """{"; ".join(law.round(6).lines())}"""\n'
+        f"    z = np.asarray(z, dtype=float)\n{unpack}"
+        f"    zero = np.zeros(z.shape[:-1])\n"
+        f"    return np.stack([\n        {rows},\n    ], axis=-1)\n"
+    )
+
+
+_JULIA_HELPERS = ("safe_div", "exp_clip", "log_safe", "sqrt_safe", "heaviside")
+
+
+def julia_source(law: Law, name: str, definitions: Sequence[str]) -> str:
+    """A scalar Julia function of the inputs, with the operator definitions it uses."""
+    printer = JuliaPrinter()
+    expressions = [printer.doprint(e) for e in law.expressions]
+    text = ", ".join(expressions)
+    helpers = [d for d in definitions if d.split("(")[0] + "(" in text]
+    result = f"({text},)" if len(expressions) == 1 else f"({text})"
+    head = "".join(d + "\n" for d in helpers) + ("\n" if helpers else "")
+    return f"{head}{name}({', '.join(law.inputs)}) = {result}\n"

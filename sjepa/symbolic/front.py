@@ -1,0 +1,235 @@
+"""The Pareto front of laws: what every engine returns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from sjepa.errors import LawError
+from sjepa.symbolic.law import Law
+
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from sjepa.symbolic.library import Library
+
+
+# `best` accepts a law once it has won this share of the fall in log loss along the front, and
+# regards laws that leave less than this share of the variance unexplained as exact.
+KNEE = 0.9
+EXACT = 1e-7
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One law on a front: how long it is and how well it fits.
+
+    Attributes
+    ----------
+    loss : float
+        Mean over the outputs of the squared error, each in units of its target's variance.
+    losses : tuple of float
+        The same for each output.
+    certified : bool
+        Whether the engine proved that no law of lower complexity in its library fits as well.
+    """
+
+    law: Law
+    loss: float
+    terms: float
+    tree: float
+    losses: tuple[float, ...] = ()
+    certified: bool = False
+
+    @classmethod
+    def score(
+        cls,
+        law: Law,
+        losses: Sequence[float],
+        library: Library | None = None,
+        certified: bool = False,
+    ) -> Candidate:
+        """Measure a law's complexities and attach its losses."""
+        return cls(
+            law,
+            float(np.mean(losses)),
+            law.complexity("terms", library),
+            law.complexity("tree"),
+            tuple(float(v) for v in losses),
+            certified,
+        )
+
+
+@dataclass(frozen=True)
+class Front:
+    """Laws that no other law beats in both complexity and loss, simplest first.
+
+    Indexing and iteration give :class:`Candidate` rows. `measure` says which complexity orders
+    the front; both are in the table.
+
+    Examples
+    --------
+    >>> laws = [Law.from_string(e, ["x"]) for e in ("x", "x + 0.1*x**3", "x + 0.1*x**3 + 0.01")]
+    >>> front = Front.of(Candidate.score(l, [v]) for l, v in zip(laws, (0.3, 1e-4, 9.9e-5)))
+    >>> front.select()
+    x' = 0.1*x**3 + x
+    """
+
+    candidates: tuple[Candidate, ...]
+    measure: str = "terms"
+    engine: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of(
+        cls,
+        candidates: Iterable[Candidate],
+        measure: str = "terms",
+        engine: str = "",
+        notes: Sequence[str] = (),
+        keep_dominated: bool = False,
+    ) -> Front:
+        """Sort, drop repeated laws and, unless asked not to, those another one beats."""
+        if measure not in ("terms", "tree"):
+            raise LawError(f"A front is ordered by 'terms' or 'tree', got {measure!r}.")
+        best: dict[Any, Candidate] = {}
+        for c in candidates:
+            if math.isfinite(c.loss) and (c.law not in best or c.loss < best[c.law].loss):
+                best[c.law] = c
+        ordered = sorted(best.values(), key=lambda c: (getattr(c, measure), c.loss, c.law.key))
+        if not keep_dominated:
+            kept: list[Candidate] = []
+            for c in ordered:
+                if not kept or c.loss < kept[-1].loss:
+                    kept.append(c)
+            ordered = kept
+        return cls(tuple(ordered), measure, engine, tuple(notes))
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def __getitem__(self, i: int) -> Candidate:
+        return self.candidates[i]
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return iter(self.candidates)
+
+    def complexity(self, candidate: Candidate) -> float:
+        return float(getattr(candidate, self.measure))
+
+    def scores(self) -> list[float]:
+        """Fall of log loss for each unit of complexity since the row before, as PySR has it."""
+        result = [0.0]
+        for before, after in zip(self.candidates, self.candidates[1:], strict=False):
+            step = self.complexity(after) - self.complexity(before)
+            fall = math.log(max(before.loss, 1e-300)) - math.log(max(after.loss, 1e-300))
+            result.append(fall / step if step else 0.0)
+        return result
+
+    def to_frame(self) -> pd.DataFrame:
+        """A table with the columns PySR users know, and both complexities by name."""
+        return pd.DataFrame(
+            {
+                "complexity": [self.complexity(c) for c in self],
+                "loss": [c.loss for c in self],
+                "score": self.scores() if len(self) else [],
+                "equation": ["; ".join(c.law.lines(digits=5)) for c in self],
+                "omega_terms": [c.terms for c in self],
+                "omega_tree": [c.tree for c in self],
+                "certified": [c.certified for c in self],
+            }
+        )
+
+    def select(self, delta: float | None = None, tolerance: float = 0.02) -> Law:
+        """The simplest adequate law.
+
+        With `delta`, adequate means a loss of at most `delta`; without, a loss within `tolerance`
+        (relative) of the best one on the front.
+        """
+        self._require_candidates()
+        limit = min(c.loss for c in self) * (1.0 + tolerance) if delta is None else delta
+        for c in self:
+            if c.loss <= limit:
+                return c.law
+        raise LawError(
+            f"No law on the front reaches a loss of {delta:g}; the best has "
+            f"{min(c.loss for c in self):.3g}. Raise delta, the budget or the library."
+        )
+
+    def best(self) -> Law:
+        """The law at the knee of the front: the first that wins most of what there is to win.
+
+        It takes the simplest law that reaches 90 % of the fall of the logarithm of the loss, or
+        that leaves less than 1e-7 of the variance unexplained, whichever comes first.
+        """
+        return self.best_candidate().law
+
+    def best_candidate(self) -> Candidate:
+        self._require_candidates()
+        losses = [max(c.loss, 1e-300) for c in self]
+        top, bottom = max(losses[0], 1.0), min(losses)
+        limit = max(top ** (1 - KNEE) * bottom**KNEE, EXACT)
+        return next(c for c in self if c.loss <= limit * (1 + 1e-9))
+
+    def _require_candidates(self) -> None:
+        if not self.candidates:
+            why = f" ({'; '.join(self.notes)})" if self.notes else ""
+            raise LawError(f"The search found no law{why}.")
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Loss against complexity; the chosen law is marked."""
+        import matplotlib.pyplot as plt
+
+        self._require_candidates()
+        if ax is None:
+            ax = plt.subplots(figsize=(6, 4), layout="constrained")[1]
+        x = [self.complexity(c) for c in self]
+        y = [max(c.loss, 1e-16) for c in self]
+        ax.step(x, y, where="post", color="0.6", lw=1)
+        ax.plot(x, y, "o", color="#1f5a96", ms=5)
+        chosen = self.best_candidate()
+        ax.plot(
+            self.complexity(chosen), max(chosen.loss, 1e-16), "o",
+            ms=11, mfc="none", mec="#c44e1c", mew=1.8, label="; ".join(chosen.law.lines(digits=3)),
+        )  # fmt: skip
+        ax.set(yscale="log", xlabel=f"complexity ({self.measure})", ylabel="loss / variance")
+        ax.legend(fontsize=8, frameon=False)
+        return ax
+
+    def merged(self, other: Front) -> Front:
+        """One front of the laws of both."""
+        return Front.of(
+            [*self, *other], self.measure, self.engine or other.engine, (*self.notes, *other.notes)
+        )
+
+
+def combine_outputs(
+    fronts: Sequence[Sequence[tuple[float, float, Any]]], most: int = 400
+) -> list[tuple[float, tuple[float, ...], tuple[Any, ...]]]:
+    """Join one front for each output into a front of whole laws.
+
+    Each entry of `fronts` lists (complexity, loss, payload). The result lists (complexity,
+    losses, payloads) of the combinations that no other combination beats; complexities and
+    losses add up over the outputs.
+    """
+    joint: list[tuple[float, tuple[float, ...], tuple[Any, ...]]] = [(0.0, (), ())]
+    for front in fronts:
+        grown = [
+            (complexity + c, (*losses, loss), (*payloads, payload))
+            for complexity, losses, payloads in joint
+            for c, loss, payload in front
+        ]
+        grown.sort(key=lambda row: (row[0], sum(row[1])))
+        kept, lowest = [], math.inf
+        for row in grown:
+            if sum(row[1]) < lowest:
+                kept.append(row)
+                lowest = sum(row[1])
+        joint = kept[:most]
+    return joint

@@ -1,0 +1,381 @@
+"""The law: one immutable set of equations, whatever engine found it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import sympy
+
+from sjepa.errors import FormatError, LawError, MissingDependency
+from sjepa.symbolic import complexity as measures, export
+from sjepa.symbolic.calculus import jacobian
+from sjepa.symbolic.canonical import canonical_key, canonicalise
+from sjepa.symbolic.parse import check_names, parse, symbol
+from sjepa.symbolic.program import Program, compile_program
+from sjepa.symbolic.text import to_text
+
+
+if TYPE_CHECKING:
+    import torch
+
+    from sjepa.symbolic.emit import NumpyLaw, TorchLaw
+    from sjepa.symbolic.library import Library
+
+Realisation = Literal["field", "map"]
+FORMAT, VERSION = "sjepa-law", 1
+
+
+class Law:
+    """Equations in canonical form, one for each output.
+
+    Build one with :meth:`from_string`, :meth:`from_json`, :meth:`from_pysr` or
+    :meth:`from_pysindy`; laws compare and hash by meaning, so ``x + 0`` equals ``x``.
+
+    Attributes
+    ----------
+    inputs, outputs : tuple of str
+    expressions : tuple of sympy.Expr
+        One for each output, in the input symbols.
+    coefficients : numpy array
+        The numbers that can be refitted. Whole numbers and exponents belong to the structure.
+    realisation : "field" or "map"
+        Whether the expressions are time derivatives or the next value itself.
+
+    Examples
+    --------
+    >>> law = Law.from_string(["z2", "-sin(z1) - 0.4*z2*abs(z2)"], inputs=["z1", "z2"])
+    >>> law
+    z1' = z2
+    z2' = -0.4*z2*Abs(z2) - sin(z1)
+    >>> law.complexity("terms"), law.coefficients
+    (6.0, array([-0.4]))
+    """
+
+    def __init__(
+        self,
+        expressions: Sequence[sympy.Expr],
+        inputs: Sequence[str],
+        outputs: Sequence[str] | None = None,
+        realisation: Realisation = "field",
+        *,
+        canonical: bool = True,
+    ) -> None:
+        """`canonical=False` keeps the expressions as they are, for trained coefficients."""
+        if realisation not in ("field", "map"):
+            raise LawError(f"realisation must be 'field' or 'map', got {realisation!r}.")
+        if not expressions:
+            raise LawError("A law needs at least one equation.")
+        self.inputs = check_names(inputs, "input")
+        self.outputs = check_names(_default_outputs(self.inputs, len(expressions)) if outputs is None else outputs, "output")
+        if len(self.outputs) != len(expressions):
+            raise LawError(
+                f"Got {len(expressions)} equations for {len(self.outputs)} outputs "
+                f"({', '.join(self.outputs)})."
+            )
+        self.realisation: Realisation = realisation
+        self.symbols = tuple(symbol(name) for name in self.inputs)
+        for expr in expressions:
+            if unknown := expr.free_symbols - set(self.symbols):
+                names = ", ".join(sorted(str(s) for s in unknown))
+                raise LawError(f"{names} is not among the inputs {', '.join(self.inputs)}.")
+        self.expressions: tuple[sympy.Expr, ...] = tuple(
+            canonicalise(e) if canonical else e for e in expressions
+        )
+
+    # Reading -------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_string(
+        cls,
+        equations: str | Sequence[str],
+        inputs: Sequence[str],
+        outputs: Sequence[str] | None = None,
+        realisation: Realisation = "field",
+    ) -> Law:
+        """Read one expression for each output; see :func:`sjepa.symbolic.parse.parse`."""
+        if isinstance(equations, str):
+            equations = [equations]
+        names = check_names(inputs, "input")
+        return cls([parse(e, names) for e in equations], names, outputs, realisation)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Law:
+        """Read what :meth:`to_json` wrote. Nothing in the text is executed."""
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise FormatError(f"Not a law: the text is not JSON ({error}).") from None
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise FormatError(f"Not a law: expected a JSON object with format {FORMAT!r}.")
+        if data.get("version") != VERSION:
+            raise FormatError(
+                f"The law has format version {data.get('version')!r}; this release reads {VERSION}."
+            )
+        for key in ("inputs", "outputs", "expressions"):
+            value = data.get(key)
+            if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+                raise FormatError(f"Not a law: {key!r} must be a list of texts.")
+        return cls.from_string(
+            data["expressions"], data["inputs"], data["outputs"], data.get("realisation", "field")
+        )
+
+    @classmethod
+    def from_pysr(cls, source: Any, row: int | Sequence[int] | None = None, **options: Any) -> Law:
+        """Read a fitted ``PySRRegressor`` or its hall-of-fame CSV (or the folder it is in).
+
+        `row` picks an equation by its position (one for each output); the default is PySR's own
+        choice. See :func:`sjepa.symbolic.pysr_files.read_pysr` for the options.
+        """
+        from sjepa.symbolic.pysr_files import law_from_pysr
+
+        return law_from_pysr(source, row, **options)
+
+    @classmethod
+    def from_pysindy(cls, model: Any, terms: dict[str, str] | None = None) -> Law:
+        """Read a fitted ``pysindy.SINDy`` model.
+
+        `terms` says what a feature of a custom library means, by its name:
+        ``{"f0(x0)": "exp(x0)"}``. Every feature is checked numerically against the library.
+        """
+        from sjepa.symbolic.pysindy_models import law_from_pysindy
+
+        return law_from_pysindy(model, terms)
+
+    # Structure and numbers -----------------------------------------------------------------------
+
+    @cached_property
+    def _skeleton(self) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Symbol, ...], np.ndarray]:
+        """Expressions with every double replaced by a symbol of its own, in reading order."""
+        symbols: list[sympy.Symbol] = []
+        values: list[float] = []
+
+        def strip(node: sympy.Basic) -> sympy.Basic:
+            if node.is_Float:
+                # Not an identifier, so it can never meet the name of an input.
+                symbols.append(sympy.Symbol(f"c[{len(symbols)}]", real=True))
+                values.append(float(node))
+                return symbols[-1]
+            if not node.args or not node.has(sympy.Float):
+                return node
+            return node.func(*(strip(a) for a in node.args))
+
+        stripped = tuple(strip(e) for e in self.expressions)
+        return stripped, tuple(symbols), np.array(values)
+
+    @property
+    def coefficients(self) -> np.ndarray:
+        return self._skeleton[2].copy()
+
+    @cached_property
+    def program(self) -> Program:
+        """The instructions that evaluate the law; see :mod:`sjepa.symbolic.program`."""
+        stripped, symbols, _ = self._skeleton
+        return compile_program(stripped, self.symbols, symbols)
+
+    def with_coefficients(self, values: Sequence[float] | np.ndarray) -> Law:
+        """The same structure with other numbers; a coefficient of exactly 0 removes its term."""
+        stripped, symbols, old = self._skeleton
+        values = np.asarray(values, dtype=float)
+        if values.shape != old.shape or not np.isfinite(values).all():
+            raise LawError(f"Expected {len(old)} finite coefficients, got {values!r}.")
+        new = {s: sympy.Float(float(v)) if v else sympy.S.Zero for s, v in zip(symbols, values, strict=True)}
+        return self._replace([e.xreplace(new) for e in stripped])
+
+    def with_free_terms(self) -> Law:
+        """Give every term of every sum a coefficient of its own, those of size 1 included."""
+
+        def free(expr: sympy.Expr) -> sympy.Expr:
+            pairs = measures.split_terms(expr)
+            return sympy.Add(*(sympy.Mul(sympy.Float(c), term) for c, term in pairs))
+
+        return self._replace([free(e) for e in self.expressions])
+
+    def _replace(self, expressions: Sequence[sympy.Expr]) -> Law:
+        return Law(expressions, self.inputs, self.outputs, self.realisation, canonical=False)
+
+    def round(self, digits: int = 4) -> Law:
+        """Coefficients rounded to so many significant digits."""
+        return self._replace([export.rounded(e, digits) for e in self.expressions])
+
+    def threshold(self, smallest: float) -> Law:
+        """Drop the terms whose coefficient is smaller than this in size."""
+        from sjepa.symbolic.canonical import threshold
+
+        return Law(
+            [threshold(e, smallest) for e in self.expressions],
+            self.inputs, self.outputs, self.realisation,
+        )  # fmt: skip
+
+    @property
+    def terms(self) -> tuple[tuple[tuple[float, sympy.Expr], ...], ...]:
+        """For each output, its (coefficient, term) pairs."""
+        return tuple(tuple(measures.split_terms(e)) for e in self.expressions)
+
+    def complexity(self, measure: str = "tree", library: Library | None = None) -> float:
+        """``"tree"``: sum of node weights. ``"terms"``: sum over active output-term pairs.
+
+        With a library, its term weights are used for ``"terms"``.
+        """
+        if measure == "tree":
+            return measures.tree_complexity(self.expressions)
+        if measure == "terms":
+            return measures.terms_complexity(self.expressions, library and library.term_weights)
+        raise LawError(f"No complexity measure {measure!r}. Known: {', '.join(measures.MEASURES)}.")
+
+    def description_length(self, loss: float, rows: int) -> float:
+        """MDL score in nats for a loss in units of the targets' variance; lower is better."""
+        from sjepa.symbolic.operators import OPERATORS
+
+        return measures.description_length(
+            loss,
+            rows,
+            len(self.outputs),
+            len(self.with_free_terms().coefficients),
+            measures.count_nodes(self.expressions),
+            len(self.inputs) + len(OPERATORS),
+        )
+
+    # Comparing -----------------------------------------------------------------------------------
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for equal laws, also between processes."""
+        forms = tuple(canonical_key(canonicalise(e)) for e in self.expressions)
+        return (self.inputs, self.outputs, self.realisation, forms)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Law) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def equivalent(self, other: Law, tolerance: float = 1e-8, points: int = 256, seed: int = 0) -> bool:
+        """Whether both give the same values on random held-out points, whatever their form.
+
+        Points where either law is undefined are left out; if there are none left, the answer is
+        whether the canonical forms are equal.
+        """
+        if self.inputs != other.inputs or len(self.outputs) != len(other.outputs):
+            return False
+        z = np.random.default_rng(seed).uniform(-3.0, 3.0, (points, len(self.inputs)))
+        a, b = self.numpy()(z), other.numpy()(z)
+        usable = np.isfinite(a).all(axis=1) & np.isfinite(b).all(axis=1)
+        if not usable.any():
+            return self == other
+        scale = 1.0 + np.abs(a[usable])
+        return bool((np.abs(a[usable] - b[usable]) <= tolerance * scale).all())
+
+    # Writing -------------------------------------------------------------------------------------
+
+    def left_side(self, i: int) -> str:
+        name = self.outputs[i]
+        if self.realisation == "field":
+            return f"{name}'"
+        return f"{name}[t+1]" if name in self.inputs else name
+
+    def lines(self, digits: int | None = None) -> list[str]:
+        """One readable line for each equation."""
+        return [
+            f"{self.left_side(i)} = {to_text(e, digits)}" for i, e in enumerate(self.expressions)
+        ]
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines(digits=6))
+
+    def _repr_latex_(self) -> str:
+        body = r" \\ ".join(line.replace(" = ", " &= ", 1) for line in export.latex_lines(self, 4))
+        return rf"$\begin{{aligned}} {body} \end{{aligned}}$"
+
+    def sympy(self) -> list[sympy.Expr]:
+        """The expressions, one for each output, in real symbols."""
+        return list(self.expressions)
+
+    def latex(self, digits: int = 4, environment: str | None = None) -> str:
+        """LaTeX, one equation a line; with `environment` (such as "align") one block."""
+        lines = export.latex_lines(self, digits)
+        if environment is None:
+            return "\n".join(lines)
+        body = " \\\\\n".join(line.replace(" = ", " &= ", 1) for line in lines)
+        return f"\\begin{{{environment}}}\n{body}\n\\end{{{environment}}}"
+
+    def mathml(self, digits: int = 4) -> str:
+        """Presentation MathML, one ``<math>`` element for each equation."""
+        return "\n".join(export.mathml_lines(self, digits))
+
+    def c(self, name: str = "law") -> str:
+        """C99 source of ``void name(const double *in, double *out)``."""
+        return export.c_source(self, name)
+
+    def julia(self, name: str = "law") -> str:
+        """Julia source of a scalar function of the inputs, returning a tuple."""
+        from sjepa_julia import definitions
+
+        return export.julia_source(self, name, list(definitions().values()))
+
+    def python(self, name: str = "law") -> str:
+        """Python source of a vectorised numpy function that does not need this package."""
+        return export.python_source(self, name)
+
+    def to_json(self) -> str:
+        """Text that :meth:`from_json` reads back to an equal law."""
+        data = {
+            "format": FORMAT,
+            "version": VERSION,
+            "realisation": self.realisation,
+            "inputs": self.inputs,
+            "outputs": self.outputs,
+            "expressions": [to_text(e) for e in self.expressions],
+        }
+        return json.dumps(data, indent=1, ensure_ascii=False)
+
+    def numpy(self) -> NumpyLaw:
+        """A vectorised function: array (..., inputs) to array (..., outputs)."""
+        from sjepa.symbolic.emit import NumpyLaw
+
+        return NumpyLaw(self.program, self._skeleton[2].tolist())
+
+    def torch(
+        self,
+        trainable: bool | Literal["terms"] | Sequence[bool] = True,
+        dtype: torch.dtype | None = None,
+    ) -> TorchLaw:
+        """A differentiable module: tensor (..., inputs) to tensor (..., outputs).
+
+        `trainable="terms"` also trains the coefficients that are 1 or whole numbers.
+        """
+        from sjepa.symbolic.emit import TorchLaw
+
+        if isinstance(trainable, str):
+            if trainable != "terms":
+                raise LawError(f"trainable is True, False, 'terms' or a list, got {trainable!r}.")
+            return TorchLaw(self.with_free_terms(), True, dtype)
+        return TorchLaw(self, trainable, dtype)
+
+    def casadi(self, name: str = "law") -> Any:
+        """A ``casadi.Function`` from the vector of inputs to the vector of outputs."""
+        try:
+            import casadi
+        except ImportError:
+            raise MissingDependency("law.casadi() needs CasADi: pip install casadi") from None
+        from sjepa.symbolic.emit import to_casadi
+
+        inputs = casadi.SX.sym("z", len(self.inputs))
+        outputs = to_casadi(self.program, self._skeleton[2].tolist(), inputs)
+        return casadi.Function(name, [inputs], [outputs], ["inputs"], ["outputs"])
+
+    def jacobian(self, wrt: Sequence[str] | None = None) -> sympy.Matrix:
+        """Derivatives of every output with respect to some inputs (all by default)."""
+        names = self.inputs if wrt is None else tuple(wrt)
+        if unknown := [n for n in names if n not in self.inputs]:
+            raise LawError(f"{', '.join(unknown)} is not among the inputs {', '.join(self.inputs)}.")
+        return jacobian(self.expressions, [symbol(n) for n in names])
+
+
+def _default_outputs(inputs: Sequence[str], count: int) -> tuple[str, ...]:
+    if count <= len(inputs):
+        return tuple(inputs[:count])
+    return tuple(f"y{i + 1}" for i in range(count))
