@@ -1,3 +1,24 @@
 """Coordinates and the shortest adequate equation that moves them."""
 
+from sjepa import errors
+from sjepa.backend import Backend, Budget, Problem
+from sjepa.registry import available_backends, make_backend
+from sjepa.symbolic import Candidate, Front, Gram, Grammar, Law, Library
+
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "Backend",
+    "Budget",
+    "Candidate",
+    "Front",
+    "Gram",
+    "Grammar",
+    "Law",
+    "Library",
+    "Problem",
+    "available_backends",
+    "errors",
+    "make_backend",
+]

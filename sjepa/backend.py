@@ -197,6 +197,8 @@ class Backend(ABC):
     """A search engine. Instances hold settings only, so they pickle and compare."""
 
     name: ClassVar[str]
+    # Whether the engine writes expression trees of a grammar, or combines terms of a library.
+    trees: ClassVar[bool] = False
 
     @abstractmethod
     def search(self, problem: Problem) -> Front:

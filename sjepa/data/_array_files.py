@@ -46,8 +46,10 @@ def from_arrays(
     if time is None or isinstance(time, str):
         key = time or next((k for k in ("t", "time") if k in arrays), None)
         if key is None:
-            raise DataError(f"there is no array 't'; found: {', '.join(arrays)}, or pass time=0.01.")
-        require(arrays, [key])
+            raise DataError(
+                f"there is no array 't'; found: {', '.join(arrays)}, or pass time=0.01."
+            )
+        require(arrays, [key], "array")
         t = arrays[key]
     fields: dict[str, Any] = {k: arrays.get(k) for k in ("x", "u", "state")}
     if np.ndim(t) == 2:
@@ -57,7 +59,7 @@ def from_arrays(
         fields = {k: None if v is None else np.split(v, ends) for k, v in fields.items()}
         t = np.split(t, ends) if np.ndim(t) == 1 else t
     names, action_names = (
-        None if k not in arrays else [str(n) for n in arrays[k].ravel()]
+        None if k not in arrays else [_text(n) for n in arrays[k].ravel()]
         for k in ("names", "action_names")
     )
     return Trajectories(
@@ -69,6 +71,10 @@ def from_arrays(
         action_names=action_names,
         allow_nan=allow_nan,
     )
+
+
+def _text(name: Any) -> str:
+    return name.decode() if isinstance(name, bytes) else str(name)  # HDF5 stores bytes
 
 
 def _ends(lengths: Array, total: int) -> Array:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 from sjepa.data import _check as check
 from sjepa.data._check import Array, Where
-from sjepa.errors import DataError
+from sjepa.errors import DataError, NumericalWarning
 
 
 def series(value: Any, what: str, where: Where) -> list[Array]:
@@ -41,8 +42,8 @@ def times(t: Any, x: list[Array], where: Where) -> list[Array]:
     for i, (ti, xi) in enumerate(zip(times, x, strict=True)):
         if ti.ndim != 1:
             raise DataError(
-                f"t of {where(i)} has shape {ti.shape}; times must be one-dimensional, use t.ravel() "
-                "or a list of arrays."
+                f"t of {where(i)} has shape {ti.shape}; times must be one-dimensional, use "
+                "t.ravel() or a list of arrays."
             )
         check.same_length(len(ti), xi, "t", where(i))
     return [np.asarray(ti, dtype=np.float64) for ti in times]
@@ -54,7 +55,9 @@ def matching(value: Any, x: list[Array], what: str, where: Where) -> list[Array]
         return None
     arrays = series(value, what, where)
     if len(arrays) != len(x):
-        raise DataError(f"{len(x)} trajectories but {len(arrays)} arrays in {what}; give one for each.")
+        raise DataError(
+            f"{len(x)} trajectories but {len(arrays)} arrays in {what}; give one for each."
+        )
     for i, (a, xi) in enumerate(zip(arrays, x, strict=True)):
         check.same_length(len(a), xi, what, where(i))
         if a.ndim > 2:
@@ -71,3 +74,15 @@ def same_shape(arrays: list[Array], what: str, where: Where) -> None:
                 f"one row of {what} has shape {a.shape[1:]} in {where(i)} but "
                 f"{arrays[0].shape[1:]} in {where(0)}; all trajectories must agree."
             )
+
+
+def warn_if_transposed(t: Any, x: list[Array]) -> None:
+    """With times given, a transposed x has the wrong length; with a step nothing else can tell."""
+    by_step = not isinstance(t, list | tuple) and np.ndim(t) == 0
+    if by_step and all(a.ndim == 2 and len(a) < a.shape[1] for a in x):
+        warnings.warn(
+            f"every trajectory has more columns than rows, e.g. {x[0].shape}: "
+            "if x is transposed, pass x.T (time comes first).",
+            NumericalWarning,
+            stacklevel=3,
+        )

@@ -25,6 +25,8 @@ def place(index: int, row: int | None = None) -> str:
 
 def numeric(value: Any, what: str, where: str) -> Array:
     """Turn anything array-like into floats; whatever has no obvious meaning is refused."""
+    if value is None:
+        raise DataError(f"{what} of {where} is None; pass an array.")
     if hasattr(value, "detach"):  # a torch tensor, possibly on another device
         value = value.detach().cpu().numpy()
     try:
@@ -78,16 +80,18 @@ def rows(array: Array, what: str, where: str) -> Array:
             "(a list means several trajectories)."
         )
     if array.size == 0:
-        raise DataError(f"{what} of {where} is empty (shape {array.shape}); pass data or leave it out.")
+        raise DataError(
+            f"{what} of {where} is empty (shape {array.shape}); pass data or leave it out."
+        )
     return array[:, None] if array.ndim == 1 else array
 
 
 def finite(array: Array, what: str, index: int, where: Where = place) -> None:
     """Refuse NaN and infinity, naming the first row that holds one."""
-    good = np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+    good: Array = np.all(np.isfinite(array.reshape(len(array), -1)), axis=1)
     if not good.all():
         row = int(np.argmin(good))
-        bad = len(good) - int(good.sum())
+        bad = int((~good).sum())
         raise DataError(
             f"{what} is NaN or infinite in {where(index, row)} ({bad} such rows in all); clean the "
             "data, or load with allow_nan=True and call .drop_nan()."

@@ -25,20 +25,22 @@ def from_frame(
 ) -> Trajectories:
     """See :meth:`Trajectories.from_frame`."""
     if not isinstance(frame, pd.DataFrame):
-        raise DataError(f"expected a pandas table, got {type(frame).__name__}; see Trajectories(x, t).")
+        raise DataError(
+            f"expected a pandas table, got {type(frame).__name__}; see Trajectories(x, t)."
+        )
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise DataError(f"two columns are called {twice!r}; rename one.")
     if not len(frame):
         raise DataError("the table has no rows; pass data.")
     actions, state = _names(actions), _names(state)
-    timed = isinstance(time, str)
-    special = [c for c in (time if timed else None, id) if c is not None]
+    special = [c for c in (time, id) if isinstance(c, str)]
+    require(frame.columns, special)
     if columns is None:
         columns = [c for c in frame.columns if c not in {*special, *actions, *state}]
         _refuse_text(frame, columns)
     columns = _names(columns)
-    require(frame.columns, [*special, *columns, *actions, *state])
+    require(frame.columns, [*columns, *actions, *state])
     if not columns:
         raise DataError("no column is left to observe; name some with columns=[...].")
     roles = [*special, *columns, *actions]
@@ -73,7 +75,7 @@ def from_frame(
     )
 
 
-def require(known: Iterable[Any], wanted: Iterable[Any]) -> None:
+def require(known: Iterable[Any], wanted: Iterable[Any], kind: str = "column") -> None:
     """Refuse a column that does not exist, with the name that was probably meant."""
     names = [str(c) for c in known]
     for name in wanted:
@@ -81,7 +83,7 @@ def require(known: Iterable[Any], wanted: Iterable[Any]) -> None:
             close = difflib.get_close_matches(str(name), names, n=1)
             hint = f"did you mean {close[0]!r}? " if close else ""
             listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-            raise DataError(f"there is no column {name!r}; {hint}The table has: {listed}.")
+            raise DataError(f"there is no {kind} {name!r}; {hint}There are: {listed}.")
 
 
 def _names(names: Sequence[str] | str) -> list[str]:

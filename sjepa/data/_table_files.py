@@ -16,7 +16,7 @@ from sjepa.errors import DataError
 
 
 def read_csv(path: Path) -> pd.DataFrame:
-    frame = pd.read_csv(path, low_memory=False, float_precision="round_trip")
+    frame = pd.read_csv(path, low_memory=False)
     if len(frame.columns) == 1 and re.search(r"[;\t]", str(frame.columns[0])):
         raise DataError("the columns are not separated by commas; export with commas.")
     return frame
@@ -40,7 +40,9 @@ def from_table(
     if not len(actions):
         ours = {c: c[7:] for c in map(str, frame.columns) if c.startswith("action.")}
         frame, actions = frame.rename(columns=ours), list(ours.values())
-    state = [c for c in map(str, frame.columns) if c.startswith("state.") and c not in (columns or ())]
+    state = [
+        c for c in map(str, frame.columns) if c.startswith("state.") and c not in (columns or ())
+    ]
     return Trajectories.from_frame(
         frame, time=time, id=id, columns=columns, actions=actions, state=state, allow_nan=allow_nan
     )

@@ -90,7 +90,9 @@ def differentiate(
             )
         chosen = [(window // 2, degree)] * d
     elif method == "savgol":
-        chosen = _choose(trajectories, noise, [(h, degree) for h, _ in _QUARTICS if 2 * h >= degree])
+        chosen = _choose(
+            trajectories, noise, [(h, degree) for h, _ in _QUARTICS if 2 * h >= degree]
+        )
     elif method == "auto":
         chosen = _choose(trajectories, noise, [*_DIFFERENCES, *_QUARTICS])
     else:
@@ -137,19 +139,23 @@ def _choose(
     reach = max(h for h, _ in candidates)
     cuts = [min(reach, n // 4) for n in some.lengths]
 
-    fits: list[tuple[Array, Array]] = []  # slopes (rows, d) and mean squared gain, per candidate
+    fits: list[tuple[Array, float]] = []  # slopes (rows, d) and mean squared gain
     best = np.zeros(len(noise), dtype=int)
-    open_ = np.ones(len(noise), dtype=bool)
+    growing = np.ones(len(noise), dtype=bool)
     for level, (half, degree) in enumerate(candidates):
         parts = [local_polynomial(t, x, half, degree) for t, x in zip(some.t, some.x, strict=True)]
-        slope = np.concatenate([p.slope[k : len(p.slope) - k] for p, k in zip(parts, cuts, strict=True)])
-        gain = np.concatenate([p.slope_gain[k : len(p.slope) - k] for p, k in zip(parts, cuts, strict=True)])
+        slope = np.concatenate(
+            [p.slope[k : len(p.slope) - k] for p, k in zip(parts, cuts, strict=True)]
+        )
+        gain = np.concatenate(
+            [p.slope_gain[k : len(p.slope) - k] for p, k in zip(parts, cuts, strict=True)]
+        )
         power = float((gain**2).mean())
         for milder, milder_power in fits:
             allowed = _EXCESS * noise**2 * max(milder_power - power, 0.0)
-            open_ &= ((slope - milder) ** 2).mean(axis=0) <= allowed
-        best[open_] = level
-        if not open_.any():
+            growing &= ((slope - milder) ** 2).mean(axis=0) <= allowed
+        best[growing] = level
+        if not growing.any():
             break
         fits.append((slope, power))
     return [candidates[i] for i in best]

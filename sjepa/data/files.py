@@ -42,6 +42,10 @@ _WRITERS: dict[str, Callable[[Trajectories, BinaryIO], None]] = {
 }
 
 
+# pandas, pyarrow, numpy and h5py each have their own words for a broken file.
+_BROKEN = (ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error)
+
+
 def read(
     path: str | Path,
     *,
@@ -68,19 +72,12 @@ def read(
     """
     path = Path(path)
     if path.is_dir():
-        files = [f for f in sorted(path.iterdir(), key=arrays.natural) if f.suffix.lower() in _READERS]
-        files = [f for f in files if not f.name.startswith(".")]
-        if not files:
-            raise DataError(f"{path}: the folder holds none of {', '.join(_READERS)}.")
+        files = _listing(path)
         parts = [
             read(f, time=time, id=id, columns=columns, actions=actions, allow_nan=allow_nan)
             for f in files
         ]
-        try:
-            return Trajectories.concat(parts)
-        except DataError as error:
-            listed = ", ".join(f"part {i} is {f.name}" for i, f in enumerate(files[:5]))
-            raise DataError(f"{path}: {error} ({listed})") from error
+        return Trajectories.concat(parts, labels=[str(f) for f in files])
     if path.suffix.lower() not in _READERS:
         raise DataError(f"{path}: unknown file ending; known are {', '.join(_READERS)}.")
     if not path.exists():
@@ -92,12 +89,13 @@ def read(
         if isinstance(found, pd.DataFrame):
             return tables.from_table(found, time, id, columns, actions, allow_nan)
         if id is not None or columns is not None or len(actions):
-            raise DataError("id, columns and actions are for tables; name the arrays x, t, u instead.")
+            raise DataError(
+                "id, columns and actions are for tables; name the arrays x, t, u instead."
+            )
         return Trajectories.concat([arrays.from_arrays(group, time, allow_nan) for group in found])
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        # pandas, pyarrow, numpy and h5py each have their own words for a broken file.
+    except _BROKEN as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise DataError(f"{path}: cannot be read as {path.suffix[1:]} ({reason}).") from error
 
@@ -122,3 +120,15 @@ def write(trajectories: Trajectories, path: str | Path) -> Path:
     finally:
         unfinished.unlink(missing_ok=True)
     return path
+
+
+def _listing(folder: Path) -> list[Path]:
+    """The files of a folder that can be read, run2 before run10."""
+    files = [
+        f
+        for f in sorted(folder.iterdir(), key=arrays.natural)
+        if f.suffix.lower() in _READERS and not f.name.startswith(".")
+    ]
+    if not files:
+        raise DataError(f"{folder}: the folder holds none of {', '.join(_READERS)}.")
+    return files

@@ -38,7 +38,7 @@ def local_polynomial(t: Array, x: Array, half: int, degree: int) -> LocalFit:
     degree = min(degree, width - 1)
     start = np.clip(np.arange(n) - half, 0, n - width)
     centre = np.arange(n) - start  # position of each point in its own window
-    value, slope = np.empty_like(x), np.empty_like(x)
+    value, slope = np.empty(x.shape), np.empty(x.shape)
     gains = np.empty((2, n))
     step = np.diff(t)
     even = bool(np.ptp(step) < 1e-9 * step.max())

@@ -25,15 +25,25 @@ def noise_level(x: Array | list[Array], t: Array | list[Array]) -> Array:
     levels = []
     for order in _ORDERS:
         parts = [
-            _residuals(a, b, order) for a, b in zip(series, times, strict=True) if len(a) > order + 1
+            _residuals(a, b, order)
+            for a, b in zip(series, times, strict=True)
+            if len(a) > order + 1
         ]
         if parts:
             r = np.concatenate(parts)
-            robust = _TO_STD * np.median(np.abs(r), axis=0)
-            # Rounded readings often repeat exactly; then the median says 0 and the mean does not.
-            levels.append(np.where(robust > 0, robust, np.sqrt((r**2).mean(axis=0))))
+            levels.append(_TO_STD * np.median(np.abs(r), axis=0))
+    if not levels:
+        return np.zeros(series[0].shape[1])
     # Motion that does not quite cancel only adds, so the smallest is the nearest.
-    return np.min(levels, axis=0) if levels else np.zeros(series[0].shape[1])
+    return np.maximum(np.min(levels, axis=0), _rounding(series))
+
+
+def _rounding(series: list[Array]) -> Array:
+    """Noise of readings so coarse that most repeat the one before, which hides it from medians."""
+    jumps = np.abs(np.concatenate([np.diff(a, axis=0) for a in series]))
+    coarse = (jumps == 0).mean(axis=0) > 0.5
+    resolution = np.min(np.where(jumps > 0, jumps, np.inf), axis=0)
+    return np.where(coarse & np.isfinite(resolution), resolution, 0.0) / np.sqrt(12)
 
 
 def _residuals(x: Array, t: Array, order: int) -> Array:

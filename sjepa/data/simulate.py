@@ -86,9 +86,7 @@ def _actions(system: System, rng: np.random.Generator) -> Callable[[float], Arra
     return lambda time: mean + amplitude * np.sin(frequency * time + phase).sum(axis=-1)
 
 
-def _solve(
-    system: System, start: Array, action: Callable[[float], Array], t: Array
-) -> Array:
+def _solve(system: System, start: Array, action: Callable[[float], Array], t: Array) -> Array:
     """States (n, T, d) by an eighth-order adaptive method."""
     from sjepa.symbolic.law import Law
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from sjepa.data import _arrays as arrays, _check as check
 from sjepa.data._check import Array, Where
 from sjepa.data._gaps import Dropped, pieces
-from sjepa.errors import DataError, NumericalWarning
+from sjepa.errors import DataError
 
 
 class Trajectories:
@@ -75,7 +74,8 @@ class Trajectories:
 
         if names is not None and len(self.obs_shape) != 1:
             raise DataError(
-                f"names are for vectors, but observations have shape {self.obs_shape}; leave them out."
+                f"names are for vectors, but observations have shape {self.obs_shape}; "
+                "leave them out."
             )
         self.names = check.labels(names, self.obs_shape[0], "names")
         m = self.u[0].shape[1] if self.u else 0
@@ -84,14 +84,7 @@ class Trajectories:
         self.action_names = check.labels(action_names, m, "action_names")
         if overlap := set(self.names or ()) & set(self.action_names or ()):
             raise DataError(f"{min(overlap)!r} names both a column of x and an action; rename one.")
-        # With times given, a transposed x has the wrong length; with a step nothing else can tell.
-        if not isinstance(t, list | tuple) and np.ndim(t) == 0 and all(xi.ndim == 2 and len(xi) < xi.shape[1] for xi in self.x):
-            warnings.warn(
-                f"every trajectory has more columns than rows, e.g. {self.x[0].shape}: "
-                "if x is transposed, pass x.T (time comes first).",
-                NumericalWarning,
-                stacklevel=2,
-            )
+        arrays.warn_if_transposed(t, self.x)
 
     @classmethod
     def from_frame(
@@ -124,20 +117,18 @@ class Trajectories:
         return from_frame(frame, time, id, columns, actions, state, allow_nan)
 
     @classmethod
-    def concat(cls, parts: Sequence[Trajectories]) -> Trajectories:
-        """Put several collections of the same kind into one."""
+    def concat(
+        cls, parts: Sequence[Trajectories], *, labels: Sequence[str] | None = None
+    ) -> Trajectories:
+        """Put several collections of the same kind into one; `labels` name them in messages."""
         if not parts:
             raise DataError("nothing to put together; pass at least one Trajectories.")
         first = parts[0]
         for i, p in enumerate(parts):
-            for what in ("obs_shape", "names", "action_names"):
-                if getattr(p, what) != getattr(first, what):
-                    raise DataError(
-                        f"part {i} has {what} {getattr(p, what)} but part 0 has "
-                        f"{getattr(first, what)}; they must agree."
-                    )
-            if (p.state is None) != (first.state is None):
-                raise DataError(f"part {i} and part 0: only one has a state; give it to both or none.")
+            for what, mine in p._kind().items():
+                if mine != (other := first._kind()[what]):
+                    here, there = (labels[i], labels[0]) if labels else (f"part {i}", "part 0")
+                    raise DataError(f"{what} are {mine} in {here} but {other} in {there}.")
 
         def joined(lists: list[list[Array] | None]) -> list[Array] | None:
             return None if lists[0] is None else [a for part in lists for a in part or []]
@@ -177,13 +168,7 @@ class Trajectories:
         chosen = np.atleast_1d(np.arange(len(self))[key])
         if not len(chosen):
             raise DataError(f"the selection {key!r} of {len(self)} trajectories is empty.")
-
-        def pick(a: list[Array]) -> list[Array]:
-            return [a[i] for i in chosen]
-
-        return self._like(
-            pick(self.x), pick(self.t), self.u and pick(self.u), self.state and pick(self.state)
-        )
+        return self._cut([(i, slice(None)) for i in chosen])
 
     def __repr__(self) -> str:
         n = self.lengths
@@ -216,18 +201,25 @@ class Trajectories:
         total, least = (len(self.x[0]), 2) if alone else (len(self), 1)
         if total < least * len(share):
             unit = "points of one trajectory" if alone else "trajectories"
-            raise DataError(f"{total} {unit} cannot be split into {len(share)} parts; use fewer parts.")
+            raise DataError(
+                f"{total} {unit} cannot be split into {len(share)} parts; use fewer parts."
+            )
         sizes = np.maximum(np.round(share * total).astype(int), least)
-        while (excess := int(sizes.sum()) - total) != 0:  # rounding: give to or take from the largest
-            sizes[np.argmax(sizes)] -= np.sign(excess)
-        ends = np.cumsum(sizes)
+        while sizes.sum() != total:  # rounding: the largest part gives or takes
+            sizes[np.argmax(sizes)] += np.sign(total - sizes.sum())
+        stretches = [slice(end - n, end) for n, end in zip(sizes, np.cumsum(sizes), strict=True)]
         if alone:
-            return tuple(self._cut([(0, slice(e - n, e))]) for n, e in zip(sizes, ends, strict=True))
+            return tuple(self._cut([(0, s)]) for s in stretches)
         order = np.random.default_rng(seed).permutation(total)
-        return tuple(self[order[e - n : e]] for n, e in zip(sizes, ends, strict=True))
+        return tuple(self[order[s]] for s in stretches)
 
-    def map(self, fn: Callable[[Array], Any], *, names: Sequence[str] | None = None) -> Trajectories:
-        """New observations at the same times: `fn` gets and returns one whole trajectory."""
+    def map(
+        self, fn: Callable[[Array], Any], *, names: Sequence[str] | None = None
+    ) -> Trajectories:
+        """New observations at the same times: `fn` gets and returns one whole trajectory.
+
+        The old names do not fit the new observations; pass `names` for theirs.
+        """
         return Trajectories(
             [fn(a) for a in self.x],
             self.t,
@@ -271,15 +263,23 @@ class Trajectories:
             "length": self.lengths,
         }
 
+    def _kind(self) -> dict[str, object]:
+        """What collections must have in common to be put together."""
+        return {
+            "observation shapes": self.obs_shape,
+            "names": self.names,
+            "action names": self.action_names,
+            "state shapes": self.state and self.state[0].shape[1:],
+        }
+
     def _cut(self, cuts: Sequence[tuple[int, slice]]) -> Trajectories:
         """The given stretches of the given trajectories, as trajectories of their own."""
 
         def take(series: list[Array]) -> list[Array]:
             return [series[i][s] for i, s in cuts]
 
-        return self._like(
-            take(self.x), take(self.t), self.u and take(self.u), self.state and take(self.state)
-        )
+        u, state = self.u and take(self.u), self.state and take(self.state)
+        return self._like(take(self.x), take(self.t), u, state)
 
     def _like(
         self, x: list[Array], t: list[Array], u: list[Array] | None, state: list[Array] | None

@@ -39,7 +39,8 @@ def within_shares(z: Tensor, mask: Tensor | None = None, ridge: float = 1e-5) ->
 
     The directions are those in which the share is extreme (generalised eigenvectors of the
     within against the total covariance), so mixing a conserved coordinate into a moving one
-    does not hide it. ``ridge`` makes a motionless direction count as share 0.
+    does not hide it. ``ridge``, a fraction of the mean variance, gives a direction without any
+    variation the share 0.
     """
     if z.ndim < 3:
         raise DataError(f"Needs trajectories (..., T, d), got {tuple(z.shape)}.")
@@ -51,7 +52,8 @@ def within_shares(z: Tensor, mask: Tensor | None = None, ridge: float = 1e-5) ->
     own_mean = z.sum(-2, keepdim=True) / weight.sum(-2, keepdim=True).clamp(min=1)
     within = rows((z - own_mean) * weight)
     overall = rows((z - rows(z).sum(0) / count) * weight)
-    total = overall.T @ overall / count + ridge * torch.eye(z.shape[-1]).to(z)
-    factor = torch.linalg.cholesky(total)
+    total = overall.T @ overall / count
+    floor = ridge * total.diagonal().mean() + 1e-12
+    factor = torch.linalg.cholesky(total + floor * torch.eye(len(total)).to(total))
     scaled = torch.linalg.solve_triangular(factor, within.T, upper=False)  # (d, n)
     return torch.linalg.eigvalsh(scaled @ scaled.T / count)

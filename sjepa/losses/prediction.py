@@ -2,6 +2,10 @@
 
 Both are blind to collapse: constant embeddings are predicted perfectly. That is the job of the
 representation terms.
+
+Units: squared distances are divided by the latent dimension d and rollouts averaged over their
+steps. The paper leaves both open; these are the choices under which its weights lead to the
+coefficients it reports for Experiment 2.
 """
 
 from collections.abc import Callable, Mapping

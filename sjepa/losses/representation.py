@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from inspect import signature
 from typing import Any
 
 import torch
@@ -39,10 +40,11 @@ REPRESENTATION_TERMS: Mapping[str, Term] = {
 
 
 class RepresentationLoss(nn.Module):
-    """Weighted sum of representation terms, with each term's own value.
+    """Weighted sum of representation terms, with each term's own value. The paper's is::
 
-    >>> loss = RepresentationLoss({"invariance": 2, "variance": 3, "covariance": 0.25})
-    >>> total, parts = loss(z, view_a=a, view_b=b)
+        weights = {"invariance": 2, "variance": 3, "covariance": 0.25, "mean": 0.01}
+        loss = RepresentationLoss(weights)
+        total, parts = loss(z, view_a=a, view_b=b)
 
     Parameters
     ----------
@@ -60,6 +62,10 @@ class RepresentationLoss(nn.Module):
         super().__init__()
         for name in [*weights, *(options or {})]:
             _check_name(name)
+        for name, values in (options or {}).items():
+            known = signature(REPRESENTATION_TERMS[name].function).parameters
+            if unknown := sorted(values.keys() - known.keys()):
+                raise ConfigError(f"Term {name!r} has no option {unknown}. Known: {list(known)}.")
         if negative := sorted(name for name, weight in weights.items() if weight < 0):
             raise ConfigError(f"Weights must not be negative: {', '.join(negative)}.")
         self.weights = {name: float(weight) for name, weight in weights.items() if weight}

@@ -7,7 +7,7 @@ from torch import Tensor
 def rows(z: Tensor, at_most: int | None = None) -> Tensor:
     """(..., d) as (n, d), evenly thinned to ``at_most`` rows where a term is quadratic in n."""
     flat = z.reshape(-1, z.shape[-1])
-    return flat if at_most is None else flat[:: -(-len(flat) // at_most)]
+    return flat if at_most is None else flat[:: max(1, -(-len(flat) // at_most))]
 
 
 def covariance_matrix(z: Tensor) -> Tensor:

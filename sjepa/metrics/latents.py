@@ -59,7 +59,7 @@ def within_trajectory_share(z: Any, mask: Any | None = None) -> WithinShare:
     of a pendulum have 0.6 to 0.75.
     """
     flags = None if mask is None else torch.as_tensor(as_array(mask) > 0)
-    shares = within_shares(torch.from_numpy(as_array(z)), flags, ridge=1e-12)
+    shares = within_shares(torch.from_numpy(as_array(z)), flags, ridge=1e-9)
     return WithinShare(float(shares.mean()), float(shares[0]))
 
 
@@ -88,7 +88,7 @@ def neighbour_test(
     if z.ndim != 3 or z.shape[:2] != x.shape[:2]:
         raise DataError(f"Needs z (B, T, d), observations (B, T, ...); got {z.shape}, {x.shape}.")
     valid = np.ones(z.shape[:2], bool) if mask is None else as_array(mask) > 0
-    steps = z.shape[1] - ahead
+    steps = max(z.shape[1] - ahead, 0)
     valid = valid[:, :steps] & valid[:, ahead:]
     z, x = z[:, :steps][valid], x[:, ahead:][valid]
     if len(z) < 3:

@@ -11,6 +11,7 @@ from sjepa.models.layers import perceptron, zero_
 class BoundedField(nn.Module):
     """bound · tanh(MLP(inputs)): inputs (..., d + s), state and side information, to (..., d).
 
+    ``output_dim`` replaces the d of the output: half of it for a second-order transition.
     The bound keeps early rollouts finite; a field that must exceed it is misfitted, silently,
     so choose it well above the speeds in the data.
     """
@@ -23,12 +24,14 @@ class BoundedField(nn.Module):
         bound: float,
         activation: Callable[[], nn.Module],
         zero_init: bool,
+        output_dim: int | None,
     ) -> None:
         super().__init__()
         if bound <= 0:
             raise ConfigError(f"bound must be positive, got {bound}.")
         self.bound = bound
-        self.net = perceptron([latent_dim + side_dim, width, width, latent_dim], activation)
+        sizes = [latent_dim + side_dim, width, width, output_dim or latent_dim]
+        self.net = perceptron(sizes, activation)
         if zero_init:
             zero_(self.net[-1])
 
@@ -46,8 +49,9 @@ class NeuralField(BoundedField):
         width: int = 96,
         bound: float = 3.0,
         zero_init: bool = False,
+        output_dim: int | None = None,
     ) -> None:
-        super().__init__(latent_dim, side_dim, width, bound, nn.SiLU, zero_init)
+        super().__init__(latent_dim, side_dim, width, bound, nn.SiLU, zero_init, output_dim)
 
 
 class Correction(BoundedField):
@@ -63,5 +67,6 @@ class Correction(BoundedField):
         width: int = 48,
         bound: float = 1.0,
         zero_init: bool = False,
+        output_dim: int | None = None,
     ) -> None:
-        super().__init__(latent_dim, side_dim, width, bound, nn.Tanh, zero_init)
+        super().__init__(latent_dim, side_dim, width, bound, nn.Tanh, zero_init, output_dim)

@@ -60,7 +60,12 @@ class Transition(nn.Module):
 
         A part that is absent is zero.
         """
-        return self._parts(join(z, side))
+        inputs = join(z, side)
+        if self.symbolic is not None and self.correction is not None:
+            return self.symbolic(inputs), self.correction(inputs)
+        present = self._sum(inputs)
+        absent = torch.zeros_like(present)
+        return (absent, present) if self.symbolic is None else (present, absent)
 
     def field(self, z: Tensor, side: Tensor | None = None) -> Tensor:
         """The decomposed object itself, F + c: vector field, acceleration or next state."""
@@ -114,13 +119,6 @@ class Transition(nn.Module):
             states.append(total)
             corrections.append(correction)
         return torch.stack(states, dim=-2), torch.stack(corrections, dim=-2)
-
-    def _parts(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        if self.symbolic is None or self.correction is None:
-            present = self._sum(inputs)
-            absent = torch.zeros_like(present)
-            return (absent, present) if self.symbolic is None else (present, absent)
-        return self.symbolic(inputs), self.correction(inputs)
 
     def _sum(self, inputs: Tensor) -> Tensor:
         if self.symbolic is None:

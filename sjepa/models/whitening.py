@@ -63,9 +63,9 @@ class Whitening(nn.Module):
         """
         shape = as_shape(obs_shape)
         rows = flatten_observations(x.detach(), shape).flatten(0, -2)  # (n, size)
-        rows = rows[:: -(-len(rows) // MAX_ROWS)].double()
-        if not rows.isfinite().all():
-            raise DataError("Whitening needs finite observations; drop or fill NaN and inf first.")
+        rows = rows[:: max(1, -(-len(rows) // MAX_ROWS))].double()
+        if not len(rows) or not rows.isfinite().all():
+            raise DataError("Whitening needs finite observations; drop or fill NaN and inf.")
         mean = rows.mean(0)
         centred = rows - mean
         total = centred.square().sum() / len(rows)

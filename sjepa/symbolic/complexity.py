@@ -14,6 +14,7 @@ import sympy
 
 from sjepa.errors import LawError
 from sjepa.symbolic import operators as table
+from sjepa.symbolic.functions import safe_div
 from sjepa.symbolic.operators import NODES, OPERATORS
 
 
@@ -89,14 +90,17 @@ def _tree_product(expr: sympy.Expr, w: Mapping[str, float]) -> float:
     coefficient, rest = expr.as_coeff_Mul()
     top = [] if abs(coefficient) == 1 else [w["constant"]]
     bottom = []
+    safe = []
     for factor in sympy.Mul.make_args(rest):
         if factor.is_Pow and factor.exp.could_extract_minus_sign():
             bottom.append(_tree(1 / factor, w))
+        elif isinstance(factor, safe_div):  # a * safe_div(1, b) is one quotient
+            safe.append(w["safe_div"] + _tree(factor.args[1], w))
         else:
             top.append(_tree(factor, w))
-    if bottom and not top:
+    if not top:
         top = [w["constant"]]
-    cost = sum(top) + w["mul"] * (len(top) - 1)
+    cost = sum(top) + w["mul"] * (len(top) - 1) + sum(safe)
     if bottom:
         cost += w["div"] + sum(bottom) + w["mul"] * (len(bottom) - 1)
     return cost
@@ -145,6 +149,8 @@ def _term(expr: sympy.Basic) -> float:
             division = _TERM_FUNCTION if exponent < 0 else 0.0
             return _term(base) + _TERM_DEGREE * (abs(int(exponent)) - 1) + division
         return _term(base) + _TERM_FUNCTION
+    if isinstance(expr, safe_div):
+        return _TERM_FUNCTION + _term(expr.args[1])
     if isinstance(expr, sympy.Piecewise):
         return _TERM_FUNCTION * (len(expr.args) - 1) + sum(_term(v) for v, _ in expr.args)
     return _TERM_FUNCTION + sum(_term(a) for a in expr.args)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from html.entities import html5
 from typing import TYPE_CHECKING
 
 import sympy
@@ -12,7 +14,7 @@ from sympy.printing.mathml import mathml
 
 from sjepa.symbolic.functions import CLIP, EPS
 from sjepa.symbolic.operators import NODES
-from sjepa.symbolic.text import TextPrinter
+from sjepa.symbolic.text import TextPrinter, safe_quotient
 
 
 if TYPE_CHECKING:
@@ -71,11 +73,20 @@ def mathml_lines(law: Law, digits: int) -> list[str]:
         elif name in law.inputs:
             left = f"<msup><mrow>{left}</mrow><mo>+</mo></msup>"
         right = mathml(rounded(expr, digits), printer="presentation")
+        right = right.replace("<mo><", "<mo>&lt;")  # SymPy leaves the sign of a comparison bare
         lines.append(
             '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">'
             f"<mrow>{left}<mo>=</mo>{right}</mrow></math>"
         )
-    return lines
+    return [_ENTITY.sub(_numeric_entity, line) for line in lines]
+
+
+_ENTITY = re.compile(r"&(?!amp;|lt;|gt;|quot;|#)(\w+;)")
+
+
+def _numeric_entity(match: re.Match[str]) -> str:
+    """Named entities are not defined outside HTML; their numbers are understood everywhere."""
+    return "".join(f"&#{ord(c)};" for c in html5[match.group(1)])
 
 
 _C_HELPERS = {
@@ -158,6 +169,8 @@ class CallPrinter(TextPrinter):
         return text if atom else f"({text})"
 
     def _print_Mul(self, expr: sympy.Expr) -> str:
+        if quotient := safe_quotient(self, expr):
+            return quotient
         coefficient, rest = expr.as_coeff_Mul()
         factors = [self._wrapped(f) if f.is_Add else self._print(f) for f in sympy.Mul.make_args(rest)]
         if coefficient == -1:

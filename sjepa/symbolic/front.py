@@ -93,9 +93,12 @@ class Front:
         measure: str = "terms",
         engine: str = "",
         notes: Sequence[str] = (),
-        keep_dominated: bool = False,
+        min_gain: float = 0.0,
     ) -> Front:
-        """Sort, drop repeated laws and, unless asked not to, those another one beats."""
+        """Sort, drop repeated laws and those another one beats.
+
+        A longer law must lower the loss by the share `min_gain` to be kept.
+        """
         if measure not in ("terms", "tree"):
             raise LawError(f"A front is ordered by 'terms' or 'tree', got {measure!r}.")
         best: dict[Any, Candidate] = {}
@@ -103,13 +106,11 @@ class Front:
             if math.isfinite(c.loss) and (c.law not in best or c.loss < best[c.law].loss):
                 best[c.law] = c
         ordered = sorted(best.values(), key=lambda c: (getattr(c, measure), c.loss, c.law.key))
-        if not keep_dominated:
-            kept: list[Candidate] = []
-            for c in ordered:
-                if not kept or c.loss < kept[-1].loss:
-                    kept.append(c)
-            ordered = kept
-        return cls(tuple(ordered), measure, engine, tuple(notes))
+        kept: list[Candidate] = []
+        for c in ordered:
+            if not kept or c.loss < kept[-1].loss * (1.0 - min_gain):
+                kept.append(c)
+        return cls(tuple(kept), measure, engine, tuple(notes))
 
     def __len__(self) -> int:
         return len(self.candidates)

@@ -31,7 +31,10 @@ _CLIP = sympy.Integer(20)
 
 
 class SafeFunction(sympy.Function):
-    """Real-valued on real arguments; what the four below have in common."""
+    """Real-valued on real arguments; what the four below have in common.
+
+    SymPy asks a function for its simpler form under the name that each class gives to `fold`.
+    """
 
     is_commutative = True
 
@@ -54,28 +57,31 @@ def _as_float(expr: sympy.Expr) -> float | None:
 
 
 class safe_div(SafeFunction):
-    """a / b, with a linear ramp through zero where abs(b) < EPS."""
+    """a / b, with a linear ramp through zero where abs(b) < EPS.
+
+    It is linear in a, so it is kept as ``a * safe_div(1, b)``: sums and products of quotients
+    then find their common form by ordinary algebra.
+    """
 
     nargs = 2
 
     @classmethod
-    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+    def fold(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
         if a.is_zero:
             return sympy.S.Zero
         if b.is_Number:
             return a / b if abs(b) >= _EPS else a * b / _EPS**2
         if b.could_extract_minus_sign():
             return -cls(a, -b)
-        coefficient, rest = a.as_coeff_Mul()
-        if coefficient != 1:
-            return coefficient * cls(rest, b)
-        return None
+        return None if a == 1 else a * cls(sympy.S.One, b)
+
+    eval = fold
 
     def fdiff(self, argindex: int = 1) -> sympy.Expr:
         a, b = self.args
         if argindex == 1:
             return safe_div(1, b)
-        outside = -safe_div(safe_div(a, b), b)
+        outside = -a * safe_div(1, b) ** 2
         return sympy.Piecewise((outside, sympy.Abs(b) >= _EPS), (a / _EPS**2, True))
 
 
@@ -85,11 +91,13 @@ class exp_clip(SafeFunction):
     nargs = 1
 
     @classmethod
-    def eval(cls, x: sympy.Expr) -> sympy.Expr | None:
+    def fold(cls, x: sympy.Expr) -> sympy.Expr | None:
         value = _as_float(x)
         if value is None:
             return None
         return sympy.Float(math.exp(min(max(value, -CLIP), CLIP)))
+
+    eval = fold
 
     def fdiff(self, argindex: int = 1) -> sympy.Expr:
         (x,) = self.args
@@ -102,11 +110,13 @@ class log_safe(SafeFunction):
     nargs = 1
 
     @classmethod
-    def eval(cls, x: sympy.Expr) -> sympy.Expr | None:
+    def fold(cls, x: sympy.Expr) -> sympy.Expr | None:
         value = _as_float(x)
         if value is not None:
             return sympy.Float(math.log(max(abs(value), EPS)))
         return cls(-x) if x.could_extract_minus_sign() else None
+
+    eval = fold
 
     def fdiff(self, argindex: int = 1) -> sympy.Expr:
         (x,) = self.args
@@ -119,12 +129,14 @@ class sqrt_safe(SafeFunction):
     nargs = 1
 
     @classmethod
-    def eval(cls, x: sympy.Expr) -> sympy.Expr | None:
+    def fold(cls, x: sympy.Expr) -> sympy.Expr | None:
         value = _as_float(x)
         if value is not None:
             size = abs(value)
             return sympy.Float(math.sqrt(size) if size >= EPS**2 else size / EPS)
         return cls(-x) if x.could_extract_minus_sign() else None
+
+    eval = fold
 
     def fdiff(self, argindex: int = 1) -> sympy.Expr:
         (x,) = self.args

@@ -7,6 +7,8 @@ from typing import Any
 import sympy
 from sympy.printing.str import StrPrinter
 
+from sjepa.symbolic.functions import safe_div
+
 
 class TextPrinter(StrPrinter):
     """SymPy's own notation, with doubles in full and conditions as calls."""
@@ -17,6 +19,9 @@ class TextPrinter(StrPrinter):
 
     def _print_Float(self, expr: sympy.Float) -> str:
         return repr(float(expr)) if self.digits is None else f"{float(expr):.{self.digits}g}"
+
+    def _print_Mul(self, expr: sympy.Expr) -> str:
+        return safe_quotient(self, expr) or str(super()._print_Mul(expr))
 
     def _print_Piecewise(self, expr: sympy.Piecewise) -> str:
         *cases, (last, _) = expr.args
@@ -41,6 +46,19 @@ class TextPrinter(StrPrinter):
         return f"Heaviside({', '.join(self._print(a) for a in expr.args)})"
 
 
+def safe_quotient(printer: StrPrinter, expr: sympy.Expr) -> str | None:
+    """``c*safe_div(a, b)`` for a product c * a * safe_div(1, b); None for other products."""
+    quotients = [a for a in expr.args if isinstance(a, safe_div)]
+    if not quotients:
+        return None
+    coefficient, top = sympy.Mul(*(a for a in expr.args if a is not quotients[-1])).as_coeff_Mul()
+    bottom = printer._print(quotients[-1].args[1])
+    text = f"safe_div({printer._print(top)}, {bottom})"
+    if coefficient == 1:
+        return text
+    return f"-{text}" if coefficient == -1 else f"{printer._print(coefficient)}*{text}"
+
+
 def to_text(expr: sympy.Expr, digits: int | None = None) -> str:
     """The expression as one line; `digits` rounds its numbers for reading.
 
@@ -48,4 +66,8 @@ def to_text(expr: sympy.Expr, digits: int | None = None) -> str:
     >>> to_text(sympy.Float(0.1) * x + sympy.sin(x))
     '0.1*x + sin(x)'
     """
+    if digits is not None:
+        # 1.0000002*x reads as x: a number that rounds to a whole one is written as that.
+        rounded = {f: float(f"{float(f):.{digits}g}") for f in expr.atoms(sympy.Float)}
+        expr = expr.xreplace({f: sympy.Integer(int(v)) for f, v in rounded.items() if v == int(v)})
     return str(TextPrinter(digits).doprint(expr))

@@ -132,7 +132,9 @@ def test_whitening_gives_uncorrelated_unit_variance_components() -> None:
     whitening = Whitening.fit(x, obs_shape=12)
     assert whitening.rank == 3
     white = whitening(x).flatten(0, 1)
-    torch.testing.assert_close(white.mean(0), torch.zeros(3, dtype=torch.float64), atol=1e-9, rtol=0)
+    torch.testing.assert_close(
+        white.mean(0), torch.zeros(3, dtype=torch.float64), atol=1e-9, rtol=0
+    )
     torch.testing.assert_close(white.T @ white / 2000, torch.eye(3, dtype=torch.float64))
 
 

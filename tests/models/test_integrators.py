@@ -38,7 +38,11 @@ def test_every_integrator_has_a_promised_order() -> None:
 @pytest.mark.parametrize("name", ORDERS)
 def test_halving_the_step_divides_the_error_by_two_to_the_order(name: str) -> None:
     exact = solve_ivp(
-        lambda t, z: [z[1], -math.sin(z[0]) - 0.3 * z[1]], (0, 1), [1.0, 0.5], rtol=1e-13, atol=1e-14
+        lambda t, z: [z[1], -math.sin(z[0]) - 0.3 * z[1]],
+        (0, 1),
+        [1.0, 0.5],
+        rtol=1e-13,
+        atol=1e-14,
     ).y[:, -1]
     errors = [np.linalg.norm(integrate(name, n).numpy() - exact) for n in (16, 32)]
     # The next term of the expansion is smaller by a factor of the step, 1/16.
@@ -110,7 +114,9 @@ def test_a_law_that_blows_up_ends_in_nan_with_a_flag(method: str) -> None:
     result = simulate(lambda _, z: z**2, np.array([1.0]), t, method=method)  # 1 / (1 - t)
     assert result.status == "diverged"
     assert 9 <= result.reached <= 10  # times below 1
-    np.testing.assert_allclose(result.z[: result.reached, 0], 1 / (1 - t[: result.reached]), rtol=1e-4)
+    np.testing.assert_allclose(
+        result.z[: result.reached, 0], 1 / (1 - t[: result.reached]), rtol=1e-4
+    )
     assert np.isnan(result.z[result.reached :]).all()
 
 
@@ -133,9 +139,7 @@ def test_evaluations_and_seconds_are_capped(method: str) -> None:
     def stiff(_: float, z: np.ndarray) -> np.ndarray:
         return -1e7 * (z - np.cos(1e6 * z))
 
-    few = simulate(
-        stiff, np.array([1.0]), np.linspace(0, 9, 5), method=method, max_evaluations=500
-    )
+    few = simulate(stiff, np.array([1.0]), np.linspace(0, 9, 5), method=method, max_evaluations=500)
     assert few.status == "budget" and few.evaluations == 501
 
     def slow(t: float, z: np.ndarray) -> np.ndarray:
@@ -145,6 +149,11 @@ def test_evaluations_and_seconds_are_capped(method: str) -> None:
     began = time.monotonic()
     late = simulate(slow, np.array([1.0]), np.linspace(0, 9, 5), method=method, max_seconds=0.2)
     assert late.status == "budget" and time.monotonic() - began < 2
+
+
+def test_a_single_time_is_the_start() -> None:
+    result = simulate(lambda _, z: z, np.ones(2), np.array([1.0]))
+    assert result.status == "ok" and result.z.tolist() == [[1.0, 1.0]]
 
 
 def test_simulation_refuses_what_it_cannot_start_from() -> None:

@@ -99,7 +99,9 @@ def test_moving_a_function_from_correction_to_law_changes_no_prediction(
 
     one = Transition(Function(pendulum), c, integrator=integrator)
     other = Transition(
-        Function(lambda z: pendulum(z) + r(z)), Function(lambda z: c(z) - r(z)), integrator=integrator
+        Function(lambda z: pendulum(z) + r(z)),
+        Function(lambda z: c(z) - r(z)),
+        integrator=integrator,
     )
     z0 = randn(seed, 8, 2)
     torch.testing.assert_close(one.rollout(z0, 0.05, steps=20), other.rollout(z0, 0.05, steps=20))

@@ -106,6 +106,15 @@ def test_a_second_order_law_moves_like_its_first_order_form(integrator: str) -> 
     assert corrections.shape == (6, 50, 1)
 
 
+def test_a_second_order_law_takes_a_correction_of_its_acceleration() -> None:
+    correction = Correction(2, output_dim=1).double()
+    model = Transition(Acceleration(), correction, order=2, integrator="verlet")
+    z0, dt = randn(6, 2), torch.full((6, 5), 0.1, dtype=torch.float64)
+    states, corrections = model.rollout_with_corrections(z0, dt)
+    torch.testing.assert_close(states, model.rollout(z0, dt))
+    torch.testing.assert_close(corrections, correction(states[:, :-1]))
+
+
 def test_side_information_reaches_both_parts() -> None:
     model = transition(actions=1)
     z, u = randn(4, 2), randn(4, 1)

@@ -1,0 +1,136 @@
+"""One output through pyoperon: numbers in, expressions of its Pareto front out."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import sympy
+
+from sjepa.backend import Problem
+from sjepa.errors import SjepaError
+from sjepa.symbolic.operators import operator
+from sjepa.symbolic.parse import parse, symbol
+
+
+# What can stand in for operators that pyoperon lacks; the grammar still filters the results.
+# The names of fmin and fmax are exchanged in pyoperon 0.6, so one is never asked for alone.
+STAND_INS = {
+    "inv": ("div",),
+    "neg": (),
+    "cube": ("square", "mul"),
+    "relu": ("fmin", "fmax"),
+    "Max": ("fmin", "fmax"),
+    "Min": ("fmin", "fmax"),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one output may use.
+
+    `features` are the columns that pyoperon sees: inputs, or the terms of a library.
+    `symbols` are pyoperon's names of the operators; `missing` are ours that it does not have.
+    """
+
+    features: tuple[sympy.Expr, ...]
+    symbols: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+
+
+def task(problem: Problem, j: int) -> Task:
+    """Inputs and operators of an output; a finite list of terms is searched as sums of them."""
+    output = problem.outputs[j]
+    if problem.library is not None:
+        allowed = problem.library.mask(problem.outputs)[:, j]
+        terms = [t for t, ok in zip(problem.library.terms, allowed, strict=True) if ok]
+        return Task(tuple(t for t in terms if not t.is_number), ("add", "sub"))
+    assert problem.grammar is not None
+    finite = problem.grammar.terms_for(output)
+    if finite is not None:
+        return Task(tuple(t for t in finite if not t.is_number), ("add", "sub"))
+    symbols: dict[str, None] = {}
+    missing = []
+    for name in problem.grammar.operators_for(output):
+        engine_name = operator(name).operon.lower()
+        if name not in STAND_INS and not engine_name:
+            missing.append(name)
+        symbols |= dict.fromkeys(STAND_INS.get(name, (engine_name,) if engine_name else ()))
+    inputs = tuple(symbol(n) for n in problem.grammar.inputs_for(output))
+    # An empty set of functions is refused by pyoperon; the grammar filters what add brings in.
+    return Task(inputs, tuple(symbols) or ("add",), tuple(missing))
+
+
+def sample_rows(problem: Problem, rows: int) -> np.ndarray:
+    """Which rows to search on: drawn in proportion to the sample weights, without repetition."""
+    n = len(problem.rows()[0])
+    usable = np.arange(n) if problem.weights is None else np.flatnonzero(problem.weights)
+    uniform = problem.weights is None or np.ptp(problem.weights[usable]) == 0
+    if uniform and len(usable) <= rows:
+        return usable
+    rng = np.random.default_rng(problem.seed)
+    if uniform:
+        return np.sort(rng.choice(usable, rows, replace=False))
+    assert problem.weights is not None
+    # pyoperon knows no weights: a row of weight 2 is drawn twice as often as one of weight 1.
+    share = problem.weights[usable] / problem.weights[usable].sum()
+    return np.sort(rng.choice(usable, min(rows, len(usable)), p=share))
+
+
+class Engine:
+    """Runs pyoperon again and again on the same numbers, each time with another seed."""
+
+    def __init__(
+        self, task: Task, columns: np.ndarray, target: np.ndarray, settings: Mapping[str, object]
+    ) -> None:
+        self.task, self.settings = task, dict(settings)
+        # Single precision: keep numbers near 1, by powers of two so that nothing is rounded.
+        self.scale = _powers_of_two(columns)
+        self.columns = columns / self.scale
+        self.unit = float(_powers_of_two(target[:, None])[0])
+        self.target = target / self.unit
+        self.per_second = math.inf
+
+    def run(self, seed: int, evaluations: int, seconds: float) -> list[sympy.Expr]:
+        """Expressions of the features on the final front; `seconds` is a limit, not a goal."""
+        from pyoperon.sklearn import SymbolicRegressor
+
+        if math.isfinite(seconds * self.per_second):
+            evaluations = min(evaluations, max(1000, int(0.8 * seconds * self.per_second)))
+        regressor = SymbolicRegressor(
+            allowed_symbols=",".join((*self.task.symbols, "constant", "variable")),
+            objectives=["mse", "length"],
+            max_evaluations=evaluations,
+            generations=1_000_000,
+            max_time=math.ceil(seconds) if math.isfinite(seconds) else None,
+            random_state=seed % 2**63,
+            **self.settings,
+        )
+        start = time.monotonic()
+        regressor.fit(self.columns, self.target)
+        self.per_second = evaluations / max(time.monotonic() - start, 1e-3)
+        texts = [regressor.get_model_string(s["tree"], 12) for s in regressor.pareto_front_]
+        return [e for e in map(self.expression, dict.fromkeys(texts)) if e is not None]
+
+    def expression(self, text: str) -> sympy.Expr | None:
+        """Read one model, with the scaling undone; None if a constant in it is not finite."""
+        names = [f"X{i + 1}" for i in range(len(self.task.features))]
+        pairs: Sequence[tuple[str, sympy.Expr, float]] = list(
+            zip(names, self.task.features, self.scale.tolist(), strict=True)
+        )
+        try:
+            expr = parse(text, names)
+        except SjepaError:
+            return None
+        undo = {symbol(n): e / sympy.Rational(s) for n, e, s in pairs}
+        return sympy.Rational(self.unit) * expr.xreplace(undo)
+
+
+def _powers_of_two(columns: np.ndarray) -> np.ndarray:
+    size = np.sqrt(np.mean(columns**2, axis=0))
+    exponent = np.log2(np.where(size > 0, size, 1.0))
+    # Numbers that are of ordinary size already are left as they are.
+    return np.where(np.abs(exponent) < 3, 1.0, 2.0 ** np.round(exponent))

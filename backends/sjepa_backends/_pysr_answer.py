@@ -1,0 +1,149 @@
+"""Make laws of the equations that PySR returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import sympy
+
+from sjepa.backend import Problem
+from sjepa.errors import BackendError, SjepaError
+from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.complexity import split_terms
+from sjepa.symbolic.front import Front, combine_outputs
+from sjepa.symbolic.law import Law
+from sjepa.symbolic.parse import parse
+from sjepa.symbolic.refit import refit
+from sjepa_backends._pysr_ask import Task
+
+
+# Terms that contribute less than this share of the target are tried without.
+NEGLIGIBLE = (1e-6, 1e-3)
+# Numbers this close to a whole one are tried as that: sin(0.9999999*x) was meant as sin(x).
+NEARLY_WHOLE = 1e-5
+
+
+def equations(answer: Sequence[Any], task: Task) -> list[list[str]]:
+    """The texts for each output, after checking that the answer has the agreed form."""
+    try:
+        texts = [[row[2] for row in rows] for rows in answer]
+        sound = all(isinstance(t, str) for rows in texts for t in rows)
+    except (TypeError, IndexError, KeyError):
+        sound = False
+    if not sound or len(answer) != len(task.outputs):
+        raise BackendError(f"pysr: the worker's result is not {len(task.outputs)} list(s) of rows.")
+    return texts
+
+
+def front(
+    problem: Problem, tasks: Sequence[Task], texts: Sequence[Sequence[str]], notes: Sequence[str]
+) -> Front:
+    """The front of whole laws, from the equations found for each output."""
+    notes = list(notes)
+    task_of = {j: task for task in tasks for j in task.outputs}
+    fronts = []
+    unread = 0
+    for j, rows in enumerate(texts):
+        found: dict[sympy.Expr, None] = {sympy.S.Zero: None}
+        for text in rows:
+            try:
+                law = _law(problem, j, _read(text, task_of[j], problem))
+                found |= dict.fromkeys(_variants(law, problem, j))
+            except SjepaError:
+                unread += 1
+        fronts.append(_scored(problem, j, list(found)))
+    if unread:
+        notes.append(f"{unread} equations of PySR could not be read")
+    if not any(rows for rows in texts):
+        notes.append("PySR returned no equation")
+    laws = [
+        Law(expressions, problem.names, problem.outputs, problem.realisation)
+        for _, _, expressions in combine_outputs(fronts)
+    ]
+    return problem.front(laws, "pysr", notes)
+
+
+def _read(text: str, task: Task, problem: Problem) -> sympy.Expr:
+    """One equation in the problem's inputs, in canonical form."""
+    if task.template is not None:
+        return canonicalise(task.template.expression(text, problem.names))
+    expr = canonicalise(parse(text, task.names).xreplace(task.meaning()))
+    if not task.linear:
+        return expr
+    # Whatever else PySR wrote, its choice of terms is the answer; numbers come from the refit.
+    terms = [t for _, t in split_terms(expr) if t in task.columns or (t == 1 and task.bias)]
+    return sympy.Add(*(sympy.Float(1.0) * t for t in terms))
+
+
+def _law(problem: Problem, j: int, expr: sympy.Expr, canonical: bool = True) -> Law:
+    return Law(
+        [expr], problem.names, [problem.outputs[j]], problem.realisation, canonical=canonical
+    )
+
+
+def _variants(law: Law, problem: Problem, j: int) -> list[sympy.Expr]:
+    """The equation as it came, with the best numbers, and without what does not matter."""
+    inputs, targets = problem.rows()
+    column = targets[:, [j]]
+    fitted = refit(law, inputs, column, problem.weights)
+    variants = [law, fitted]
+    for share in NEGLIGIBLE:
+        kept = _without_negligible(fitted, inputs, column, share)
+        if len(kept) < len(fitted.terms[0]):
+            smaller = _law(problem, j, sympy.Add(*kept))
+            variants.append(refit(smaller, inputs, column, problem.weights))
+    variants += [_whole(v) for v in variants[1:]]
+    return [canonicalise(v.expressions[0]) for v in variants]
+
+
+def _without_negligible(
+    law: Law, inputs: np.ndarray, target: np.ndarray, share: float
+) -> list[sympy.Expr]:
+    pairs = law.terms[0]
+    if not pairs:
+        return []
+    names = [f"f{i}" for i in range(len(pairs))]
+    terms = Law([t for _, t in pairs], law.inputs, names, "map", canonical=False)
+    with np.errstate(all="ignore"):
+        sizes = np.sqrt(np.mean(terms.numpy()(inputs) ** 2, axis=0))
+    limit = share * float(np.sqrt(np.mean(target**2)))
+    return [
+        sympy.Float(c) * t
+        for (c, t), size in zip(pairs, sizes, strict=True)
+        if not abs(c) * size < limit
+    ]
+
+
+def _whole(law: Law) -> Law:
+    values = law.coefficients
+    near = np.abs(values - np.round(values)) < NEARLY_WHOLE
+    return law.with_coefficients(np.where(near, np.round(values), values))
+
+
+def _scored(
+    problem: Problem, j: int, expressions: Sequence[sympy.Expr]
+) -> list[tuple[float, float, sympy.Expr]]:
+    """(complexity, loss, expression) of those that the output may have."""
+    inputs, targets = problem.rows()
+    rows = []
+    for expr in expressions:
+        if not _admitted(problem, j, expr):
+            continue
+        law = _law(problem, j, expr, canonical=False)
+        with np.errstate(all="ignore"):
+            error = (law.numpy()(inputs)[:, 0] - targets[:, j]) ** 2
+        loss = float(np.average(error, weights=problem.weights)) / float(problem.variance[j])
+        if np.isfinite(loss):
+            rows.append((law.complexity(problem.measure, problem.library), loss, expr))
+    return rows
+
+
+def _admitted(problem: Problem, j: int, expr: sympy.Expr) -> bool:
+    if problem.grammar is not None:
+        return problem.grammar.refusal(expr, problem.outputs[j]) is None
+    library = problem.candidate_library
+    allowed = library.mask(problem.outputs)[:, j]
+    usable = {t for t, a in zip(library.terms, allowed, strict=True) if a}
+    return all(term in usable for _, term in split_terms(expr))

@@ -1,0 +1,102 @@
+"""Whether Julia is here, without importing PySR, which would start or even download it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+
+# PySR 1.5 and 2.x ask for this or later within Julia 1; newer releases may still be refused by
+# the OpenSSL that Python was built with, which only juliapkg can tell.
+OLDEST = (1, 10, 3)
+
+
+def julia_available() -> tuple[bool, str]:
+    """Whether PySR would find Julia here, and the executable or the reason why not.
+
+    Looks where juliapkg looks, in its order, and asks each candidate for its version; takes a
+    fraction of a second.
+    """
+    if importlib.util.find_spec("pysr") is None:
+        return False, "pysr is not installed (pip install 'sjepa[pysr]')"
+    executable, reason = find_julia()
+    return (True, executable) if executable else (False, reason)
+
+
+def find_julia() -> tuple[str, str]:
+    """The first usable Julia executable, or an empty text and the reason."""
+    reason = "no Julia: not set for juliapkg, not installed by it or by juliaup, not on the PATH"
+    for where, executable in _candidates():
+        version = _version(executable)
+        if version is None:
+            reason = f"{where} {executable} is not a Julia executable"
+        elif not OLDEST <= version < (2,):
+            reason = (
+                f"{where} {executable} is Julia {'.'.join(map(str, version))}, too old for PySR"
+            )
+        else:
+            return executable, ""
+        if where == "PYTHON_JULIAPKG_EXE":  # juliapkg looks no further either
+            break
+    return "", reason
+
+
+def _candidates() -> Iterator[tuple[str, str]]:
+    chosen = sys._xoptions.get("juliapkg-exe") or os.environ.get("PYTHON_JULIAPKG_EXE")
+    if chosen:
+        yield "PYTHON_JULIAPKG_EXE", str(chosen)
+    prefix = _project() / "pyjuliapkg"
+    try:
+        recorded = json.loads((prefix / "meta.json").read_text()).get("executable")
+    except (OSError, ValueError, AttributeError):
+        recorded = None
+    if recorded:
+        yield "juliapkg's", str(recorded)
+    name = "julia.exe" if os.name == "nt" else "julia"
+    installed = prefix / "install" / "bin" / name
+    if installed.exists():
+        yield "juliapkg's", str(installed)
+    if found := shutil.which("julia"):
+        yield "the PATH's", found
+    yield from (("juliaup's", path) for path in _juliaup(name))
+
+
+def _project() -> Path:
+    """Where juliapkg keeps its Julia environment."""
+    chosen = sys._xoptions.get("juliapkg-project") or os.environ.get("PYTHON_JULIAPKG_PROJECT")
+    if chosen:
+        return Path(str(chosen))
+    prefix = sys.prefix if sys.prefix != sys.base_prefix else os.environ.get("CONDA_PREFIX")
+    if prefix:
+        return Path(prefix) / "julia_env"
+    depot = os.environ.get("JULIA_DEPOT_PATH", "").split(os.pathsep)[0]
+    return Path(depot or Path.home() / ".julia") / "environments" / "pyjuliapkg"
+
+
+def _juliaup(name: str) -> Iterator[str]:
+    home = Path(os.environ.get("JULIAUP_DEPOT_PATH") or Path.home() / ".julia") / "juliaup"
+    try:
+        versions = json.loads((home / "juliaup.json").read_text())["InstalledVersions"]
+        for info in versions.values():
+            binary = info.get("BinaryPath") or str(Path(info["Path"]) / "bin" / name)
+            yield str((home / binary).resolve())
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return
+
+
+def _version(executable: str) -> tuple[int, ...] | None:
+    try:
+        run = subprocess.run(
+            [executable, "--version"], capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.match(r"julia version (\d+)\.(\d+)\.(\d+)", run.stdout, re.IGNORECASE)
+    return tuple(int(part) for part in found.groups()) if found else None

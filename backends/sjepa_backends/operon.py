@@ -1,0 +1,146 @@
+"""Genetic programming by Operon, through pyoperon."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sjepa.backend import Backend, Problem
+from sjepa.errors import ConfigError
+from sjepa.symbolic.front import Front, combine_outputs
+from sjepa.symbolic.law import Law
+from sjepa.symbolic.refit import refit
+from sjepa_backends._operon_engine import Engine, sample_rows, task
+from sjepa_backends._operon_polish import Kept, Polish
+
+
+# Runs for an output end once so little of the variance is unexplained: single precision.
+EXACT = 1e-11
+# Share of the time for pyoperon itself; the rest is for cleaning and refitting.
+SEARCH_SHARE = 0.75
+
+
+@dataclass(frozen=True)
+class Operon(Backend):
+    """Expression trees by Operon's multi-objective search (error and length).
+
+    Outputs are searched one by one on a sample of the rows; then every model on the fronts is
+    cleaned (small terms, nearly simple numbers), its terms are pooled and selected again, and
+    the survivors are refitted on all rows. Operators that Operon does not have are named in the
+    notes. It knows no sample weights, so rows are drawn in proportion to them. A previous front
+    is refitted and merged; Operon itself is not started from it.
+
+    The same seed gives the same answer whatever `threads` is, unless the clock ends a search:
+    how far it came by then depends on the machine.
+
+    Parameters
+    ----------
+    rows : int, default=1000
+        Most rows to search on. More make Operon slower, not better.
+    runs : int, default=5
+        Independent runs for each output; they end early once a law is exact.
+    evaluations : int, default=60000
+        Fitness evaluations of one run, about a second on a thousand rows.
+    population : int, default=500
+    max_length : int, default=30
+        Most nodes of a tree; the grammar's own limit applies to the result.
+    threads : int, default=1
+    options : mapping, optional
+        Further arguments of ``pyoperon.sklearn.SymbolicRegressor``.
+    """
+
+    name: ClassVar[str] = "operon"
+
+    rows: int = 1000
+    runs: int = 5
+    evaluations: int = 60_000
+    population: int = 500
+    max_length: int = 30
+    threads: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "runs", "evaluations", "population", "max_length", "threads"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
+
+    def search(self, problem: Problem) -> Front:
+        start = time.monotonic()
+        seconds = problem.budget.seconds or math.inf
+        rows = sample_rows(problem, self.rows)
+        count = len(problem.outputs)
+        fronts: list[list[Kept]] = []
+        notes: list[str] = []
+        for j, output in enumerate(problem.outputs):
+            end = start + seconds * (j + 1) / count
+            fronts.append(self._search_output(problem, j, rows, end, notes))
+            problem.report(f"operon: {output} done", (j + 1) / count)
+        laws = [
+            Law(expressions, problem.names, problem.outputs, problem.realisation)
+            for _, _, expressions in combine_outputs(fronts)
+        ]
+        inputs, targets = problem.rows()
+        laws += [
+            refit(c.law, inputs, targets, problem.weights)
+            for c in problem.warm or ()
+            if (c.law.inputs, c.law.outputs) == (problem.names, problem.outputs)
+        ]
+        return problem.front(laws, self.name, notes)
+
+    def _search_output(
+        self, problem: Problem, j: int, rows: np.ndarray, end: float, notes: list[str]
+    ) -> list[Kept]:
+        inputs, targets = problem.rows()
+        output, target = problem.outputs[j], targets[:, j]
+        what = task(problem, j)
+        if what.missing:
+            notes.append(f"{output}: Operon has no {', '.join(what.missing)}")
+        polish = Polish(problem, j, rows)
+        if what.features and np.ptp(target[rows]) > 1e-12 * np.abs(target[rows]).max():
+            features = Law(
+                what.features, problem.names, [f"f{i}" for i in range(len(what.features))],
+                canonical=False,
+            )  # fmt: skip
+            engine = Engine(what, features.numpy()(inputs[rows]), target[rows], self._settings())
+            self._run(problem, j, engine, polish, end, notes)
+        return polish.front(inputs, target, problem.weights)
+
+    def _run(
+        self,
+        problem: Problem,
+        j: int,
+        engine: Engine,
+        polish: Polish,
+        end: float,
+        notes: list[str],
+    ) -> None:
+        begin = time.monotonic()
+        search_end = begin + SEARCH_SHARE * (end - begin)
+        runs = problem.budget.iterations or self.runs
+        for k in range(runs):
+            left = search_end - time.monotonic()
+            if left <= 0:
+                notes.append(f"{problem.outputs[j]}: out of time after {k} of {runs} runs")
+                return
+            # A short first run measures the speed, so that a small budget can be kept.
+            evaluations = self.evaluations if math.isinf(left) or k else self.evaluations // 6
+            found = engine.run(problem.seed + 1000 * j + k, evaluations, left)
+            polish.propose(found, search_end, time.monotonic)
+            share = (j + (k + 1) / runs) / len(problem.outputs)
+            problem.report(f"operon: {problem.outputs[j]}, loss {polish.best:.2e}", share)
+            if polish.best < EXACT:
+                return
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "population_size": self.population,
+            "max_length": self.max_length,
+            "n_threads": self.threads,
+            "optimizer_iterations": 5,
+            **self.options,
+        }

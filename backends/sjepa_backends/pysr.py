@@ -1,0 +1,248 @@
+"""PySR (SymbolicRegression.jl in Julia), in a worker process of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from sjepa.backend import Backend, Problem
+from sjepa.errors import ConfigError
+from sjepa.symbolic.front import Front
+from sjepa_backends import _pysr_answer, _pysr_ask, _pysr_guess, _pysr_pool
+from sjepa_backends._pysr_julia import julia_available
+from sjepa_backends._pysr_pool import stop_workers
+from sjepa_backends._pysr_template import Template
+
+
+__all__ = ["PySR", "Template", "julia_available", "stop_workers"]
+
+_WORKER = Path(__file__).with_name("_pysr_worker.py")
+_PERCENT = re.compile(r"\((\d+(?:\.\d+)?)%\)")
+# Iterations of a search that nothing else limits, and of one that only time limits.
+_ITERATIONS = 60
+_ENDLESS = 1_000_000
+
+
+@dataclass(frozen=True)
+class PySR(Backend):
+    """Genetic programming over expression trees with PySR 1.5 or 2.x.
+
+    Needs Julia, which PySR installs on first use. It runs in a worker process that stays alive
+    between searches; starting it and compiling are not counted in the time budget. Equations
+    come back as text and are read by our own parser, refitted on all rows and scored by our own
+    complexities.
+
+    Parameters
+    ----------
+    niterations : int, optional
+        Most iterations, if the problem's budget names none. By default 60, or as many as the
+        time budget allows when the search is not deterministic.
+    populations, population_size : int
+    maxsize : float, default=20
+        Longest equation, in units of the ``tree`` complexity.
+    rows : int or None, default=2000
+        Search on so many rows, drawn with the problem's seed; None takes all. Numbers are
+        refitted on all rows anyway.
+    deterministic : bool, optional
+        Whether equal seeds give equal answers, which takes a search on one core. By default yes,
+        unless `procs` or `cluster_manager` asks for more. A time budget that runs out before the
+        iterations do makes the answer depend on the machine all the same.
+    procs : int, optional
+        Julia processes; otherwise a search that is not deterministic uses all threads.
+    cluster_manager : str, optional
+        PySR's name of a job queue, such as "slurm".
+    batching : bool or "auto", optional
+        Compare on small batches of rows; by default what PySR does ("auto" is 2.x only).
+    precision : 16, 32 or 64
+        Of the search; the refit is in double precision.
+    template : Template or mapping, optional
+        Known structure, for all outputs or for some of them by name.
+    options : mapping, optional
+        Further arguments of ``PySRRegressor``, passed on as they are; they win over ours.
+    startup_timeout : float, default=900
+        Seconds that PySR may take to start. The first time it downloads and compiles Julia.
+    grace : float, default=120
+        Seconds beyond the time budget after which a search is stopped by force: time to compile
+        and to finish an iteration. Without a budget there is no such limit.
+    command : list of str, optional
+        Program to start as the worker, for tests.
+    """
+
+    name: ClassVar[str] = "pysr"
+
+    niterations: int | None = None
+    populations: int = 15
+    population_size: int = 27
+    maxsize: float = 20.0
+    rows: int | None = 2_000
+    deterministic: bool | None = None
+    procs: int | None = None
+    cluster_manager: str | None = None
+    batching: bool | Literal["auto"] | None = None
+    precision: Literal[16, 32, 64] = 32
+    template: Template | Mapping[str, Any] | None = field(default=None, hash=False)
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    startup_timeout: float = 900.0
+    grace: float = 120.0
+    command: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        set_(self, "template", _read_template(self.template))
+        set_(self, "options", dict(self.options))
+        set_(self, "command", tuple(self.command))
+        for name in ("niterations", "populations", "population_size", "maxsize", "rows", "procs"):
+            value = getattr(self, name)
+            if value is not None and not value >= 1:
+                raise ConfigError(f"{name} must be at least 1, got {value}.")
+        for name in ("startup_timeout", "grace"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be positive, got {getattr(self, name)}.")
+        if self.precision not in (16, 32, 64):
+            raise ConfigError(f"precision must be 16, 32 or 64, got {self.precision}.")
+        if self.deterministic and self._wants_processes:
+            raise ConfigError("A deterministic search has no use for procs and cluster_manager.")
+        try:
+            json.dumps(self.options)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(
+                f"PySR's options must be numbers, texts, lists and mappings of them: {error}."
+            ) from None
+
+    @property
+    def _wants_processes(self) -> bool:
+        return self.procs is not None or self.cluster_manager is not None
+
+    @property
+    def _repeats(self) -> bool:
+        """Whether equal seeds give equal answers."""
+        return not self._wants_processes if self.deterministic is None else self.deterministic
+
+    def search(self, problem: Problem) -> Front:
+        problem.rows()
+        tasks, notes = _pysr_ask.plan(problem, self._templates(problem))
+        texts: list[list[str]] = [[] for _ in problem.outputs]
+        todo = [task for task in tasks if task.columns]
+        if todo:
+            command = self.command or (sys.executable, str(_WORKER))
+            starting = lambda line: problem.report(line, 0.0)  # noqa: E731
+            with _pysr_pool.borrow(command, self.startup_timeout, starting) as worker:
+                done = 0
+                for task in todo:
+                    found = self._run(worker, task, problem, done)
+                    for j, rows in zip(task.outputs, found, strict=True):
+                        texts[j] = rows
+                    done += len(task.outputs)
+        problem.report("Refitting the equations on all rows", 1.0)
+        return _pysr_answer.front(problem, tasks, texts, notes)
+
+    def _templates(self, problem: Problem) -> Mapping[str, Template]:
+        if isinstance(self.template, Template):
+            return dict.fromkeys(problem.outputs, self.template)
+        return self.template or {}
+
+    def _run(
+        self, worker: _pysr_pool.Worker, task: _pysr_ask.Task, problem: Problem, done: int
+    ) -> list[list[str]]:
+        """One search by the worker; the equations of each output of the task."""
+        share = len(task.outputs) / len(problem.outputs)
+        before = done / len(problem.outputs)
+        seconds = problem.budget.seconds and problem.budget.seconds * share
+        request = self.request(task, problem)
+        request["data"] = str(Path(worker.directory) / "data.npz")
+        arrays: dict[str, Any] = self._arrays(task, problem)
+        np.savez(request["data"], **arrays)
+        started = time.monotonic()
+
+        def report(line: str) -> None:
+            if percent := _PERCENT.search(line):
+                part = float(percent[1]) / 100
+            else:
+                part = (time.monotonic() - started) / seconds if seconds else 0.0
+            problem.report(line, before + share * min(part, 1.0))
+
+        limit = seconds + self.grace if seconds else float("inf")
+        return _pysr_answer.equations(worker.search(request, limit, report), task)
+
+    def request(self, task: _pysr_ask.Task, problem: Problem) -> dict[str, Any]:
+        """What the worker is asked, apart from the data."""
+        request = _pysr_ask.search_space(task, problem, self.maxsize)
+        seconds, iterations = problem.budget.seconds, problem.budget.iterations or self.niterations
+        if iterations is None:
+            iterations = _ENDLESS if seconds and not self._repeats else _ITERATIONS
+        settings = request["settings"] | {
+            "niterations": iterations,
+            "populations": self.populations,
+            "population_size": self.population_size,
+            "precision": self.precision,
+            "parallelism": "multithreading",
+            # A list of equations now and then, rather than a bar that redraws itself.
+            "verbosity": 1,
+            "progress": False,
+            "temp_equation_file": True,
+            "input_stream": "devnull",
+        }
+        if self._repeats:
+            settings |= {
+                "deterministic": True,
+                "parallelism": "serial",
+                "random_state": problem.seed % 2**32,
+            }
+        elif self._wants_processes:
+            settings |= {"parallelism": "multiprocessing", "procs": self.procs}
+            if self.cluster_manager is not None:
+                settings["cluster_manager"] = self.cluster_manager
+        if seconds:
+            settings["timeout_in_seconds"] = seconds * len(task.outputs) / len(problem.outputs)
+        if self.batching is not None:
+            settings["batching"] = self.batching
+        request["settings"] = settings | dict(self.options)
+        request["warm"] = problem.warm is not None
+        request["guesses"] = _pysr_guess.guesses(task, problem)
+        return request
+
+    def _arrays(self, task: _pysr_ask.Task, problem: Problem) -> dict[str, np.ndarray]:
+        """Inputs, targets and weights of the rows that the search sees."""
+        inputs, targets = task.values(problem), problem.rows()[1][:, list(task.outputs)]
+        usable = np.arange(len(inputs))
+        if problem.weights is not None:
+            usable = usable[problem.weights > 0]
+        if self.rows is not None and len(usable) > self.rows:
+            rng = np.random.default_rng(problem.seed % 2**32)
+            usable = np.sort(rng.choice(usable, self.rows, replace=False))
+        arrays = {"inputs": inputs[usable], "targets": targets[usable]}
+        if problem.weights is not None:  # of the same shape as the targets, as PySR wants it
+            arrays["weights"] = np.broadcast_to(
+                problem.weights[usable, None], arrays["targets"].shape
+            )
+        if len(task.outputs) == 1:
+            arrays |= {k: v[:, 0] for k, v in arrays.items() if k != "inputs"}
+        return arrays
+
+
+def _read_template(value: Any) -> Template | dict[str, Template] | None:
+    """A template, plain data for one, or some of them by output."""
+    if value is None or isinstance(value, Template):
+        return value
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"A template is a Template or a mapping, got {value!r}.")
+    if isinstance(value.get("combine"), str):
+        return _build_template(value)
+    return {k: v if isinstance(v, Template) else _build_template(v) for k, v in value.items()}
+
+
+def _build_template(value: Mapping[str, Any]) -> Template:
+    try:
+        return Template(**value)
+    except TypeError:
+        raise ConfigError(
+            f"A template has 'combine', 'expressions' and 'parameters', got {value!r}."
+        ) from None

@@ -1,0 +1,6 @@
+"""The command line: parses, calls the library, prints."""
+
+from sjepa.cli.app import main
+
+
+__all__ = ["main"]

@@ -1,0 +1,36 @@
+"""Trajectories: from arrays, tables and files, from simulators, and on their way to training."""
+
+from sjepa.data._gaps import Dropped
+from sjepa.data.batches import TrajectoryBatch, Windows, windows
+from sjepa.data.chaos import dysts_system
+from sjepa.data.derivatives import Derivatives, differentiate
+from sjepa.data.files import read, write
+from sjepa.data.noise import noise_level
+from sjepa.data.pendulum import observation_map, paper_data, pendulum_field
+from sjepa.data.simulate import simulate
+from sjepa.data.systems import SYSTEMS, System
+from sjepa.data.trajectories import Trajectories
+from sjepa.data.weak import WeakWindows, weak_windows
+
+
+__all__ = [
+    "SYSTEMS",
+    "Derivatives",
+    "Dropped",
+    "System",
+    "Trajectories",
+    "TrajectoryBatch",
+    "WeakWindows",
+    "Windows",
+    "differentiate",
+    "dysts_system",
+    "noise_level",
+    "observation_map",
+    "paper_data",
+    "pendulum_field",
+    "read",
+    "simulate",
+    "weak_windows",
+    "windows",
+    "write",
+]

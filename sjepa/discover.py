@@ -1,0 +1,226 @@
+"""From measured states to equations in one call, without training anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from sjepa.backend import Backend, Budget, Problem, Progress
+from sjepa.data import Trajectories, differentiate, weak_windows
+from sjepa.errors import ConfigError, DataError
+from sjepa.registry import make_backend
+from sjepa.symbolic import Front, Gram, Grammar, Library
+
+
+Form = Literal["auto", "derivative", "weak", "discrete"]
+
+# Noise above this share of a signal's spread makes the integral form the better one.
+NOISY = 1e-3
+
+
+def default_library(names: Sequence[str], states: int | None = None) -> Library:
+    """Monomials, sines, cosines and x|x|: small enough to be solved exactly.
+
+    Monomials go up to degree 3 for up to three inputs and up to 2 beyond. Only the first `states`
+    inputs stand inside functions; the others are actions.
+    """
+    inner = list(names[: states or len(names)])
+    monomials = Library.polynomial(names, degree=3 if len(names) <= 3 else 2)
+    functions = [f"{f}({n})" for f in ("sin", "cos") for n in inner]
+    functions += [f"{n}*abs({n})" for n in inner]
+    return monomials + Library.from_terms(functions, names)
+
+
+def default_grammar(names: Sequence[str], states: int | None = None) -> Grammar:
+    """Sums, products, sines, cosines and absolute values."""
+    actions = names[states:] if states else ()
+    return Grammar(
+        ["+", "-", "*", "sin", "cos", "abs"],
+        names,
+        roles={n: "action" for n in actions},
+        nested={f: {g: 0 for g in ("sin", "cos")} for f in ("sin", "cos")},
+    )
+
+
+def discover(
+    x: Any,
+    t: Any = None,
+    *,
+    u: Any = None,
+    x_dot: Any = None,
+    backend: str | Mapping[str, Any] | type[Backend] | Backend = "stlsq",
+    library: Library | None = None,
+    grammar: Grammar | None = None,
+    feature_names: Sequence[str] | None = None,
+    form: Form = "auto",
+    derivative: str | Mapping[str, Any] = "auto",
+    seed: int = 0,
+    budget: Budget | float | None = None,
+    warm: Front | None = None,
+    progress: Progress | None = None,
+) -> Front:
+    """Find the equations that move given states.
+
+    Parameters
+    ----------
+    x : array (T, d), list of arrays, or Trajectories
+        One or many trajectories, of any lengths.
+    t : float, array or list of arrays
+        A constant step, or times; irregular times are fine.
+    u : array (T, m) or list of arrays, optional
+        Actions; they are inputs of the equations and are called u1, u2, ...
+    x_dot : like x, optional
+        Known derivatives. Otherwise they are estimated.
+    backend : name, mapping with a "name", class or instance
+    library, grammar : what may be written; by default monomials, sines, cosines and x|x|
+    feature_names : names of the states, by default x1, x2, ...
+    form : "derivative", "weak", "discrete" or "auto"
+        Fit time derivatives point by point; integrals against smooth bumps (for noisy data, with
+        engines that search a library); or the next value itself. "auto" looks at the noise.
+    derivative : str or mapping
+        Method of :func:`sjepa.data.differentiate`, or its options with a ``"method"``.
+    seed : int
+    budget : seconds, or a Budget
+    warm : a previous Front to start from
+
+    Returns
+    -------
+    Front
+        ``front.best()`` is the law at its knee, ``front.to_frame()`` the whole table.
+
+    Examples
+    --------
+    >>> t = np.arange(0, 10, 0.01)
+    >>> x = np.stack([np.cos(2 * t), -2 * np.sin(2 * t)], axis=1)
+    >>> discover(x, t, feature_names=["q", "p"]).best()
+    q' = p
+    p' = -4*q
+    """
+    trajectories = _trajectories(x, t, u, feature_names)
+    engine = make_backend(backend)
+    states = trajectories.obs_shape[0]
+    names = [*trajectories.names, *(trajectories.action_names or ())]
+    if library is None and grammar is None:
+        if engine.trees:
+            grammar = default_grammar(names, states)
+        else:
+            library = default_library(names, states)
+    common: dict[str, Any] = {
+        "names": names,
+        "outputs": trajectories.names,
+        "library": library,
+        "grammar": grammar,
+        "seed": seed,
+        "budget": budget if isinstance(budget, Budget) else Budget(seconds=budget),
+        "warm": warm,
+        "progress": progress,
+    }
+    if form not in ("auto", "derivative", "weak", "discrete"):
+        raise ConfigError(f"form is 'auto', 'derivative', 'weak' or 'discrete', got {form!r}.")
+    if form == "discrete":
+        problem = Problem(*_next_values(trajectories), realisation="map", **common)
+    elif x_dot is not None:
+        slopes = _like(x_dot, trajectories)
+        problem = Problem(_inputs(trajectories), np.concatenate(slopes), **common)
+    else:
+        problem = _differentiated(trajectories, form, derivative, engine, common)
+    return engine.search(problem)
+
+
+def _trajectories(x: Any, t: Any, u: Any, names: Sequence[str] | None) -> Trajectories:
+    if isinstance(x, Trajectories):
+        if t is not None or u is not None:
+            raise DataError("Trajectories already hold their times and actions; give x alone.")
+        trajectories = x
+    elif t is None:
+        raise DataError("Give the times as t: a constant step, an array, or a list of arrays.")
+    else:
+        trajectories = Trajectories(x, t, u)
+    if len(trajectories.obs_shape) != 1:
+        raise DataError(
+            f"discover takes states (T, d), got observations of shape {trajectories.obs_shape}; "
+            "learn coordinates first with sjepa.SJEPA."
+        )
+    trajectories.check_finite()
+    names = names or trajectories.names or [f"x{i + 1}" for i in range(trajectories.obs_shape[0])]
+    return trajectories.map(lambda x: x, names=list(names))
+
+
+def _inputs(trajectories: Trajectories, rows: Sequence[np.ndarray] | None = None) -> np.ndarray:
+    """States and actions side by side, all trajectories one below the other."""
+    parts = []
+    for i, x in enumerate(trajectories.x):
+        part = x if trajectories.u is None else np.concatenate([x, trajectories.u[i]], axis=1)
+        parts.append(part if rows is None else part[rows[i]])
+    return np.concatenate(parts)
+
+
+def _next_values(trajectories: Trajectories) -> tuple[np.ndarray, np.ndarray]:
+    steps = np.concatenate(trajectories.steps)
+    if steps.max() > steps.min() * (1 + 1e-6):
+        raise DataError(
+            f"A map needs equal steps, these range from {steps.min():g} to {steps.max():g}; "
+            "use form='derivative'."
+        )
+    rows = [np.arange(len(x) - 1) for x in trajectories.x]
+    return _inputs(trajectories, rows), np.concatenate([x[1:] for x in trajectories.x])
+
+
+def _like(x_dot: Any, trajectories: Trajectories) -> list[np.ndarray]:
+    given = [x_dot] if isinstance(x_dot, np.ndarray) and x_dot.ndim <= 2 else list(x_dot)
+    slopes = [np.asarray(v, dtype=float).reshape(len(v), -1) for v in given]
+    shapes, wanted = [s.shape for s in slopes], [x.shape for x in trajectories.x]
+    if shapes != wanted:
+        raise DataError(f"x_dot has shapes {shapes}, the states have {wanted}.")
+    return slopes
+
+
+@dataclass(frozen=True)
+class _Smooth:
+    """Smoothed states, their derivatives, and which rows to trust."""
+
+    trajectories: Trajectories
+    x_dot: list[np.ndarray]
+    rows: list[np.ndarray]
+    noise_share: float
+
+
+def _differentiated(
+    trajectories: Trajectories,
+    form: Form,
+    derivative: str | Mapping[str, Any],
+    engine: Backend,
+    common: dict[str, Any],
+) -> Problem:
+    options = {"method": derivative} if isinstance(derivative, str) else dict(derivative)
+    result = differentiate(trajectories, **options)
+    spread = np.concatenate(trajectories.x).std(axis=0)
+    share = float((result.noise / np.maximum(spread, 1e-300)).max())
+    smooth = _Smooth(
+        result.trajectories, result.x_dot, [np.flatnonzero(v) for v in result.valid], share
+    )
+    if form == "weak" and engine.trees:
+        raise ConfigError(f"{engine.name!r} needs rows, which the weak form does not have.")
+    if form == "weak" or (form == "auto" and share > NOISY and not engine.trees):
+        library = common["library"] or common["grammar"].library(common["outputs"])
+        gram = _weak_gram(smooth.trajectories, library)
+        return Problem(gram=gram, **{**common, "library": library, "grammar": None})
+    targets = np.concatenate([d[r] for d, r in zip(smooth.x_dot, smooth.rows, strict=True)])
+    return Problem(_inputs(smooth.trajectories, smooth.rows), targets, **common)
+
+
+def _weak_gram(trajectories: Trajectories, library: Library) -> Gram:
+    """Sums of integrals against bumps, over all trajectories."""
+    features = library.numpy()
+    total: Gram | None = None
+    for i, x in enumerate(trajectories.x):
+        windows = weak_windows(trajectories.t[i])
+        gram = Gram.from_features(
+            windows.phi @ features(_inputs(trajectories[i : i + 1])), -(windows.dphi @ x)
+        )
+        total = gram if total is None else total + gram
+    assert total is not None
+    return total

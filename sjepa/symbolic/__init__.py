@@ -1,0 +1,25 @@
+"""Expressions apart from any network or search."""
+
+from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.front import Candidate, Front
+from sjepa.symbolic.gram import Gram
+from sjepa.symbolic.grammar import Grammar
+from sjepa.symbolic.law import Law
+from sjepa.symbolic.library import Library
+from sjepa.symbolic.parse import parse
+from sjepa.symbolic.refit import refit
+from sjepa.symbolic.sparse_law import SparseLaw
+
+
+__all__ = [
+    "Candidate",
+    "Front",
+    "Gram",
+    "Grammar",
+    "Law",
+    "Library",
+    "SparseLaw",
+    "canonicalise",
+    "parse",
+    "refit",
+]

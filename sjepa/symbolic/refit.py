@@ -1,0 +1,99 @@
+"""Find the best numbers for a given structure."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy
+from scipy.optimize import least_squares
+
+from sjepa.symbolic.complexity import split_terms
+from sjepa.symbolic.law import Law
+
+
+# Rows used to move constants inside functions; the multipliers of terms always see all rows.
+MOST_ROWS = 4_000
+MOST_EVALUATIONS = 60
+
+
+def refit(
+    law: Law, inputs: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None
+) -> Law:
+    """The same structure with the coefficients that fit these data best.
+
+    Multipliers of terms are solved for exactly. Numbers inside functions are moved by
+    Levenberg-Marquardt from where they are. Every term gets a free coefficient, those of size 1
+    included; an output for which nothing better is found keeps its numbers.
+    """
+    root = np.ones(len(inputs)) if weights is None else np.sqrt(weights)
+    expressions = [
+        _refit_output(law, j, inputs, targets[:, j], root) for j in range(len(law.outputs))
+    ]
+    return Law(expressions, law.inputs, law.outputs, law.realisation, canonical=False)
+
+
+def _refit_output(
+    law: Law, j: int, inputs: np.ndarray, target: np.ndarray, root: np.ndarray
+) -> sympy.Expr:
+    expr = law.expressions[j]
+    if not split_terms(expr):
+        return expr
+    best = expr
+    lowest = _error(law, expr, inputs, target, root)
+    for trial in (expr, _move_inner_numbers(law, expr, inputs, target, root)):
+        solved = _solve_multipliers(law, trial, inputs, target, root)
+        error = _error(law, solved, inputs, target, root)
+        if error < lowest or not np.isfinite(lowest):
+            best, lowest = solved, error
+    return best
+
+
+def _single(law: Law, expressions: list[sympy.Expr]) -> Law:
+    names = [f"y{i}" for i in range(len(expressions))]
+    return Law(expressions, law.inputs, names, "map", canonical=False)
+
+
+def _error(
+    law: Law, expr: sympy.Expr, inputs: np.ndarray, target: np.ndarray, root: np.ndarray
+) -> float:
+    residual = (_single(law, [expr]).numpy()(inputs)[:, 0] - target) * root
+    return float(np.mean(residual**2))
+
+
+def _solve_multipliers(
+    law: Law, expr: sympy.Expr, inputs: np.ndarray, target: np.ndarray, root: np.ndarray
+) -> sympy.Expr:
+    """Least squares for the factors of the terms of a sum."""
+    terms = [term for _, term in split_terms(expr)]
+    theta = _single(law, terms).numpy()(inputs) * root[:, None]
+    if not np.isfinite(theta).all():
+        return expr
+    scale = np.maximum(np.linalg.norm(theta, axis=0), 1e-300)
+    solution = np.linalg.lstsq(theta / scale, target * root, rcond=1e-12)[0] / scale
+    return sympy.Add(
+        *(sympy.Mul(sympy.Float(c), t) for c, t in zip(solution.tolist(), terms, strict=True) if c)
+    )
+
+
+def _move_inner_numbers(
+    law: Law, expr: sympy.Expr, inputs: np.ndarray, target: np.ndarray, root: np.ndarray
+) -> sympy.Expr:
+    """Levenberg-Marquardt on all coefficients, if some of them stand inside a term."""
+    if not any(term.has(sympy.Float) for _, term in split_terms(expr)):
+        return expr
+    rows = np.linspace(0, len(inputs) - 1, min(len(inputs), MOST_ROWS)).astype(int)
+    z, y, r = inputs[rows], target[rows], root[rows]
+    single = _single(law, [expr]).with_free_terms()
+    run = single.numpy()
+
+    def residuals(coefficients: np.ndarray) -> np.ndarray:
+        run.coefficients = tuple(coefficients)
+        error = (run(z)[:, 0] - y) * r
+        return np.where(np.isfinite(error), error, 1e6)
+
+    start = single.coefficients
+    if len(start) > len(rows):
+        return expr
+    found = least_squares(residuals, start, method="lm", max_nfev=MOST_EVALUATIONS * (len(start) + 1))
+    if not np.isfinite(found.x).all():
+        return expr
+    return single.with_coefficients(found.x).expressions[0]

@@ -1,0 +1,149 @@
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import sympy
+from hypothesis import given, strategies as st
+
+import rewrites
+from sjepa.symbolic import Law, canonicalise
+from sjepa.symbolic.canonical import threshold
+from sjepa.symbolic.parse import parse
+from sjepa.symbolic.text import to_text
+
+
+NAMES = list(rewrites.VARIABLES)
+
+
+def canonical(text: str) -> sympy.Expr:
+    return canonicalise(parse(text, NAMES))
+
+
+def _pairs(count: int) -> list[tuple[str, str]]:
+    rng = random.Random(7)
+    pairs = []
+    while len(pairs) < count:
+        tree = rewrites.random_tree(rng, depth=rng.choice([2, 3, 3]))
+        other = rewrites.rewrite(tree, rng)
+        if other != tree:
+            pairs.append((rewrites.text(tree), rewrites.text(other)))
+    return pairs
+
+
+EQUAL = _pairs(300)
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_rewritten_expressions_have_one_canonical_form_and_hash(block: int) -> None:
+    for a, b in EQUAL[block::10]:
+        left, right = canonical(a), canonical(b)
+        assert left == right, f"{a}\n{b}\n{to_text(left)}\n{to_text(right)}"
+        laws = [Law.from_string(t, NAMES) for t in (a, b)]
+        assert laws[0] == laws[1] and hash(laws[0]) == hash(laws[1])
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("0.1*x + 0.2*x", "0.3*x"),
+        ("(x + 1)*(x + 2)", "x^2 + 3*x + 2"),
+        ("x/y", "x*y**-1"),
+        ("sin(-x)", "-sin(x)"),
+        ("--x", "x"),
+        ("1/(x + 1)^2", "1/(x^2 + 2*x + 1)"),
+        ("x/(x + 1) + 1/(x + 1)", "1"),
+        ("(x^2 - 1)/(x - 1)", "x + 1"),
+        ("1/(3 - x)", "-1/(x - 3)"),
+        ("2/(2*x + 2)", "1/(x + 1)"),
+        ("exp(1)*x", "2.718281828459045*x"),
+        ("sqrt(2)*sqrt(2)*x", "2*x"),
+        ("x**0.5", "sqrt(x)"),
+        ("x^3.0", "cube(x)"),
+        ("exp(x)*exp(y)", "exp(x + y)"),
+        ("exp(x + 1)", "exp(1)*exp(x)"),
+        ("sqrt(x^2)", "abs(x)"),
+        ("x*sign(x)", "abs(x)"),
+        ("log(x)/log(2)", "log2(x)"),
+        ("x/3", "0.3333333333333333*x"),
+        ("safe_div(x, 2)", "0.5*x"),
+        ("(0.1 + x)*(0.1 - x) + x^2", "0.01"),
+        ("where(x > 1 + 1, x, --y)", "where(x > 2, x, y)"),
+        ("max(x, y, x)", "max(y, x)"),
+        ("2.0*x", "2*x"),
+    ],
+)
+def test_known_equalities(a: str, b: str) -> None:
+    assert canonical(a) == canonical(b)
+
+
+def test_different_expressions_keep_different_forms() -> None:
+    rng = random.Random(11)
+    points = np.random.default_rng(0).uniform(-2, 2, (64, 3))
+    checked = 0
+    while checked < 200:
+        a, b = (rewrites.text(rewrites.random_tree(rng, 3)) for _ in range(2))
+        laws = [Law.from_string(t, NAMES) for t in (a, b)]
+        values = [law.numpy()(points) for law in laws]
+        if np.allclose(*values, rtol=1e-6, atol=1e-9):
+            continue  # equal by chance
+        assert laws[0] != laws[1] and laws[0].expressions != laws[1].expressions
+        checked += 1
+
+
+def test_close_but_different_numbers_are_different_laws() -> None:
+    assert Law.from_string("1.000001*x", ["x"]) != Law.from_string("x", ["x"])
+
+
+trees = st.integers(0, 10**6).map(lambda s: rewrites.random_tree(random.Random(s), 3))
+
+
+@given(trees)
+def test_canonical_form_is_a_fixed_point_and_survives_printing(tree: rewrites.Tree) -> None:
+    form = canonical(rewrites.text(tree))
+    assert canonicalise(form) == form
+    assert canonicalise(parse(to_text(form), NAMES)) == form
+
+
+@given(trees, st.integers(0, 2**32 - 1))
+def test_canonical_form_keeps_the_value_on_held_out_points(tree: rewrites.Tree, seed: int) -> None:
+    expr = parse(rewrites.text(tree), NAMES)
+    points = np.random.default_rng(seed).uniform(-2, 2, (20, 3))
+    before = Law([expr], NAMES, ["f"], "map", canonical=False).numpy()(points)
+    after = Law([expr], NAMES, ["f"], "map").numpy()(points)
+    # Both sides in doubles; sums of up to a few hundred expanded terms lose a few digits, and
+    # log_safe and safe_div near their edges magnify that by at most 1/EPS.
+    scale = 1 + np.abs(before)
+    assert (np.abs(after - before) / scale).max() < 1e-7
+
+
+def test_a_huge_product_is_left_alone_instead_of_multiplied_out() -> None:
+    form = canonical("(x + y + z + 1)^60")
+    assert form.is_Pow
+
+
+def test_thresholding_drops_small_terms_only() -> None:
+    expr = parse("0.01*x + 2*y - 0.04*sin(x) + 1", NAMES)
+    assert threshold(expr, 0.05) == canonical("2*y + 1")
+
+
+def test_tiny_units_are_not_mistaken_for_rounding() -> None:
+    assert canonical("1e-20*x + 3e-20*y") == canonical("3e-20*y + 1e-20*x") != canonical("0")
+
+
+def test_equal_laws_have_equal_keys_in_another_process() -> None:
+    code = (
+        "from sjepa.symbolic import Law; "
+        "print(Law.from_string('(x+1)*(y+0.5)+sin(-x)/z', ['x','y','z']).key)"
+    )
+    law = Law.from_string("y*x + 0.5*x + y + 0.5 - sin(x)*z**-1", NAMES)
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == str(law.key)
+
+
+def test_equivalence_sees_what_the_form_does_not() -> None:
+    a = Law.from_string("sin(x)^2 + cos(x)^2", ["x"])
+    b = Law.from_string("1", ["x"])
+    assert a != b and a.equivalent(b)
+    assert not a.equivalent(Law.from_string("1.001", ["x"]))
