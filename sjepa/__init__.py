@@ -2,6 +2,8 @@
 
 from sjepa import errors
 from sjepa.backend import Backend, Budget, Problem
+from sjepa.data import Trajectories
+from sjepa.discover import discover
 from sjepa.registry import available_backends, make_backend
 from sjepa.symbolic import Candidate, Front, Gram, Grammar, Law, Library
 
@@ -18,7 +20,9 @@ __all__ = [
     "Law",
     "Library",
     "Problem",
+    "Trajectories",
     "available_backends",
+    "discover",
     "errors",
     "make_backend",
 ]

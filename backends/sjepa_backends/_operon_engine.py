@@ -12,6 +12,7 @@ import sympy
 
 from sjepa.backend import Problem
 from sjepa.errors import SjepaError
+from sjepa.symbolic.complexity import weights_for_tree
 from sjepa.symbolic.operators import operator
 from sjepa.symbolic.parse import parse, symbol
 
@@ -28,16 +29,22 @@ STAND_INS = {
 }
 
 
+# Operators up to this weight are cheap: arithmetic, absolute values, but no sines.
+CHEAP = 2.0
+
+
 @dataclass(frozen=True)
 class Task:
     """What one output may use.
 
     `features` are the columns that pyoperon sees: inputs, or the terms of a library.
-    `symbols` are pyoperon's names of the operators; `missing` are ours that it does not have.
+    `symbols` are pyoperon's names of the operators, `cheap` those of them that weigh little;
+    `missing` are operators of ours that it does not have.
     """
 
     features: tuple[sympy.Expr, ...]
     symbols: tuple[str, ...]
+    cheap: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
 
 
@@ -52,16 +59,19 @@ def task(problem: Problem, j: int) -> Task:
     finite = problem.grammar.terms_for(output)
     if finite is not None:
         return Task(tuple(t for t in finite if not t.is_number), ("add", "sub"))
-    symbols: dict[str, None] = {}
+    symbols: dict[str, float] = {}
     missing = []
+    weights = weights_for_tree(problem.grammar.weights)
     for name in problem.grammar.operators_for(output):
         engine_name = operator(name).operon.lower()
         if name not in STAND_INS and not engine_name:
             missing.append(name)
-        symbols |= dict.fromkeys(STAND_INS.get(name, (engine_name,) if engine_name else ()))
+        for s in STAND_INS.get(name, (engine_name,) if engine_name else ()):
+            symbols[s] = min(weights[name], symbols.get(s, math.inf))
     inputs = tuple(symbol(n) for n in problem.grammar.inputs_for(output))
     # An empty set of functions is refused by pyoperon; the grammar filters what add brings in.
-    return Task(inputs, tuple(symbols) or ("add",), tuple(missing))
+    cheap = tuple(s for s, weight in symbols.items() if weight <= CHEAP)
+    return Task(inputs, tuple(symbols) or ("add",), cheap, tuple(missing))
 
 
 def sample_rows(problem: Problem, rows: int) -> np.ndarray:
@@ -94,14 +104,17 @@ class Engine:
         self.target = target / self.unit
         self.per_second = math.inf
 
-    def run(self, seed: int, evaluations: int, seconds: float) -> list[sympy.Expr]:
+    def run(
+        self, seed: int, evaluations: int, seconds: float, cheap: bool = False
+    ) -> list[sympy.Expr]:
         """Expressions of the features on the final front; `seconds` is a limit, not a goal."""
         from pyoperon.sklearn import SymbolicRegressor
 
         if math.isfinite(seconds * self.per_second):
             evaluations = min(evaluations, max(1000, int(0.8 * seconds * self.per_second)))
+        symbols = self.task.cheap if cheap and self.task.cheap else self.task.symbols
         regressor = SymbolicRegressor(
-            allowed_symbols=",".join((*self.task.symbols, "constant", "variable")),
+            allowed_symbols=",".join((*symbols, "constant", "variable")),
             objectives=["mse", "length"],
             max_evaluations=evaluations,
             generations=1_000_000,

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import sympy
 
 from sjepa.backend import Problem
-from sjepa.errors import BackendError, SjepaError
+from sjepa.errors import SjepaError
 from sjepa.symbolic.canonical import canonicalise
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.law import Law
-from sjepa.symbolic.parse import parse
+from sjepa.symbolic.pysr_files import parse_pysr
 from sjepa.symbolic.refit import refit
 from sjepa_backends._pysr_ask import Task
 
@@ -23,18 +22,6 @@ from sjepa_backends._pysr_ask import Task
 NEGLIGIBLE = (1e-6, 1e-3)
 # Numbers this close to a whole one are tried as that: sin(0.9999999*x) was meant as sin(x).
 NEARLY_WHOLE = 1e-5
-
-
-def equations(answer: Sequence[Any], task: Task) -> list[list[str]]:
-    """The texts for each output, after checking that the answer has the agreed form."""
-    try:
-        texts = [[row[2] for row in rows] for rows in answer]
-        sound = all(isinstance(t, str) for rows in texts for t in rows)
-    except (TypeError, IndexError, KeyError):
-        sound = False
-    if not sound or len(answer) != len(task.outputs):
-        raise BackendError(f"pysr: the worker's result is not {len(task.outputs)} list(s) of rows.")
-    return texts
 
 
 def front(
@@ -55,7 +42,7 @@ def front(
                 unread += 1
         fronts.append(_scored(problem, j, list(found)))
     if unread:
-        notes.append(f"{unread} equations of PySR could not be read")
+        notes.append(f"{unread} of PySR's equations could not be read")
     if not any(rows for rows in texts):
         notes.append("PySR returned no equation")
     laws = [
@@ -69,7 +56,7 @@ def _read(text: str, task: Task, problem: Problem) -> sympy.Expr:
     """One equation in the problem's inputs, in canonical form."""
     if task.template is not None:
         return canonicalise(task.template.expression(text, problem.names))
-    expr = canonicalise(parse(text, task.names).xreplace(task.meaning()))
+    expr = canonicalise(parse_pysr(text, task.names).xreplace(task.meaning()))
     if not task.linear:
         return expr
     # Whatever else PySR wrote, its choice of terms is the answer; numbers come from the refit.

@@ -80,17 +80,22 @@ class Worker:
         self.versions = {k: str(message.get(k, "")) for k in ("pysr", "julia")}
         self.ready = True
 
-    def search(self, request: dict[str, Any], timeout: float, report: Report) -> list[Any]:
-        """The rows that one search found, for each output."""
+    def search(
+        self, request: dict[str, Any], outputs: int, timeout: float, report: Report
+    ) -> list[list[str]]:
+        """The equations that one search found, for each output."""
         self._send(request)
         overstayed = f"was still searching after {timeout:g} s and was stopped"
         message = self._receive(timeout, report, overstayed)
         if message["type"] == "error":
             raise _failure(message)
-        if message["type"] != "result" or not isinstance(message.get("outputs"), list):
+        found = _equations(message.get("outputs"))
+        if message["type"] != "result" or found is None or len(found) != outputs:
             self.busy = True  # never to be used again
-            raise BackendError(f"pysr: the worker sent {message['type']!r} instead of a result.")
-        return list(message["outputs"])
+            raise BackendError(
+                f"pysr: the worker sent {message['type']!r} without {outputs} list(s) of equations."
+            )
+        return found
 
     def stop(self) -> None:
         """End the process and whatever it started, at once, and remove its files."""
@@ -195,11 +200,21 @@ class Worker:
         return f" Its last line was: {self.last_line:.200}" if self.last_line else ""
 
 
+def _equations(answer: Any) -> list[list[str]] | None:
+    """The texts of rows (complexity, loss, equation), or None if that is not what they are."""
+    try:
+        found = [[row[2] for row in rows] for rows in answer]
+    except (TypeError, IndexError, KeyError):
+        return None
+    return found if all(isinstance(text, str) for texts in found for text in texts) else None
+
+
 def _unavailable(message: dict[str, Any]) -> BackendUnavailable:
-    error, text = message.get("error", ""), message.get("message", "")
+    text = str(message.get("message", "")).rstrip(".")
     if message.get("kind") == "import":
         return BackendUnavailable(f"Backend 'pysr' cannot import PySR: {text}. {INSTALL}")
-    return BackendUnavailable(f"Backend 'pysr' finds no usable Julia: {error}: {text}. {INSTALL}")
+    error = message.get("error", "")
+    return BackendUnavailable(f"Backend 'pysr' cannot start Julia: {error}: {text}. {INSTALL}")
 
 
 def _failure(message: dict[str, Any]) -> Exception:

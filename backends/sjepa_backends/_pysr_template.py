@@ -12,6 +12,7 @@ import sympy
 
 from sjepa.errors import ConfigError, ParseError
 from sjepa.symbolic.parse import check_names, parse, symbol
+from sjepa.symbolic.pysr_files import parse_pysr
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def _split(part: str) -> tuple[str, str]:
 
 def _body(text: str) -> sympy.Expr:
     text = re.sub(r"#(\d+)", r"arg\1", text)
-    return parse(text, sorted(set(re.findall(r"\barg\d+\b", text))))
+    return parse_pysr(text, sorted(set(re.findall(r"\barg\d+\b", text))))
 
 
 def _numbers(text: str) -> list[float]:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import io
 import json
 import os
 import select
@@ -57,8 +58,8 @@ def main() -> int:
     _die_with_parent(requests.fileno(), answers.fileno())
     tempfile.tempdir = first["directory"]  # PySR writes its files there; the parent removes it
 
-    def send(kind: str, **fields: Any) -> None:
-        answers.write(f"{first['token']} {json.dumps({'type': kind, **fields})}\n")
+    def send(type_: str, **fields: Any) -> None:
+        answers.write(f"{first['token']} {json.dumps({'type': type_, **fields})}\n")
         answers.flush()
 
     try:
@@ -91,6 +92,8 @@ def _take_over_pipes() -> tuple[TextIO, TextIO]:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # or lines would wait for a full buffer
     return requests, answers
 
 
@@ -150,7 +153,6 @@ class Engine:
                     raise
                 # A guess that Julia cannot read is no reason to give up the search.
                 print(f"Searching without guesses: {describe(error, 'fit')['message']}")
-                sys.stdout.flush()
         return self.fit(settings, arrays, request)
 
     def settings(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -205,7 +207,13 @@ class Engine:
             optional["weights"] = arrays["weights"]
         if request.get("complexity_of_variables"):
             optional["complexity_of_variables"] = request["complexity_of_variables"]
-        model.fit(arrays["inputs"], arrays["targets"], **optional)
+        try:
+            model.fit(arrays["inputs"], arrays["targets"], **optional)
+        except RuntimeError as error:
+            if "find equation file" not in str(error):
+                raise
+            # Out of time before the first iteration was over: nothing found, nothing wrong.
+            return [[] for _ in range(arrays["targets"][:1].size)]
         if key is not None:
             self.models[key] = model
             while len(self.models) > MOST_MODELS:

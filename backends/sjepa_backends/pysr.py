@@ -170,7 +170,7 @@ class PySR(Backend):
             problem.report(line, before + share * min(part, 1.0))
 
         limit = seconds + self.grace if seconds else float("inf")
-        return _pysr_answer.equations(worker.search(request, limit, report), task)
+        return worker.search(request, len(task.outputs), limit, report)
 
     def request(self, task: _pysr_ask.Task, problem: Problem) -> dict[str, Any]:
         """What the worker is asked, apart from the data."""

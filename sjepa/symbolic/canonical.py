@@ -232,23 +232,29 @@ def _product(factors: list[sympy.Expr]) -> sympy.Expr:
 def _quotient(top: sympy.Expr, bottom: sympy.Expr) -> sympy.Expr:
     if bottom == 1:
         return sympy.Add(*(_inner(a) for a in sympy.Add.make_args(top)))
-    if max(_terms(top), _terms(bottom)) <= MAX_CANCEL and _is_polynomial_pair(top, bottom):
-        top, bottom = sympy.fraction(sympy.cancel(top / bottom, polys=False))
+    if max(_terms(top), _terms(bottom)) <= MAX_CANCEL and _may_share_factor(top, bottom):
+        symbols = sorted(top.free_symbols | bottom.free_symbols, key=str)
+        # The polynomials are over fractions, so `cancel` returns whole-number coefficients.
+        upper, lower = sympy.Poly(top, *symbols).cancel(sympy.Poly(bottom, *symbols), include=True)
+        top, bottom = upper.as_expr(), lower.as_expr()
     leading = _leading_coefficient(bottom)
     top, bottom = sympy.expand_mul(top / leading), sympy.expand_mul(bottom / leading)
     return top / bottom
 
 
-def _is_polynomial_pair(top: sympy.Expr, bottom: sympy.Expr) -> bool:
-    """Cheap test that greatest common divisors will be quick: whole powers of plain symbols."""
+def _may_share_factor(top: sympy.Expr, bottom: sympy.Expr) -> bool:
+    """Whether looking for a common divisor is worth it: two polynomials, not trivially coprime."""
+    if not top.is_Add and bottom.as_coeff_Add()[0] != 0:
+        return False  # a monomial over a sum with a constant term
     return all(
         part.is_Symbol
         or part.is_Rational
         or part.is_Add
         or part.is_Mul
-        or (part.is_Pow and part.exp.is_Integer)
+        or (part.is_Pow and part.exp.is_Integer and part.exp.is_positive)
         for expr in (top, bottom)
         for part in sympy.preorder_traversal(expr)
+        if not (part.is_Integer and part.is_negative)
     )
 
 

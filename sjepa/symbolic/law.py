@@ -161,7 +161,8 @@ class Law:
                 return symbols[-1]
             if not node.args or not node.has(sympy.Float):
                 return node
-            return node.func(*(strip(a) for a in node.args))
+            parts = sorted(node.args, key=_order) if node.is_Add or node.is_Mul else node.args
+            return node.func(*(strip(a) for a in parts))
 
         stripped = tuple(strip(e) for e in self.expressions)
         return stripped, tuple(symbols), np.array(values)
@@ -373,6 +374,12 @@ class Law:
         if unknown := [n for n in names if n not in self.inputs]:
             raise LawError(f"{', '.join(unknown)} is not among the inputs {', '.join(self.inputs)}.")
         return jacobian(self.expressions, [symbol(n) for n in names])
+
+
+def _order(node: sympy.Basic) -> Any:
+    """Sorts the parts of a sum or product by structure, so that refitting keeps their order."""
+    numbers = {f: sympy.S.One for f in node.atoms(sympy.Float)}
+    return sympy.default_sort_key(node.xreplace(numbers))
 
 
 def _default_outputs(inputs: Sequence[str], count: int) -> tuple[str, ...]:

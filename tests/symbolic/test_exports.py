@@ -128,6 +128,15 @@ def test_rounding_and_thresholding() -> None:
     assert law.threshold(0.01) == Law.from_string("1.23456*x", ["x", "y"])
 
 
+def test_coefficients_keep_their_order_when_their_values_change() -> None:
+    law = Law.from_string(["0.5*x - 2.5*y + 0.1*sin(0.3*x)", "1.5*x*y + 0.2"], ["x", "y"])
+    values = np.array([7.5, -0.25, 3.5, 0.75, 9.5, 0.125])
+    again = law.with_coefficients(values)
+    np.testing.assert_array_equal(again.coefficients, values)
+    np.testing.assert_array_equal(again.with_coefficients(law.coefficients).coefficients, law.coefficients)
+    assert again.with_coefficients(law.coefficients) == law
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

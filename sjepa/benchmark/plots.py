@@ -1,0 +1,37 @@
+"""Two pictures of a benchmark: what was recovered in what time, and error against length."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+COLOURS = ("#1f5a96", "#c44e1c", "#2f7d4f", "#7a4fa3", "#a3852f", "#4a4a4a")
+
+
+def plot_results(table: pd.DataFrame) -> Figure:
+    """Share of laws recovered against time (left), derivative error against complexity (right)."""
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    groups = table.groupby("backend")
+    for colour, (name, rows) in zip(COLOURS * 3, groups, strict=False):
+        done = rows[rows["error"] == ""]
+        times = sorted(done.loc[done["recovered"].astype(bool), "seconds"])
+        share = [(i + 1) / len(rows) for i in range(len(times))]
+        left.step([times[0], *times] if times else [], [0, *share] if times else [], where="post", color=colour, label=name)
+        right.plot(
+            done["omega_tree"], done["field_error"].clip(lower=1e-12), "o",
+            color=colour, alpha=0.7, ms=5, label=name,
+        )  # fmt: skip
+    left.set(xscale="log", ylim=(0, 1.02), xlabel="seconds for one search", ylabel="share recovered")
+    right.set(yscale="log", xlabel="complexity (tree)", ylabel="relative error of the derivative")
+    left.legend(frameon=False, loc="lower right")
+    for ax in (left, right):
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure

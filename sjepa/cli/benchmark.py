@@ -1,0 +1,72 @@
+"""``sjepa benchmark``: engines side by side on known systems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from sjepa.cli.app import app
+
+
+@app.command()
+def benchmark(
+    backends: Annotated[str, typer.Option(help="Engines, comma-separated.")] = "stlsq,subset",
+    systems: Annotated[
+        str, typer.Option(help="Systems, comma-separated; empty for all; 'dysts:Name' for dysts'.")
+    ] = "",
+    noise: Annotated[str, typer.Option(help="Noise levels as shares of the spread.")] = "0,0.01",
+    seeds: Annotated[str, typer.Option(help="Data seeds, comma-separated.")] = "0",
+    seconds: Annotated[float, typer.Option(help="Budget of one search.")] = 60.0,
+    workers: Annotated[int, typer.Option(help="Processes.")] = 1,
+    engine: Annotated[str, typer.Option(help="Where to run: local, dask or ray.")] = "local",
+    out: Annotated[Path | None, typer.Option(help="Folder for the table and the plot.")] = None,
+) -> None:
+    """Compare engines on systems whose laws are known."""
+    from sjepa.benchmark import benchmark as run, matrix, plot_results, summary
+
+    console = Console()
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        console=Console(stderr=True),
+    )  # fmt: skip
+    with bar:
+        task = bar.add_task("searching", total=None)
+
+        def show(row: dict[str, Any], done: int, total: int) -> None:
+            mark = "found" if row["recovered"] else row["error"] or "not found"
+            text = f"{row['system']} / {row['backend']} / {row['noise']:g}: {mark}"
+            bar.update(task, description=text[:70], completed=done, total=total)
+
+        table = run(
+            _words(systems) or None, _words(backends), _numbers(noise, float), _numbers(seeds, int),
+            seconds=seconds, workers=workers, engine=engine, out=out, progress=show,
+        )  # fmt: skip
+    console.print(_as_table(matrix(table)))
+    console.print()
+    console.print(_as_table(summary(table)))
+    if out is not None:
+        plot_results(table).savefig(out / "results.png", dpi=150)
+        console.print(f"Written: {out}/results.parquet, results.csv, results.png")
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _numbers(text: str, kind: type) -> list[Any]:
+    try:
+        return [kind(word) for word in _words(text)]
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a comma-separated list of numbers") from None
+
+
+def _as_table(frame: Any) -> Table:
+    table = Table(*map(str, frame.columns), box=None, pad_edge=False)
+    for row in frame.itertuples(index=False):
+        table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row))
+    return table

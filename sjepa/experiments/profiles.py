@@ -1,0 +1,76 @@
+"""Profiles: the paper to the letter, a quick look, and the product's own way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sjepa.training import EXPERIMENT_1, EXPERIMENT_2, Condition, Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """How an experiment is run.
+
+    Parameters
+    ----------
+    settings : Settings
+    integrator : str
+        Of the transition, in training and in evaluation.
+    cycles : int
+        Of the alternating search.
+    epochs : mapping from condition to epochs
+        Replaces the table's own numbers.
+    penalised : bool
+        Whether λ_s is active; without it nothing is left in the coefficients.
+    debias : bool
+        Whether selected laws get a last unpenalised fit to rollouts of `debias_horizon` steps.
+    stlsq : mapping
+        Options of the default engine.
+    """
+
+    name: str
+    settings: Settings = field(default_factory=Settings)
+    integrator: str = "euler"
+    cycles: int = 4
+    epochs: Mapping[str, int] = field(default_factory=dict)
+    penalised: bool = True
+    debias: bool = False
+    debias_horizon: int = 10
+    stlsq: Mapping[str, Any] = field(default_factory=lambda: {"threshold": 0.035, "ridge": 1e-5})
+
+    def condition(self, name: str) -> Condition:
+        """A row of the table of conditions, with this profile's changes."""
+        row = {**EXPERIMENT_1, **EXPERIMENT_2}[name]
+        changes: dict[str, Any] = {}
+        if name in self.epochs:
+            changes["epochs"] = self.epochs[name]
+        if not self.penalised:
+            changes["symbolic"] = 0.0
+        return row.with_(**changes) if changes else row
+
+    def backend(self, name: Any) -> Any:
+        """An engine with this profile's options for the default one."""
+        return {"name": "stlsq", **self.stlsq} if name == "stlsq" else name
+
+
+_SHORT = {
+    "warm_start": 40, "neural_jepa": 25, "post_hoc": 20, "dynamics_phase": 15, "space_phase": 25,
+    "one_step_collapse": 30, "fixed_point": 2, "symbolic_incomplete": 40,
+    "hybrid_regularised": 40, "hybrid_unregularised": 40, "symbolic_complete": 40,
+    "neural_only": 40,
+}  # fmt: skip
+
+PROFILES: Mapping[str, Profile] = {
+    "paper": Profile(name="paper"),
+    "fast": Profile(name="fast", epochs=_SHORT, cycles=3),
+    "default": Profile(
+        name="default",
+        integrator="rk4",
+        penalised=False,
+        debias=True,
+        epochs=_SHORT,
+        stlsq={},
+    ),
+}

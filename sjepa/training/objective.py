@@ -1,0 +1,145 @@
+"""The five terms of the objective on one chunk of data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sjepa.losses import RepresentationLoss, correction_penalty, one_step_loss, rollout_loss
+from sjepa.models import Transition
+from sjepa.training.conditions import Condition
+from sjepa.training.sampling import Chunk
+from sjepa.training.settings import Settings
+from sjepa.training.sparse_rollout import applies_to, sparse_rollout
+from sjepa.training.world import World
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Unweighted terms (None where a condition leaves one out) and their weighted sum."""
+
+    total: Tensor
+    prediction: Tensor
+    rollout: Tensor | None
+    representation: Tensor | None
+    symbolic: Tensor | None
+    correction: Tensor | None
+    z: Tensor  # (B, S, d): the context latents
+    valid: Tensor | None  # (B, S)
+
+    def risk(self, condition: Condition) -> Tensor:
+        """R = L_pred + λ_r L_roll, by which checkpoints are compared."""
+        if self.rollout is None:
+            return self.prediction
+        return self.prediction + condition.rollout * self.rollout
+
+
+class Objective:
+    """Evaluates a condition's terms for a world.
+
+    Context latents are computed at the starts only, target latents once for every point that
+    some rollout reaches; from there all rollouts run in parallel.
+    """
+
+    def __init__(self, world: World, condition: Condition, settings: Settings) -> None:
+        self.world, self.condition, self.settings = world, condition, settings
+        self.transition = world.transition(condition.uses)
+        self.representation = RepresentationLoss(settings.representation)
+        # Without a rollout term one step is all that has to be predicted.
+        self.steps = settings.horizon if condition.rollout else 1
+
+    def __call__(self, chunk: Chunk, generator: torch.Generator | None = None) -> Terms:
+        condition, steps = self.condition, self.steps
+        starts = slice(chunk.offset, chunk.dt.shape[1] + 1 - self.settings.horizon, chunk.stride)
+        z, seen = self._contexts(chunk, starts)
+        target = self._targets(chunk, starts, z.shape[1])  # (B, S, steps, d)
+        dt = _windows(chunk.dt, starts, steps, z.shape[1])
+        side = None if chunk.u is None else _windows(chunk.u, starts, steps, z.shape[1])
+        valid = None
+        if chunk.mask is not None:  # the last point decides, whatever the number of steps
+            valid = chunk.mask[:, starts.start + self.settings.horizon :: chunk.stride]
+            valid = valid[:, : z.shape[1]]
+
+        path, penalty = self._rollout(z, dt, side, valid)
+        prediction = one_step_loss(path[..., 1, :], target[..., 0, :], mask=valid)
+        total = condition.prediction * prediction
+        rollout = representation = symbolic = None
+        if condition.rollout:
+            mask = None if valid is None else valid.unsqueeze(-1)
+            rollout = rollout_loss(path[..., 1:, :], target, mask=mask)
+            total = total + condition.rollout * rollout
+        if condition.representation:
+            views = {}
+            if seen is not None:
+                views = {name: self._view(seen, starts, generator) for name in ("view_a", "view_b")}
+            representation, _ = self.representation(
+                z, mask=valid, predicted=path[..., 1, :], target=target[..., 0, :], **views
+            )
+            total = total + condition.representation * representation
+        if condition.symbolic and self.world.symbolic is not None:
+            symbolic = self.world.symbolic.complexity()
+            total = total + condition.symbolic * symbolic
+        if condition.correction and penalty is not None:
+            total = total + condition.correction * penalty
+        return Terms(total, prediction, rollout, representation, symbolic, penalty, z, valid)
+
+    def _contexts(self, chunk: Chunk, starts: slice) -> tuple[Tensor, Tensor | None]:
+        """Latents (B, S, d) at the starts, and the observations that were encoded for them."""
+        if chunk.encoded:
+            return chunk.context[:, starts], None
+        if self.world.history > 1:
+            return self.world.encoder(chunk.context)[:, starts], chunk.context
+        seen = chunk.context[:, starts]
+        return self.world.encoder(seen), seen
+
+    def _view(self, seen: Tensor, starts: slice, generator: torch.Generator | None) -> Tensor:
+        noise = torch.randn(seen.shape, generator=generator, dtype=seen.dtype, device=seen.device)
+        z = self.world.encoder(seen.add(noise, alpha=self.settings.augmentation))
+        return z[:, starts] if self.world.history > 1 else z
+
+    def _targets(self, chunk: Chunk, starts: slice, count: int) -> Tensor:
+        own = self.condition.targets == "context"
+        points = chunk.context if own and chunk.encoded else chunk.target
+        if chunk.encoded:
+            return _windows(points[:, 1:], starts, self.steps, count)
+        encoder = self.world.encoder if own else self.world.target
+        with torch.no_grad():
+            if self.world.history > 1:
+                return _windows(encoder(points)[:, 1:], starts, self.steps, count)
+            if chunk.stride > self.steps:  # windows do not touch: encode nothing in between
+                return encoder(_windows(points[:, 1:], starts, self.steps, count))
+            last = chunk.offset + (count - 1) * chunk.stride + self.steps
+            z = encoder(points[:, chunk.offset + 1 : last + 1])
+            return _windows(z, slice(0, None, chunk.stride), self.steps, count)
+
+    def _rollout(
+        self, z: Tensor, dt: Tensor, side: Tensor | None, valid: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Rollouts (B, S, steps + 1, d), and the correction penalty if there is a correction."""
+        transition = self.transition
+        if transition.correction is not None and transition.symbolic is not None:
+            if not self.condition.correction:
+                return transition.rollout(z, dt, side), None
+            path, corrections = transition.rollout_with_corrections(z, dt, side)
+            mask = None if valid is None else valid.unsqueeze(-1)
+            parameters = transition.correction.parameters()
+            return path, correction_penalty(
+                corrections, parameters, self.settings.correction_tau, mask
+            )
+        return roll(transition, z, dt, side), None
+
+
+def roll(transition: Transition, z: Tensor, dt: Tensor, side: Tensor | None = None) -> Tensor:
+    """``transition.rollout``, by the quick way where there is one."""
+    if applies_to(transition, side):
+        assert transition.symbolic is not None
+        return sparse_rollout(transition.symbolic, z, dt)  # type: ignore[arg-type]
+    return transition.rollout(z, dt, side)
+
+
+def _windows(a: Tensor, starts: slice, size: int, count: int) -> Tensor:
+    """(B, T, ...) -> (B, S, size, ...): `count` stretches from the starts, as views."""
+    view = a[:, starts.start :].unfold(1, size, starts.step)[:, :count]
+    return view.movedim(-1, 2)

@@ -1,0 +1,76 @@
+"""The last word on the numbers of a law: an unpenalised fit to free rollouts."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from sjepa.models.integrators import INTEGRATORS
+from sjepa.symbolic import Law
+
+
+def refine(
+    law: Law,
+    z: Tensor,
+    dt: Tensor,
+    *,
+    integrator: str = "rk4",
+    horizon: int = 10,
+    mask: Tensor | None = None,
+    windows: int = 2000,
+    iterations: int = 20,
+) -> Law:
+    """Gauss-Newton (Levenberg-Marquardt) on the errors of rollouts, without any penalty.
+
+    The structure stays; every term gets a free multiplier. Works in double precision on up to
+    `windows` stretches of `horizon` steps, evenly spread over latents z (B, T, d) with steps
+    dt (B, T - 1). A law without numbers, or one that no step improves, comes back as it is.
+    """
+    free = law.with_free_terms()
+    if not len(free.coefficients):
+        return law
+    z, dt = z.detach().double().cpu(), dt.detach().double().cpu()
+    horizon = min(horizon, dt.shape[1])
+    paths = z.unfold(1, horizon + 1, 1).movedim(-1, 2).flatten(0, 1)  # (n, horizon + 1, d)
+    steps = dt.unfold(1, horizon, 1).flatten(0, 1)
+    if mask is not None:
+        inside = mask[:, horizon:].reshape(-1).cpu()
+        paths, steps = paths[inside], steps[inside]
+    every = max(1, len(paths) // windows)
+    paths, steps = paths[::every], steps[::every]
+    module = free.torch(dtype=torch.float64)
+    step = INTEGRATORS[integrator]
+
+    def errors(coefficients: Tensor) -> Tensor:
+        def field(state: Tensor) -> Tensor:
+            return torch.func.functional_call(module, {"coefficients": coefficients}, (state,))
+
+        state, out = paths[:, 0], []
+        for h in range(horizon):
+            state = step(field, state, steps[:, h, None])
+            out.append(state - paths[:, h + 1])
+        return torch.stack(out).flatten()
+
+    jacobian = torch.func.jacfwd(errors)
+    best = module.coefficients.detach().clone()
+    residual = errors(best)
+    loss, damping = residual.square().mean(), 1e-3
+    for _ in range(iterations):
+        if not loss.isfinite():
+            return law
+        j = jacobian(best)
+        normal, slope = j.T @ j, j.T @ residual
+        improved = False
+        for _ in range(8):
+            scaled = normal + damping * torch.diag(normal.diagonal().clamp(min=1e-12))
+            trial = best - torch.linalg.lstsq(scaled, slope.unsqueeze(1)).solution.squeeze(1)
+            found = errors(trial)
+            if (value := found.square().mean()) < loss:
+                gain = 1.0 - float(value / loss)
+                best, residual, loss, improved = trial, found, value, True
+                damping = max(damping / 10, 1e-12)
+                break
+            damping *= 10
+        if not improved or gain < 1e-9:
+            break
+    return free.with_coefficients(best.numpy())

@@ -1,0 +1,73 @@
+"""What all phases of a run have in common. The defaults are the paper's appendix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from sjepa.errors import ConfigError
+
+
+PAPER_REPRESENTATION: Mapping[str, float] = {
+    "invariance": 2.0,
+    "variance": 3.0,
+    "covariance": 0.25,
+    "mean": 0.01,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Optimisation, validation and thresholds.
+
+    Parameters
+    ----------
+    horizon : int
+        Steps of the free rollout in L_roll.
+    batching : {"windows", "trajectories"}
+        What a batch is. ``"windows"``: `batch` windows of horizon + 1 observations, drawn without
+        replacement over an epoch, as in the paper. ``"trajectories"``: whole trajectories with
+        rollouts from every `stride`-th time in parallel, so that each observation is encoded once
+        per encoder; the same loss in expectation, and an epoch visits every observation once.
+    batch : int
+        Windows in a batch; with ``"trajectories"`` as many trajectories as give about as many.
+    stride : int, optional
+        Distance of the starts; the horizon by default, so that rollouts tile a trajectory. The
+        first start is drawn anew for every batch.
+    validation_windows : int
+        At most so many validation windows, evenly spread (sixteen batches of 256).
+    """
+
+    horizon: int = 10
+    batching: Literal["windows", "trajectories"] = "windows"
+    batch: int = 256
+    stride: int | None = None
+    encoder_rate: float = 5e-4
+    neural_rate: float = 8e-4
+    symbolic_rate: float = 2e-3
+    weight_decay: float = 1e-5
+    clip: float = 3.0
+    augmentation: float = 0.012
+    representation: Mapping[str, float] = field(default_factory=lambda: dict(PAPER_REPRESENTATION))
+    correction_tau: float = 1e-6
+    validate_every: int = 5
+    validation_windows: int = 16 * 256
+    tolerance: float = 0.02
+    min_std: float = 0.20
+    covariance_trace: float = 0.10
+    prune: float = 0.0175
+    report: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.batching not in ("windows", "trajectories"):
+            raise ConfigError(
+                f"batching is 'windows' or 'trajectories', got {self.batching!r}."
+            )
+        for name in ("horizon", "batch", "validate_every", "validation_windows"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
+
+    def with_(self, **changes: Any) -> Settings:
+        """A copy with some fields replaced."""
+        return replace(self, **changes)

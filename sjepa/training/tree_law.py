@@ -1,0 +1,79 @@
+"""A law found by an expression-tree engine, trained further as it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sjepa.symbolic import Law, Library
+from sjepa.symbolic.complexity import split_terms, term_weight
+
+
+class TreeLaw(nn.Module):
+    """An emitted law with the methods of a sparse library: what phases ask of a symbolic part.
+
+    The multiplier of every term is trained, and every number inside a term. Complexity counts
+    the multipliers with the weights of their terms, taken from `library` where it has them.
+
+    Parameters
+    ----------
+    law : Law
+    xi : float
+        Smoothing of the absolute value in :meth:`complexity`.
+    """
+
+    def __init__(self, law: Law, library: Library | None = None, xi: float = 1e-8) -> None:
+        super().__init__()
+        self.library, self.xi = library, xi
+        self.emit = law.torch(trainable="terms", dtype=torch.float32)
+        position, weights = self._multipliers()
+        self.position: Tensor
+        self.weights: Tensor
+        self.register_buffer("position", position, persistent=False)
+        self.register_buffer("weights", weights, persistent=False)
+
+    def _multipliers(self) -> tuple[Tensor, Tensor]:
+        """Where the multipliers stand among the coefficients, and the weights of their terms."""
+        free = self.emit.law()
+        known = self.library.term_weights if self.library else {}
+        values = free.coefficients
+        position, weights, start = [], [], 0
+        for expr in free.expressions:
+            for value, term in split_terms(expr):
+                # Coefficients are listed in reading order, and terms may hold numbers too.
+                matches = np.flatnonzero(values[start:] == value)
+                if len(matches):
+                    position.append(start + int(matches[0]))
+                    weights.append(known.get(term, term_weight(term)))
+                    start = position[-1] + 1
+        return torch.tensor(position, dtype=torch.long), torch.tensor(weights, dtype=torch.float32)
+
+    def forward(self, z: Tensor) -> Tensor:
+        return self.emit(z)
+
+    def complexity(self) -> Tensor:
+        """Σ w_k √(α_k² + ξ) over the multipliers of the terms."""
+        size = torch.sqrt(self.emit.coefficients[self.position] ** 2 + self.xi)
+        return (self.weights * size).sum()
+
+    def threshold_(self, smallest: float) -> TreeLaw:
+        """Drop the terms whose multiplier is smaller than this."""
+        device = self.emit.coefficients.device
+        TreeLaw.__init__(self, self.law(smallest), self.library, self.xi)
+        self.to(device)
+        return self
+
+    def law(self, threshold: float = 0.0) -> Law:
+        law = self.emit.law()
+        return law.threshold(threshold) if threshold else law
+
+    def to_text(self) -> dict[str, object]:
+        """Plain data from which :meth:`from_text` builds a module of the same structure."""
+        library = self.library.to_dict() if self.library else None
+        return {"law": self.emit.law().to_json(), "library": library, "xi": self.xi}
+
+    @classmethod
+    def from_text(cls, data: dict[str, object]) -> TreeLaw:
+        library = Library.from_dict(data["library"]) if data["library"] else None  # type: ignore[arg-type]
+        return cls(Law.from_json(data["law"]), library, data["xi"])  # type: ignore[arg-type]

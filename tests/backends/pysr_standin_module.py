@@ -1,0 +1,109 @@
+"""A stand-in for the package pysr, for driving the real worker without Julia.
+
+Installed by the tests as ``pysr/__init__.py``. It has the option names of a real version,
+records what it is asked in a file, prints as Julia does, past Python, and returns the rows it was
+given. Settings come from environment variables that start with PYTHON_STANDIN_.
+"""
+
+import inspect
+import json
+import os
+import signal
+import sys
+import time
+from urllib.error import URLError
+
+import numpy as np
+import pandas as pd
+
+
+def _setting(name: str, default: str = "") -> str:
+    return os.environ.get(f"PYTHON_STANDIN_{name}", default)
+
+
+print("[juliapkg] Locating Julia 1.10.3 - 1.11", flush=True)
+match _setting("IMPORT"):
+    case "offline":
+        raise Exception("could not find Julia 1.10.3 - 1.11")
+    case "download":
+        raise URLError("[Errno -2] Name or service not known")
+    case "bad executable":
+        raise Exception("juliapkg_exe=/nonexistent/julia is not a Julia executable.")
+    case "missing":
+        raise ModuleNotFoundError("No module named 'juliacall'", name="juliacall")
+    case "crash":
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+__version__ = _setting("VERSION", "2.7.2")
+with open(_setting("OPTIONS"), encoding="utf-8") as file:
+    OPTIONS = json.load(file)[__version__]
+
+
+class JuliaError(Exception):
+    """Looks like juliacall's."""
+
+
+class TemplateExpressionSpec:
+    def __init__(self, combine, *, expressions, variable_names, parameters=None):
+        self.given = [combine, expressions, variable_names, parameters]
+
+
+class PySRRegressor:
+    def __init__(self, **options):
+        for name, value in options.items():
+            if name not in OPTIONS:
+                raise TypeError(f"`{name}` is not a valid keyword argument for PySRRegressor.")
+            setattr(self, name, value)
+        self.options = options
+        self.fits = 0
+
+    def set_params(self, **options):
+        self.options = self.options | options
+
+    def fit(self, X, y, weights=None, complexity_of_variables=None):
+        assert weights is None or weights.shape == y.shape
+        self.fits += 1
+        template = self.options.get("expression_spec")
+        record = {
+            "pid": os.getpid(),
+            "options": {
+                k: v
+                for k, v in self.options.items()
+                if k not in ("extra_sympy_mappings", "expression_spec")
+            },
+            "tuples": [
+                k for k, v in self.options.get("constraints", {}).items() if type(v) is tuple
+            ],
+            "mappings": sorted(self.options.get("extra_sympy_mappings") or {}),
+            "template": template and template.given,
+            "complexity_of_variables": complexity_of_variables,
+            "inputs": np.asarray(X).tolist(),
+            "targets": np.asarray(y).tolist(),
+            "weights": None if weights is None else np.asarray(weights).tolist(),
+            "fits": self.fits,
+            "modules": [m for m in ("torch", "sjepa", "sjepa_backends") if m in sys.modules],
+        }
+        with open(_setting("LOG"), "a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+        os.write(1, b"\x1b[32mProgress: 3 / 12 total iterations (25.000%)\x1b[0m\n")
+        os.write(2, "5           3.045e+00  1.063e-02  y = (x₀ * x₀) + -0.25544\n".encode())
+        if _setting("FIT") == "hangs":
+            time.sleep(60)
+        if _setting("FIT") == "fails":
+            raise JuliaError("UndefVarError: `nosuchop` not defined\nStacktrace:\n [1] top-level")
+        if any("tanh" in g for texts in self.options.get("guesses") or [] for g in texts):
+            raise JuliaError("ArgumentError: Unrecognized operator: `tanh`\nStacktrace:")
+        rows = json.loads(_setting("ROWS"))[: 1 if y.ndim == 1 else y.shape[1]]
+        frames = [pd.DataFrame(r, columns=["complexity", "loss", "equation"]) for r in rows]
+        self.equations_ = frames[0] if y.ndim == 1 else frames
+        return self
+
+
+# The names of the real version's options are all that the worker looks at.
+PySRRegressor.__init__.__signature__ = inspect.Signature(
+    [
+        inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+        *(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in OPTIONS),
+        inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
+    ]
+)

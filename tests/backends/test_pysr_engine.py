@@ -1,0 +1,297 @@
+"""The real worker program, driven end to end with a stand-in for the package pysr."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sjepa.backend import Budget, Problem
+from sjepa.errors import BackendError, BackendTimeout, BackendUnavailable, ConfigError
+from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
+from sjepa_backends import _pysr_pool
+from sjepa_backends.pysr import PySR, Template, stop_workers
+
+
+HERE = Path(__file__).parent
+OPTIONS = HERE.parent / "data_files" / "pysr" / "options.json"
+VERSIONS = ("1.5.10", "2.7.2")
+
+# One row is a float: PySR's table has no text when every equation is a constant.
+PENDULUM = [
+    [[1, 1.3, 0.25], [2, 0.0, "x1"]],
+    [[4, 0.03, "x0 * -0.64"], [6, 1e-15, "-1.2147439e-9 - sin(x0)"]],
+]
+
+Ask = Callable[..., Any]
+
+
+class Standin:
+    """Where the stand-in package lives and what it was asked."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.log = folder / "asked.jsonl"
+        self.monkeypatch = monkeypatch
+        (folder / "pysr").mkdir()
+        shutil.copy(HERE / "pysr_standin_module.py", folder / "pysr" / "__init__.py")
+        monkeypatch.setenv("PYTHONPATH", str(folder))
+        self.set(OPTIONS=str(OPTIONS), LOG=str(self.log), ROWS=json.dumps(PENDULUM))
+
+    def set(self, **settings: str) -> None:
+        for name, value in settings.items():
+            self.monkeypatch.setenv(f"PYTHON_STANDIN_{name}", value)
+
+    @property
+    def asked(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+
+@pytest.fixture
+def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Standin]:
+    yield Standin(tmp_path, monkeypatch)
+    stop_workers()
+
+
+def pendulum(**changes: Any) -> Problem:
+    z = np.random.default_rng(0).uniform(-2, 2, (60, 2))
+    dz = np.column_stack([z[:, 1], -np.sin(z[:, 0])])
+    settings: dict[str, Any] = {
+        "grammar": Grammar(["+", "-", "*", "sin", "exp_clip"], ["q", "p"]),
+        **changes,
+    }
+    return Problem(z, dz, ["q", "p"], **settings)
+
+
+def previous(*laws: list[str]) -> Front:
+    return Front.of(Candidate.score(Law.from_string(e, ["q", "p"]), [0.1, 0.1]) for e in laws)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_search_from_end_to_end(version: str, standin: Standin) -> None:
+    standin.set(VERSION=version)
+    lines: list[str] = []
+    problem = pendulum(
+        budget=Budget(seconds=30, iterations=7),
+        seed=5,
+        weights=np.linspace(0, 1, 60),
+        progress=lambda line, _: lines.append(line),
+    )
+    front = PySR(populations=4).search(problem)
+    assert front.best() == Law.from_string(["p", "-sin(q)"], ["q", "p"])
+    (asked,) = standin.asked
+    options = asked["options"]
+    assert options["niterations"] == 7 and options["populations"] == 4
+    assert options["timeout_in_seconds"] == 30
+    assert options["deterministic"] and options["parallelism"] == "serial"
+    assert options["random_state"] == 5
+    assert options["input_stream"] == "devnull" and options["temp_equation_file"]
+    assert ("warm_start" in options) == (version == "1.5.10")
+    assert asked["mappings"] == ["exp_clip"]
+    assert asked["modules"] == []  # neither torch nor sjepa
+    # The row without weight is not sent; weights have the shape of the targets.
+    np.testing.assert_array_equal(asked["inputs"], problem.inputs[1:])
+    np.testing.assert_array_equal(np.transpose(asked["weights"])[0], problem.weights[1:])
+    # Printed past Python on both descriptors, relayed without colours.
+    assert "Progress: 3 / 12 total iterations (25.000%)" in lines
+    assert any("y = (x₀ * x₀)" in line for line in lines)
+    assert any(line.startswith("[juliapkg]") for line in lines)
+
+
+def test_version_1_continues_with_the_same_regressor_if_the_search_is_alike(
+    standin: Standin,
+) -> None:
+    standin.set(VERSION="1.5.10")
+    problem = pendulum()
+    front = PySR().search(problem)
+    PySR().search(problem.with_(warm=front, seed=1))  # goes on
+    PySR().search(problem.with_(warm=front, grammar=Grammar(["+", "*"], ["q", "p"])))  # cannot
+    PySR().search(problem)  # starts afresh
+    assert [a["fits"] for a in standin.asked] == [1, 2, 1, 1]
+    assert [a["options"]["random_state"] for a in standin.asked] == [0, 1, 0, 0]
+    assert len({a["pid"] for a in standin.asked}) == 1
+    assert not any("guesses" in a["options"] for a in standin.asked)
+
+
+def test_version_2_gets_the_previous_front_as_guesses(standin: Standin) -> None:
+    warm = previous(["p", "-0.6*q"], ["p", "-sin(q) + q*p"])
+    PySR().search(pendulum(warm=warm))
+    (asked,) = standin.asked
+    assert asked["options"]["guesses"][0] == ["x1"]
+    assert asked["options"]["guesses"][1][0] == "(x0 * -0.6)"
+    assert "warm_start" not in asked["options"]
+
+
+def test_a_guess_that_julia_refuses_does_not_end_the_search(standin: Standin) -> None:
+    lines: list[str] = []
+    problem = pendulum(
+        grammar=Grammar(["+", "*", "sin", "tanh"], ["q", "p"]),
+        warm=previous(["p", "tanh(q)"]),
+        progress=lambda line, _: lines.append(line),
+    )
+    assert len(PySR().search(problem))
+    assert ["guesses" in a["options"] for a in standin.asked] == [True, False]
+    assert any("Searching without guesses: ArgumentError" in line for line in lines)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_option_that_this_version_lacks_is_refused_by_name(
+    version: str, standin: Standin
+) -> None:
+    standin.set(VERSION=version)
+    with pytest.raises(
+        ConfigError, match=f"PySR {version} has no option 'parsimoni'. Did you mean"
+    ):
+        PySR(options={"parsimoni": 0.1}).search(pendulum())
+    PySR(options={"parsimony": 0.1, "populations": 3}).search(pendulum())
+    (asked,) = standin.asked
+    assert asked["options"]["parsimony"] == 0.1 and asked["options"]["populations"] == 3
+
+
+def test_a_failed_fit_says_its_first_line_and_the_worker_goes_on(standin: Standin) -> None:
+    standin.set(FIT="fails")
+    for _ in range(2):
+        with pytest.raises(BackendError, match="JuliaError: UndefVarError: `nosuchop`") as caught:
+            PySR().search(pendulum())
+        assert "Stacktrace" not in str(caught.value)
+    assert len({a["pid"] for a in standin.asked}) == 1
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        ("offline", "could not find Julia 1.10.3 - 1.11"),
+        ("download", "URLError: <urlopen error"),
+        ("bad executable", "is not a Julia executable"),
+        ("missing", "No module named 'juliacall'"),
+    ],
+)
+def test_without_julia_the_error_ends_with_the_remedy(
+    problem: str, message: str, standin: Standin
+) -> None:
+    standin.set(IMPORT=problem)
+    with pytest.raises(BackendUnavailable, match=message) as caught:
+        PySR().search(pendulum())
+    assert "pip install 'sjepa[pysr]'" in str(caught.value)
+
+
+def test_a_crash_at_import_names_the_signal(standin: Standin) -> None:
+    standin.set(IMPORT="crash")
+    with pytest.raises(BackendError, match="killed by SIGSEGV before it was ready"):
+        PySR().search(pendulum())
+
+
+def test_masks_become_searches_of_their_own(standin: Standin) -> None:
+    standin.set(ROWS=json.dumps([[[2, 0.0, "x0"], [3, 0.5, "sin(x0)"]]]))
+    masks = {"q": {"inputs": ["p"]}, "p": {"inputs": ["q"], "operators": ["sin", "*"]}}
+    problem = pendulum(
+        grammar=Grammar(["+", "*", "sin"], ["q", "p"], masks=masks), budget=Budget(seconds=10)
+    )
+    front = PySR().search(problem)
+    first, second = standin.asked
+    np.testing.assert_array_equal(np.array(first["inputs"])[:, 0], problem.inputs[:, 1])
+    np.testing.assert_array_equal(np.array(second["inputs"])[:, 0], problem.inputs[:, 0])
+    assert first["options"]["binary_operators"] == ["+", "*"]
+    assert second["options"]["binary_operators"] == ["*"]
+    assert first["options"]["timeout_in_seconds"] == second["options"]["timeout_in_seconds"] == 5
+    # x0 means another input in each search; the refit finds the sign.
+    assert front.best() == Law.from_string(["p", "-sin(q)"], ["q", "p"])
+
+
+def test_a_library_is_searched_as_linear_combinations_of_its_terms(standin: Standin) -> None:
+    # x0 = q, x1 = p, x2 = sin(q); the constant must go, since the library has none.
+    rows = [[[5, 0.0, "x1 + 0.1"]], [[5, 0.1, "(x2 * -0.9) + (x0 * 1.0e-9)"], [2, 0.4, "x0 * 1.1"]]]
+    standin.set(ROWS=json.dumps(rows))
+    library = Library.from_terms(["q", "p", "sin(q)"], ["q", "p"], weights=[1.0, 0.0, 2.0])
+    problem = pendulum(grammar=None, library=library)
+    front = PySR().search(problem)
+    assert front.measure == "terms"
+    assert front.best() == Law.from_string(["p", "-sin(q)"], ["q", "p"])
+    (asked,) = standin.asked
+    np.testing.assert_allclose(np.array(asked["inputs"])[:, 2], np.sin(problem.inputs[:, 0]))
+    assert asked["options"]["constraints"] == {"*": [-1, 1]} and asked["tuples"]
+    assert asked["complexity_of_variables"] == [2, 2, 4]  # always more than a constant's 1
+
+
+def test_known_structure_is_passed_on_and_filled_in(standin: Standin) -> None:
+    standin.set(
+        ROWS=json.dumps([[[5, 0.0, "f = sin(#1); c = [-0.97]"], [3, 0.4, "f = #1; c = [1]"]]])
+    )
+    template = {"p": Template("c[1] * f(q)", ["f"], {"c": 1})}
+    problem = pendulum()
+    one = problem.with_(targets=problem.targets[:, 1], outputs=["p"])
+    front = PySR(template=template).search(one)
+    assert front.best() == Law.from_string(["-sin(q)"], ["q", "p"], ["p"])
+    (asked,) = standin.asked
+    assert asked["template"] == ["c[1] * f(q)", ["f"], ["q", "p"], {"c": 1}]
+
+
+def test_an_output_without_inputs_needs_no_search(standin: Standin) -> None:
+    standin.set(ROWS=json.dumps(PENDULUM[1:]))
+    grammar = Grammar(["+", "*", "sin"], ["q", "p"], masks={"q": {"terms": ["1"]}})
+    front = PySR().search(pendulum(grammar=grammar))
+    assert len(standin.asked) == 1
+    assert front[0].law.expressions[0] == 0
+
+
+def test_the_search_sees_a_seeded_sample_and_the_refit_sees_all(standin: Standin) -> None:
+    problem = pendulum(seed=3)
+    PySR(rows=20).search(problem)
+    PySR(rows=20).search(problem)
+    PySR(rows=20).search(problem.with_(seed=4))
+    a, b, c = (asked["inputs"] for asked in standin.asked)
+    assert len(a) == 20 and a == b and a != c
+
+
+def test_a_worker_that_overstays_is_stopped(standin: Standin) -> None:
+    standin.set(FIT="hangs")
+    with pytest.raises(BackendTimeout, match="still searching"):
+        PySR(grace=0.3).search(pendulum(budget=Budget(seconds=0.5)))
+    assert not _pysr_pool._all
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks processes up in /proc")
+def test_a_killed_parent_leaves_no_worker_behind(standin: Standin, tmp_path: Path) -> None:
+    standin.set(FIT="hangs")
+    program = tmp_path / "parent.py"
+    program.write_text(
+        "import numpy as np\n"
+        "from sjepa.backend import Problem\n"
+        "from sjepa.symbolic import Grammar\n"
+        "from sjepa_backends.pysr import PySR\n"
+        "z = np.ones((5, 1))\n"
+        "PySR().search(Problem(z, z, ['x'], grammar=Grammar(['+'], ['x'])))\n"
+    )
+    roots = [str(HERE.parents[1] / name) for name in (".", "backends", "julia")]
+    path = os.pathsep.join([os.environ["PYTHONPATH"], *roots])
+    parent = subprocess.Popen([sys.executable, program], env={**os.environ, "PYTHONPATH": path})
+    try:
+        deadline = time.monotonic() + 40
+        while not standin.log.exists() and parent.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        worker = standin.asked[0]["pid"]
+    finally:
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
+        if Path(f"/proc/{worker}/stat").read_text().split()[2] == "Z":  # nobody reaps it here
+            return
+        time.sleep(0.05)
+    assert not Path(f"/proc/{worker}").exists()
+
+
+def test_the_worker_needs_neither_torch_nor_sjepa() -> None:
+    code = "import sys, sjepa_backends._pysr_worker; print({'torch', 'sjepa'} & set(sys.modules))"
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "backends")}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "set()"

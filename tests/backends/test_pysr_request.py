@@ -1,0 +1,269 @@
+"""What PySR is asked: operators, complexities, constraints, guesses, and nothing it lacks."""
+
+import ast
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sjepa.backend import Budget, Problem
+from sjepa.errors import ConfigError, ParseError
+from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
+from sjepa.symbolic.operators import OPERATORS
+from sjepa.symbolic.parse import parse, symbol
+from sjepa_backends._pysr_ask import plan
+from sjepa_backends._pysr_guess import guesses
+from sjepa_backends.pysr import PySR, Template
+from sjepa_julia import definitions
+
+
+RUNS = Path(__file__).parents[1] / "data_files" / "pysr"
+RECORDED = json.loads((RUNS / "options.json").read_text())
+EVERYTHING = PySR(
+    procs=4,
+    cluster_manager="slurm",
+    batching=True,
+    options={"parsimony": 0.1, "maxdepth": 9},
+)
+
+
+def problem(**changes: Any) -> Problem:
+    z = np.random.default_rng(0).uniform(0.5, 2, (30, 2))
+    settings: dict[str, Any] = {"grammar": Grammar(["+", "-", "*", "sin"], ["q", "p"]), **changes}
+    return Problem(z, z, ["q", "p"], **settings)
+
+
+def asked(engine: PySR = PySR(), **changes: Any) -> dict[str, Any]:  # noqa: B008
+    p = problem(**changes)
+    (task,) = plan(p, engine._templates(p))[0]
+    return engine.request(task, p)
+
+
+def option_names(path: Path) -> set[str]:
+    """Parameters of ``PySRRegressor``, without importing PySR, which would start Julia."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    (cls,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "PySRRegressor")
+    (init,) = (n for n in cls.body if isinstance(n, ast.FunctionDef) and n.name == "__init__")
+    return {a.arg for a in (*init.args.args, *init.args.kwonlyargs)}
+
+
+@pytest.mark.parametrize("version", ["1.5.10", "2.7.2", "the installed one"])
+def test_every_option_we_send_exists(version: str) -> None:
+    if version in RECORDED:
+        known = set(RECORDED[version])
+    else:
+        spec = importlib.util.find_spec("pysr")
+        if spec is None or spec.origin is None:
+            pytest.skip("pysr is not installed")
+        known = option_names(Path(spec.origin).with_name("sr.py"))
+    nested = Grammar(["+", "^", "sin"], ["q", "p"], nested={"sin": {"sin": 0}})
+    library = Library.from_terms(["1", "q", "sin(q)"], ["q", "p"])
+    for engine in (PySR(), PySR(deterministic=False), EVERYTHING):
+        for change in ({"grammar": nested}, {"grammar": None, "library": library}):
+            sent = asked(engine, budget=Budget(seconds=3.0), **change)["settings"]
+            assert not sent.keys() - known
+    # Added by the worker.
+    assert {"extra_sympy_mappings", "expression_spec", "warm_start"} <= known
+    assert version == "1.5.10" or "guesses" in known
+
+
+def test_complexities_are_our_weights_doubled() -> None:
+    request = asked(grammar=Grammar(["+", "-", "*", "/", "sin", "abs", "safe_div"], ["q", "p"]))
+    settings = request["settings"]
+    costs = settings["complexity_of_operators"]
+    assert costs == {"+": 2, "-": 2, "*": 3, "/": 4, "sin": 7, "abs": 2, "safe_div": 4}
+    assert settings["complexity_of_constants"] == 1 and settings["complexity_of_variables"] == 2
+    assert settings["maxsize"] == 40
+    # PySR's count of an equation is twice the tree complexity of the same equation.
+    law = Law.from_string("0.5*q - sin(p)", ["q", "p"], ["q"])
+    assert costs["*"] + costs["-"] + costs["sin"] + 1 + 2 + 2 == 2 * law.complexity("tree")
+
+
+def test_weights_of_the_grammar_are_honoured() -> None:
+    grammar = Grammar(
+        ["+", "-", "sin"], ["q", "p"], weights={"sin": 1.0, "+": 2.0, "constant": 0.0}
+    )
+    settings = asked(grammar=grammar)["settings"]
+    assert settings["complexity_of_operators"] == {"+": 4, "-": 4, "sin": 2, "*": 3}
+    assert settings["complexity_of_constants"] == 1  # PySR needs whole numbers of at least 1
+
+
+def test_our_own_operators_are_sent_as_their_julia_definition() -> None:
+    names = ["+", "safe_div", "exp_clip", "log_safe", "sqrt_safe", "log", "max"]
+    request = asked(grammar=Grammar(names, ["q", "p"]))
+    settings = request["settings"]
+    assert definitions()["safe_div"] in settings["binary_operators"]
+    assert "max" in settings["binary_operators"] and "log" in settings["unary_operators"]
+    assert definitions()["exp_clip"] in settings["unary_operators"]
+    assert request["defined"] == ["safe_div", "exp_clip", "log_safe", "sqrt_safe"]
+
+
+def test_numbers_may_multiply_where_products_are_not_allowed() -> None:
+    settings = asked(grammar=Grammar(["+", "sin"], ["q", "p"]))["settings"]
+    assert settings["binary_operators"] == ["+", "*"]
+    assert settings["constraints"] == {"*": [-1, 1]}  # the right one no more than a constant
+    free = asked(grammar=Grammar(["+", "*", "sin"], ["q", "p"]))["settings"]
+    assert "constraints" not in free
+
+
+def test_nesting_and_powers_are_limited() -> None:
+    nested = {"sin": {"sin": 0, "cos": 1}, "tanh": {"sin": 0}}
+    settings = asked(grammar=Grammar(["*", "^", "sin"], ["q", "p"], nested=nested))["settings"]
+    # Julia raises for operators that are not in use, so only the others are sent.
+    assert settings["nested_constraints"] == {"sin": {"sin": 0}}
+    assert settings["constraints"] == {"^": [-1, 2]}
+
+
+def test_a_small_grammar_gets_a_small_search() -> None:
+    assert asked(grammar=Grammar(["+", "*"], ["q", "p"], max_size=2))["settings"]["maxsize"] == 7
+    assert asked(PySR(maxsize=12))["settings"]["maxsize"] == 24
+
+
+def test_every_operator_of_the_table_can_be_asked_for_or_is_noted() -> None:
+    names = list(OPERATORS)
+    p = problem(grammar=Grammar(names, ["q", "p"]))
+    (task,), notes = plan(p, {})
+    assert set(names) - set(task.operators) == {n for n in names if not OPERATORS[n].pysr}
+    (note,) = notes
+    assert "Heaviside" in note
+    with pytest.raises(ConfigError, match="none of the operators of 'q': Heaviside"):
+        plan(problem(grammar=Grammar(["Heaviside"], ["q", "p"])), {})
+
+
+@pytest.mark.parametrize(
+    ("engine", "seconds", "expected"),
+    [
+        (PySR(), None, {"parallelism": "serial", "deterministic": True, "niterations": 60}),
+        (PySR(), 5.0, {"niterations": 60, "timeout_in_seconds": 5.0}),
+        (PySR(niterations=9), 5.0, {"niterations": 9}),
+        (PySR(deterministic=False), None, {"parallelism": "multithreading", "niterations": 60}),
+        (PySR(deterministic=False), 5.0, {"niterations": 1_000_000}),
+        (PySR(procs=3), None, {"parallelism": "multiprocessing", "procs": 3}),
+        (PySR(cluster_manager="slurm"), None, {"cluster_manager": "slurm", "procs": None}),
+        (PySR(options={"niterations": 2}), None, {"niterations": 2}),
+    ],
+)
+def test_repeatable_searches_end_by_iterations_and_others_by_time(
+    engine: PySR, seconds: float | None, expected: dict[str, Any]
+) -> None:
+    settings = asked(engine, budget=Budget(seconds=seconds), seed=-1)["settings"]
+    assert expected.items() <= settings.items()
+    assert settings.get("random_state", 2**32 - 1) == 2**32 - 1
+    assert ("random_state" in settings) == settings.get("deterministic", False)
+
+
+def test_terms_that_are_not_finite_are_left_out() -> None:
+    library = Library.from_terms(["q", "log(q)", "1"], ["q", "p"])
+    z = np.random.default_rng(0).uniform(-1, 1, (20, 2))
+    (task,), notes = plan(Problem(z, z, ["q", "p"], library=library), {})
+    assert [str(c) for c in task.columns] == ["q"] and task.bias
+    assert "not finite" in notes[0]
+
+
+GUESSES = [
+    "0.5*q - sin(p)",
+    "q*p**2 - q**3*sin(q)**2",
+    "-1.5*q/p + 1/p**2",
+    "2.0 - p*Abs(p)",
+    "Max(q, p, 0.5)",
+    "safe_div(q, p + 1)*exp_clip(q)",
+]
+
+
+@pytest.mark.parametrize("short", [[], ["square", "cube", "inv"]])
+def test_guesses_mean_the_laws_they_were_made_of(short: list[str]) -> None:
+    names = ["q", "p"]
+    operators = ["+", "*", "/", "sin", "abs", "max", "safe_div", "exp_clip", *short]
+    laws = [Law.from_string(["q", g], names) for g in GUESSES]
+    warm = Front(tuple(Candidate.score(w, [0, 1]) for w in laws))
+    p = problem(grammar=Grammar(operators, names), warm=warm)
+    (task,), _ = plan(p, {})
+    found = guesses(task, p)
+    assert found is not None and found[0] == ["x0"]
+    read = {Law([parse(text, ["x0", "x1"])], ["x0", "x1"], ["y"]) for text in found[1]}
+    places = dict(zip(laws[0].symbols, (symbol("x0"), symbol("x1")), strict=True))
+    assert read == {Law([w.expressions[1].xreplace(places)], ["x0", "x1"], ["y"]) for w in laws}
+    for text in found[1]:
+        _only_offered(text, task.operators)
+
+
+def _only_offered(text: str, operators: tuple[str, ...]) -> None:
+    """Binary operations and offered calls only: Julia has no unary minus in the operator set."""
+    signs = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
+    calls = {OPERATORS[n].pysr for n in operators}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.BinOp):
+            assert signs[type(node.op)] in operators
+        if isinstance(node, ast.UnaryOp):
+            assert isinstance(node.operand, ast.Constant)
+        if isinstance(node, ast.Call):
+            assert isinstance(node.func, ast.Name) and node.func.id in calls
+
+
+def test_laws_that_the_search_cannot_write_are_no_guesses() -> None:
+    texts = ["tanh(q)", "sqrt(q)", "log(p)", "q*p", "1.5", "q**p"]
+    laws = [Law.from_string([text, "q"], ["q", "p"]) for text in texts]
+    warm = Front(tuple(Candidate.score(law, [0, 1]) for law in laws))
+    p = problem(grammar=Grammar(["+", "sin", "log", "sqrt", "^"], ["q", "p"]), warm=warm)
+    (task,), _ = plan(p, {})
+    # Nothing for the first output; a list must not be empty, so the simplest guess stands in.
+    assert guesses(task, p) == [["x0"], ["x0"]]
+    assert guesses(task, p.with_(warm=None)) is None
+
+
+def test_guesses_for_a_library_are_sums_of_its_terms() -> None:
+    library = Library.from_terms(["1", "q", "sin(q)"], ["q", "p"])
+    law = Law.from_string(["0.5 - 2*sin(q)", "p"], ["q", "p"])
+    p = problem(grammar=None, library=library, warm=Front.of([Candidate.score(law, [0, 1])]))
+    (task,), _ = plan(p, {})
+    assert guesses(task, p) == [["(0.5 + (x1 * -2.0))"], ["x0"]]
+
+
+def test_a_template_reads_rows_of_a_real_run() -> None:
+    template = Template("f(q) + p[1] * g(v)", ["f", "g"], {"p": 1})
+    rows = (RUNS / "template_equations.csv").read_text().splitlines()[1:]
+    equations = [line.split(",")[3] for line in rows]
+    laws = [Law([template.expression(e, ["q", "v"])], ["q", "v"], ["v"]) for e in equations]
+    assert laws[3] == Law.from_string("sin(q) + 0.5*v**2", ["q", "v"], ["v"])
+    assert laws[0].lines(4) == ["v' = q + 0.637"]
+
+
+@pytest.mark.parametrize(
+    ("combine", "row", "meaning"),
+    [
+        ("D(H, 2)(q, v)", "H = #1 * #2^3", "3*q*v**2"),
+        ("sin(H(q, H(v, q)))", "H = #1 - #2", "sin(q - (v - q))"),
+        ("H(q, v)^2 / c[2]", "H = #1; c = [1.0, 2.5f-1]", "4*q**2"),
+    ],
+)
+def test_templates_nest_and_differentiate(combine: str, row: str, meaning: str) -> None:
+    template = Template(combine, ["H"], {"c": 2} if "c[" in combine else {})
+    expr = template.expression(row, ["q", "v"])
+    assert Law([expr], ["q", "v"], ["y"]) == Law.from_string(meaning, ["q", "v"], ["y"])
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (Template("f(q) +", ["f"]), "cannot be read"),
+        (Template("f(q) + p[2]", ["f"], {"p": 1}), r"'p' is also the name of an input"),
+        (Template("f(q) + c[2]", ["f"], {"c": 1}), r"c\[2\] is not one of the parameters"),
+        (Template("nosuch(f(q))", ["f"]), "Unknown function 'nosuch'"),
+        (Template("tanh(f(q))", ["f"]), "not in the grammar: .* needs tanh"),
+    ],
+)
+def test_templates_are_checked_before_the_search(template: Template, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        plan(problem(), {"q": template})
+
+
+def test_templates_for_unknown_outputs_and_broken_rows_are_refused() -> None:
+    with pytest.raises(ConfigError, match="output 'x'; outputs are q, p"):
+        plan(problem(), {"x": Template("f(q)", ["f"])})
+    template = Template("f(q, p)", ["f"])
+    for row in ("g = #1", "f", "f = #3"):
+        with pytest.raises(ParseError):
+            template.expression(row, ["q", "p"])

@@ -1,0 +1,125 @@
+"""Exactness, against brute force over every support."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from sjepa.backend import Budget, Problem
+from sjepa.errors import ConfigError
+from sjepa.registry import make_backend
+from sjepa.symbolic import Gram, Library
+
+
+def random_problem(seed: int, terms: int) -> Problem:
+    rng = np.random.default_rng(seed)
+    rows = 60
+    x = rng.normal(size=(rows, terms)) @ (np.eye(terms) + 0.5 * rng.normal(size=(terms, terms)))
+    active = rng.random(terms) < 0.35
+    y = x @ np.where(active, rng.normal(size=terms), 0.0) + 0.3 * rng.normal(size=rows)
+    weights = rng.choice([0.5, 1.0, 1.5, 2.0, 3.0], size=terms)
+    names = [f"x{i}" for i in range(terms)]
+    library = Library(Library.polynomial(names, 1, bias=False).terms, names, weights.tolist())
+    return Problem(x, y, library=library, outputs=["y"])
+
+
+def brute_force(problem: Problem) -> list[tuple[float, float]]:
+    """(cost, loss) of every support, by ordinary least squares on the rows."""
+    x, y = problem.rows()
+    features, target = problem.library.numpy()(x), y[:, 0]
+    rows = []
+    for size in range(len(problem.library) + 1):
+        for support in combinations(range(len(problem.library)), size):
+            chosen = list(support)
+            residual = target
+            if chosen:
+                a = features[:, chosen]
+                residual = target - a @ np.linalg.lstsq(a, target, rcond=None)[0]
+            cost = float(problem.library.weights[chosen].sum())
+            rows.append((cost, float(np.mean(residual**2)) / float(target.var())))
+    return rows
+
+
+def pareto(rows: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    kept: list[tuple[float, float]] = []
+    for cost, loss in sorted(rows):
+        if not kept or loss < kept[-1][1] * (1 - 1e-9):
+            kept.append((cost, loss))
+    return kept
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_whole_front_equals_brute_force_on_small_problems(block: int) -> None:
+    for seed in range(block * 16, block * 16 + 16):
+        problem = random_problem(seed, terms=2 + seed % 7)
+        front = make_backend("subset", adequate=0.0, min_gain=0.0).search(problem)
+        found = [(c.terms, c.loss) for c in front]
+        np.testing.assert_allclose(found, pareto(brute_force(problem)), rtol=1e-6, atol=1e-10)
+        assert all(c.certified for c in front)
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_smallest_adequate_law_equals_brute_force_up_to_12_terms(block: int) -> None:
+    for seed in range(1000 + block * 5, 1000 + block * 5 + 5):
+        problem = random_problem(seed, terms=10 + seed % 3)
+        rows = brute_force(problem)
+        delta = 1.05 * min(loss for _, loss in rows)
+        front = make_backend("subset", adequate=delta, min_gain=0.0).search(problem)
+        law = front.select(delta=delta)
+        cheapest = min(cost for cost, loss in rows if loss <= delta)
+        assert law.complexity("terms", problem.library) == pytest.approx(cheapest)
+
+
+def test_a_proof_at_30_terms_takes_seconds() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2000, 30)) @ (np.eye(30) + 0.3 * rng.normal(size=(30, 30)))
+    y = x[:, [3, 8, 15, 22]] @ [1.0, -0.7, 1.3, 0.6] + 0.3 * rng.normal(size=2000)
+    library = Library.polynomial([f"x{i}" for i in range(30)], 1, bias=False)
+    front = make_backend("subset").search(Problem(x, y, library=library, outputs=["y"]))
+    best = front.best_candidate()
+    assert best.certified
+    assert np.flatnonzero(library.coefficients(best.law)[:, 0]).tolist() == [3, 8, 15, 22]
+
+
+def test_without_a_proof_it_says_so_and_still_answers() -> None:
+    problem = random_problem(3, terms=12)
+    front = make_backend("subset", max_nodes=20, beam=10, adequate=0.0).search(problem)
+    assert len(front) > 3
+    assert not any(c.certified for c in front)
+    assert any("not proven" in note for note in front.notes)
+
+
+def test_nearly_collinear_terms_do_not_fool_it() -> None:
+    """1, z^2 and cos z on |z| < 2: thresholding alone returns large cancelling coefficients."""
+    rng = np.random.default_rng(1)
+    z = rng.uniform(-2, 2, (3000, 2))
+    y = np.stack([z[:, 1], -np.sin(z[:, 0])], axis=1) + 0.01 * rng.normal(size=(3000, 2))
+    front = make_backend("subset").search(Problem(z, y, library=Library.paper(["z1", "z2"])))
+    assert front.best().complexity("terms") == 3.0
+
+
+def test_runs_on_sums_alone() -> None:
+    problem = random_problem(5, terms=6)
+    x, y = problem.rows()
+    gram = Gram.from_chunks(problem.library, [(x[:20], y[:20]), (x[20:], y[20:])])
+    alone = Problem(gram=gram, library=problem.library, outputs=["y"])
+    a = make_backend("subset").search(problem).best()
+    b = make_backend("subset").search(alone).best()
+    np.testing.assert_allclose(a.coefficients, b.coefficients, rtol=1e-8)
+
+
+def test_a_budget_ends_the_search() -> None:
+    problem = random_problem(8, terms=26).with_(budget=Budget(seconds=0.5))
+    import time
+
+    start = time.monotonic()
+    front = make_backend("subset", adequate=0.0).search(problem)
+    assert time.monotonic() - start < 5.0
+    assert len(front)
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(ConfigError, match="adequate"):
+        make_backend("subset", adequate=-1)
+    with pytest.raises(ConfigError, match="no option 'adequat'"):
+        make_backend("subset", adequat=1)

@@ -1,0 +1,187 @@
+import numpy as np
+import pytest
+import torch
+
+from sjepa.errors import LawError
+from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
+from sjepa.symbolic.front import combine_outputs
+
+
+def test_polynomial_library_has_every_monomial_once() -> None:
+    library = Library.polynomial(["x", "y"], 3)
+    assert len(library) == 10
+    values = library.numpy()(np.array([[2.0, 3.0]]))[0]
+    assert sorted(values) == sorted([1, 2, 3, 4, 6, 9, 8, 12, 18, 27])
+
+
+def test_features_in_torch_and_numpy_agree() -> None:
+    library = Library.paper(["x", "y"])
+    z = np.random.default_rng(0).normal(size=(6, 2))
+    np.testing.assert_allclose(library.torch()(torch.tensor(z)), library.numpy()(z), atol=1e-12)
+
+
+def test_masks_by_name_and_by_array_mean_the_same() -> None:
+    terms = ["p", "sin(q)", "p*abs(p)"]
+    by_name = Library.from_terms(terms, ["q", "p"], mask={"q": ["p"], "p": ["sin(q)", "p*abs(p)"]})
+    by_array = Library.from_terms(terms, ["q", "p"], mask=[[1, 0], [0, 1], [0, 1]])
+    np.testing.assert_array_equal(by_name.mask(["q", "p"]), by_array.mask(["q", "p"]))
+    good = Law.from_string(["p", "-sin(q)"], ["q", "p"])
+    bad = Law.from_string(["sin(q)", "p*abs(p)"], ["q", "p"])
+    assert by_name.covers(good) and not by_name.covers(bad)
+
+
+def test_coefficients_round_trip() -> None:
+    library = Library.paper(["x", "y"])
+    coefficients = np.random.default_rng(0).normal(size=(10, 2))
+    law = library.law(coefficients)
+    np.testing.assert_allclose(library.coefficients(law), coefficients)
+    assert Library.from_dict(library.to_dict()).names == library.names
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Library.from_terms([], ["x"]), "at least one term"),
+        (lambda: Library.from_terms(["x", "x*1"], ["x"]), "twice"),
+        (lambda: Library.from_terms(["x + 1"], ["x"]), "is a sum"),
+        (lambda: Library.from_terms(["x"], ["x"], weights=[1, 2]), "1 weights"),
+        (lambda: Library.from_terms(["x"], ["x"], weights=[-1]), "at least 0"),
+        (lambda: Library.from_terms(["x"], ["x"], mask=[[1], [1]]), "shape"),
+        (lambda: Library.from_terms(["x"], ["x"], mask={"y": ["x"]}).mask(["x"]), "names output 'y'"),
+        (lambda: Library.from_terms(["x"], ["x"], mask={"x": ["sin(x)"]}).mask(["x"]), "not a term"),
+        (lambda: Library.paper(["x"]).coefficients(Law.from_string("x**3", ["x"])), "not in the library"),
+        (lambda: Grammar(["foo"], ["x"]), "No operator"),
+        (lambda: Grammar(["sinn"], ["x"]), "Did you mean 'sin'"),
+        (lambda: Grammar(["+"], ["x"], roles={"y": "state"}), "not among the inputs"),
+        (lambda: Grammar(["+"], ["x"], roles={"x": "thing"}), "roles are"),
+        (lambda: Grammar(["+"], ["x"], weights={"sin": -1}), "at least 0"),
+        (lambda: Grammar(["+"], ["x"], masks={"x": {"input": []}}), "key 'input'"),
+    ],
+)
+def test_contradictions_are_refused(make: object, message: str) -> None:
+    with pytest.raises(LawError, match=message):
+        make()  # type: ignore[operator]
+
+
+EXPERIMENT_2 = Grammar(
+    ["+", "*", "sin", "abs"],
+    ["q", "p"],
+    masks={"q": {"terms": ["p"]}, "p": {"terms": ["sin(q)", "p*abs(p)"]}},
+)
+
+
+@pytest.mark.parametrize(
+    ("equations", "admitted"),
+    [
+        (["p", "-sin(q) - 0.4*p*abs(p)"], True),
+        (["0.9*p", "-0.8*sin(q)"], True),
+        (["p", "-sin(q) - 0.4*p"], False),
+        (["p + q", "-sin(q)"], False),
+        (["0", "0"], True),
+    ],
+)
+def test_the_grammar_of_experiment_2(equations: list[str], admitted: bool) -> None:
+    assert EXPERIMENT_2.admits(Law.from_string(equations, ["q", "p"])) is admitted
+
+
+def test_refusals_say_why() -> None:
+    law = Law.from_string(["p", "-sin(q) - 0.4*p"], ["q", "p"])
+    with pytest.raises(LawError, match="equation of 'p'.*p is not one of its terms"):
+        EXPERIMENT_2.check(law)
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text", "admitted"),
+    [
+        (Grammar(["+", "sin"], ["x", "u"], roles={"u": "action"}, accepts={"sin": ["state"]}), "sin(x) + u", True),
+        (Grammar(["+", "sin"], ["x", "u"], roles={"u": "action"}, accepts={"sin": ["state"]}), "sin(u)", False),
+        (Grammar(["+", "sin", "cos"], ["x"], nested={"sin": {"cos": 0}}), "sin(cos(x))", False),
+        (Grammar(["+", "sin", "cos"], ["x"], nested={"sin": {"cos": 0}}), "cos(sin(x))", True),
+        (Grammar(["+"], ["x", "y"]), "x*y", False),
+        (Grammar(["+"], ["x", "y"]), "2.5*x - y", True),
+        (Grammar(["+", "*"], ["x"]), "x**3", True),
+        (Grammar(["+", "*"], ["x"]), "1/x", False),
+        (Grammar(["/"], ["x"]), "1/x", True),
+        (Grammar(["+", "*"], ["x"], max_size=3), "x**3 + x", False),
+        (Grammar(["sin"], ["x"], max_depth=2), "sin(sin(x))", False),
+        (Grammar(["+", "*"], ["x", "y"], masks={"x": {"inputs": ["y"]}}), "x + y", False),
+        (Grammar(["+", "*", "sin"], ["x", "y"], masks={"x": {"operators": ["+"]}}), "sin(x)", False),
+    ],
+)  # fmt: skip
+def test_what_a_grammar_admits(grammar: Grammar, text: str, admitted: bool) -> None:
+    law = Law.from_string(text, list(grammar.inputs), outputs=["x"])
+    assert grammar.admits(law) is admitted
+
+
+def test_a_grammar_becomes_a_library_of_small_terms() -> None:
+    library = Grammar(["+", "*", "sin", "abs"], ["q", "p"]).library(["q", "p"])
+    for term in ("1", "q", "p", "sin(q)", "p*Abs(p)", "q**2"):
+        assert term in library.names
+    assert (np.diff(library.weights) >= 0).all()
+    masked = EXPERIMENT_2.library(["q", "p"])
+    assert masked.mask(["q", "p"]).sum(axis=0).tolist() == [1, 2]
+
+
+def _front() -> Front:
+    texts = ["0.7*x", "x - 0.16*x**3", "0.99*sin(x)", "0.99*sin(x) + 0.001*x**2"]
+    losses = [0.2, 1e-2, 1e-5, 0.99e-5]
+    laws = [Law.from_string(t, ["x"]) for t in texts]
+    return Front.of(Candidate.score(law, [v]) for law, v in zip(laws, losses, strict=True))
+
+
+def test_front_is_sorted_and_holds_only_what_nothing_beats() -> None:
+    front = _front()
+    complexities = [c.terms for c in front]
+    assert complexities == sorted(complexities)
+    assert [c.loss for c in front] == sorted((c.loss for c in front), reverse=True)
+    assert "x**3" not in front.to_frame()["equation"].str.cat()  # dearer and worse than sin
+
+
+def test_selection_takes_the_simplest_adequate_law() -> None:
+    front = _front()
+    assert front.best() == front[1].law
+    assert front.select(tolerance=0.02) == front[1].law
+    assert front.select(tolerance=0.001) == front[-1].law
+    assert front.select(delta=0.5) == front[0].law
+    with pytest.raises(LawError, match="No law on the front reaches"):
+        front.select(delta=1e-9)
+
+
+def test_equal_laws_appear_once() -> None:
+    laws = [Law.from_string(t, ["x"]) for t in ("x + x", "2*x", "2.0*x + 0")]
+    front = Front.of(Candidate.score(law, [v]) for law, v in zip(laws, (0.3, 0.2, 0.4), strict=True))
+    assert len(front) == 1 and front[0].loss == 0.2
+
+
+def test_table_has_the_columns_pysr_users_know_and_both_measures() -> None:
+    columns = list(_front().to_frame().columns)
+    assert columns[:4] == ["complexity", "loss", "score", "equation"]
+    assert {"omega_terms", "omega_tree"} <= set(columns)
+
+
+def test_an_empty_front_says_what_happened() -> None:
+    front = Front.of([], engine="x", notes=["ran out of time"])
+    assert len(front) == 0 and len(front.to_frame()) == 0
+    with pytest.raises(LawError, match="found no law .ran out of time"):
+        front.best()
+
+
+def test_front_can_be_plotted() -> None:
+    ax = _front().plot()
+    assert ax.get_yscale() == "log" and "complexity (terms)" in ax.get_xlabel()
+
+
+def test_joining_outputs_equals_trying_all_combinations() -> None:
+    rng = np.random.default_rng(0)
+    fronts = [
+        [(float(c), float(v), (j, i)) for i, (c, v) in enumerate(zip(range(4), sorted(rng.random(4))[::-1], strict=True))]
+        for j in range(3)
+    ]
+    joint = combine_outputs(fronts)
+    every = [
+        (a[0] + b[0] + c[0], a[1] + b[1] + c[1]) for a in fronts[0] for b in fronts[1] for c in fronts[2]
+    ]
+    for cost in range(10):
+        lowest = min((loss for c, loss in every if c <= cost), default=None)
+        found = min((sum(losses) for c, losses, _ in joint if c <= cost), default=None)
+        assert found == pytest.approx(lowest)

@@ -1,0 +1,107 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sjepa
+
+
+def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sjepa", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
+
+
+@pytest.fixture
+def law_file(tmp_path: Path) -> Path:
+    path = tmp_path / "law.json"
+    path.write_text(sjepa.Law.from_string(["p", "-0.98*sin(q)"], ["q", "p"]).to_json())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("language", "part"),
+    [
+        ("latex", r"\dot{p} = - 0.98 \sin"),
+        ("sympy", "-0.98*sin(q)"),
+        ("python", "np.sin(q)"),
+        ("numpy", "np.sin(q)"),
+        ("torch", "law.torch()"),
+        ("c", "-0.98*sin(in[0])"),
+        ("julia", "law(q, p) = (p, -0.98*sin(q))"),
+        ("json", '"format": "sjepa-law"'),
+        ("mathml", "<math"),
+        ("casadi", "jhpn"),
+    ],
+)
+def test_export_writes_every_language(law_file: Path, language: str, part: str) -> None:
+    out = run("export", law_file, "--to", language)
+    assert out.returncode == 0, out.stderr
+    assert part in out.stdout
+
+
+def test_export_reads_a_hall_of_fame(tmp_path: Path) -> None:
+    path = tmp_path / "hall_of_fame.csv"
+    path.write_text('Complexity,Loss,Equation\n1,0.5,"x0"\n3,1e-12,"square(x0) + inv(x1)"\n')
+    out = run("export", path, "--to", "sympy", "--inputs", "x0,x1")
+    assert out.stdout.strip() == "x0**2 + 1/x1"
+
+
+def test_discover_reads_a_table_and_prints_the_law(tmp_path: Path) -> None:
+    t = np.arange(0, 10, 0.01)
+    frame = pd.DataFrame({"t": t, "q": np.cos(2 * t), "p": -2 * np.sin(2 * t)})
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    out = run("discover", tmp_path / "data.csv", "--time", "t", "--out", tmp_path / "law.json")
+    assert out.stdout.split("\n")[:2] == ["q' = p", "p' = -4*q"]
+    assert sjepa.Law.from_json((tmp_path / "law.json").read_text()).outputs == ("q", "p")
+    out = run("discover", tmp_path / "data.csv", "--terms", "q,p,sin(q),max(q,p)", "--json")
+    assert json.loads(out.stdout)["law"]["outputs"] == ["q", "p"]
+
+
+def test_backends_lists_them_as_json() -> None:
+    rows = json.loads(run("backends", "--json").stdout)
+    assert {"stlsq", "subset", "pysindy", "operon", "pysr"} <= {row["name"] for row in rows}
+
+
+def test_benchmark_writes_table_and_plot(tmp_path: Path) -> None:
+    out = run(
+        "benchmark", "--systems", "pendulum", "--backends", "stlsq", "--noise", "0", "--out", tmp_path
+    )
+    assert out.returncode == 0, out.stderr
+    assert {p.name for p in tmp_path.iterdir()} == {"results.parquet", "results.csv", "results.png"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "part"),
+    [
+        (["export", "missing.json"], 2, "missing.json"),
+        (["export", "law.txt"], 2, "is not a law.json"),
+        (["discover", "missing.csv"], 2, "missing.csv"),
+        (["discover", "data.csv", "--backend", "stslq"], 2, "Did you mean 'stlsq'"),
+        (["discover", "data.csv", "--time", "tme"], 2, "tme"),
+        (["discover", "data.csv", "--terms", "q,,p"], 2, "empty term"),
+        (["discover", "bad.csv"], 2, "row"),
+        (["benchmark", "--systems", "pendlum"], 2, "Did you mean 'pendulum'"),
+    ],
+)
+def test_mistakes_end_in_one_line_and_a_code(
+    tmp_path: Path, arguments: list[str], code: int, part: str
+) -> None:
+    (tmp_path / "law.txt").write_text("x")
+    t = np.arange(0, 2, 0.01)
+    frame = pd.DataFrame({"t": t, "q": np.cos(t), "p": -np.sin(t)})
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    frame.astype(object).replace({"q": {1.0: "oops"}}).to_csv(tmp_path / "bad.csv", index=False)
+    out = run(*arguments, cwd=tmp_path)
+    lines = [line for line in out.stderr.splitlines() if line.startswith("sjepa:")]
+    assert out.returncode == code, out.stderr
+    assert len(lines) == 1 and part in lines[0]
+
+
+def test_demo_prints_the_law() -> None:
+    out = run("demo")
+    assert out.returncode == 0, out.stderr
+    assert "q' = p" in out.stdout and "sin(q)" in out.stdout

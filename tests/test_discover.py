@@ -1,0 +1,134 @@
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import sjepa
+from sjepa.data import SYSTEMS, simulate
+from sjepa.errors import BackendUnavailable, ConfigError, DataError, SjepaError, UnknownBackend
+
+
+def oscillator(times: np.ndarray, phase: float = 0.0) -> np.ndarray:
+    return np.stack([np.cos(2 * times + phase), -2 * np.sin(2 * times + phase)], axis=1)
+
+
+T = np.arange(0.0, 8.0, 0.02)
+LAW = ["q' = p", "p' = -4*q"]
+NAMES = ["q", "p"]
+
+
+@pytest.mark.parametrize("backend", ["stlsq", "subset", "pysindy"])
+def test_two_trajectories_with_a_constant_step(backend: str) -> None:
+    # Two amplitudes: on a single orbit p^2 + 4 q^2 is constant and laws are not unique.
+    x = [oscillator(T), 0.4 * oscillator(T, 1.0)]
+    front = sjepa.discover(x, 0.02, backend=backend, feature_names=NAMES)
+    assert front.best().lines(5) == LAW
+
+
+def test_one_trajectory_is_enough() -> None:
+    assert sjepa.discover(oscillator(T), 0.02, feature_names=NAMES).best().lines(5) == LAW
+
+
+def test_many_trajectories_of_unequal_length_and_irregular_time() -> None:
+    rng = np.random.default_rng(0)
+    times = [np.sort(rng.uniform(0, 8, n)) for n in (300, 411, 512)]
+    x = [oscillator(t, phase) for t, phase in zip(times, (0.0, 1.0, 2.0), strict=True)]
+    law = sjepa.discover(x, times, feature_names=NAMES).best()
+    assert [len(pairs) for pairs in law.terms] == [1, 1]
+    np.testing.assert_allclose(law.coefficients, [1, -4], rtol=1e-3)
+
+
+def test_known_derivatives_are_used_as_they_are() -> None:
+    x = oscillator(T)
+    x_dot = np.stack([x[:, 1], -4 * x[:, 0]], axis=1)
+    law = sjepa.discover(x, T, x_dot=x_dot, feature_names=NAMES).best()
+    np.testing.assert_allclose(law.coefficients, [1, -4], rtol=1e-12)
+
+
+def test_the_next_value_can_be_fitted_directly() -> None:
+    x = [np.array([0.1 + 0.1 * i]) for i in range(4)]
+    series = []
+    for start in x:
+        values = [start[0]]
+        for _ in range(50):
+            values.append(3.7 * values[-1] * (1 - values[-1]))
+        series.append(np.array(values)[:, None])
+    law = sjepa.discover(series, 1.0, form="discrete", feature_names=["x"]).best()
+    assert law.realisation == "map"
+    assert law.lines(6) == ["x[t+1] = -3.7*x**2 + 3.7*x"]
+
+
+def test_actions_become_inputs_of_the_law() -> None:
+    def drive(t: np.ndarray | float) -> np.ndarray | float:
+        return np.sin(1.7 * t) + 0.5 * np.cos(0.6 * t)
+
+    solution = solve_ivp(
+        lambda t, z: [z[1], -z[0] - 0.3 * z[1] + 0.8 * drive(t)], (0, 30), [1.0, 0.0],
+        t_eval=np.linspace(0, 30, 1501), rtol=1e-10, atol=1e-12,
+    )  # fmt: skip
+    front = sjepa.discover(solution.y.T, solution.t, u=drive(solution.t), feature_names=["x", "v"])
+    law = front.best()
+    assert law.inputs == ("x", "v", "u1") and law.outputs == ("x", "v")
+    assert law.lines(3) == ["x' = v", "v' = 0.8*u1 - 0.3*v - x"]
+
+
+def test_noise_switches_to_the_integral_form_and_the_law_survives() -> None:
+    data = simulate(SYSTEMS["lorenz"], seed=3, noise=0.01)
+    truth = sjepa.Law.from_string(list(SYSTEMS["lorenz"].equations), list(SYSTEMS["lorenz"].inputs))
+    law = sjepa.discover(data, backend="subset").best()
+    assert [{t for _, t in p} for p in law.terms] == [{t for _, t in p} for p in truth.terms]
+    np.testing.assert_allclose(law.coefficients, truth.with_free_terms().coefficients, rtol=0.08)
+
+
+@pytest.mark.parametrize("name", [n for n in SYSTEMS if n != "michaelis_menten"])
+def test_clean_data_of_every_classic_system_give_its_law(name: str) -> None:
+    system = SYSTEMS[name]
+    truth = sjepa.Law.from_string(
+        list(system.equations), [*system.inputs, *system.actions], list(system.inputs)
+    )
+    law = sjepa.discover(simulate(system, seed=1)).best()
+    assert [{t for _, t in p} for p in law.terms] == [{t for _, t in p} for p in truth.terms]
+
+
+def test_progress_is_reported() -> None:
+    seen: list[float] = []
+    sjepa.discover(oscillator(T), T, progress=lambda line, share: seen.append(share))
+    assert seen[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"t": None}, DataError, "Give the times"),
+        ({"x": np.full((50, 2), np.nan)}, DataError, "trajectory 0"),
+        ({"t": T[::-1]}, DataError, "increas"),
+        ({"t": T[:-1]}, DataError, "399"),
+        ({"x": np.zeros((5, 4, 4)), "t": 0.1}, DataError, "learn coordinates"),
+        ({"x_dot": np.zeros((3, 2))}, DataError, "x_dot has shapes"),
+        ({"form": "wek"}, ConfigError, "'weak'"),
+        ({"form": "discrete", "t": np.cumsum(np.linspace(1, 2, 400))}, DataError, "equal steps"),
+        ({"backend": "stslq"}, UnknownBackend, "Did you mean 'stlsq'"),
+        ({"backend": 3}, UnknownBackend, "a name, a mapping"),
+        ({"backend": {"name": "stlsq", "treshold": 1}}, ConfigError, "no option 'treshold'"),
+        ({"budget": -1}, ConfigError, "positive"),
+        ({"feature_names": ["q"]}, DataError, "names"),
+        ({"feature_names": ["q q", "p"]}, SjepaError, "q q"),
+        ({"library": sjepa.Library.paper(["a", "b"])}, SjepaError, "called q, p"),
+    ],
+)
+def test_wrong_input_gets_one_line(
+    arguments: dict[str, object], error: type[Exception], message: str
+) -> None:
+    given = {"x": oscillator(T), "t": T, "feature_names": NAMES} | arguments
+    with pytest.raises(error, match=message) as refusal:
+        sjepa.discover(given.pop("x"), given.pop("t"), **given)  # type: ignore[arg-type]
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_missing_engine_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sjepa import registry
+
+    missing = registry.Source("nowhere:Engine", "Nowhere", ("no_such_package",), "pip install x")
+    monkeypatch.setitem(registry.sources(), "nowhere", missing)
+    with pytest.raises(BackendUnavailable, match=r"needs no_such_package.*pip install x"):
+        sjepa.discover(oscillator(T), T, backend="nowhere")
+    assert sjepa.available_backends()["nowhere"] is False

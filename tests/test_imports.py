@@ -1,0 +1,68 @@
+"""What importing does, and who may import whom."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+
+
+@pytest.mark.parametrize("module", ["pysr", "juliacall", "pysindy", "pyoperon", "sjepa_backends", "matplotlib.pyplot"])
+def test_importing_the_package_imports_no_engine(module: str) -> None:
+    out = run(f"import sjepa, sys; assert {module!r} not in sys.modules")
+    assert out.returncode == 0, out.stderr
+
+
+def test_listing_the_engines_imports_none() -> None:
+    out = run("import sjepa, sys; sjepa.available_backends(); assert 'pysr' not in sys.modules")
+    assert out.returncode == 0, out.stderr
+
+
+def test_the_julia_worker_imports_neither_torch_nor_us() -> None:
+    code = (
+        "import sys; sys.path[:0] = ['backends']; import sjepa_backends._pysr_worker; "
+        "assert not {'torch', 'sjepa', 'sympy', 'pysr'} & set(sys.modules)"
+    )
+    out = run(code)
+    assert out.returncode == 0, out.stderr
+
+
+def test_import_takes_less_than_two_and_a_half_times_torch() -> None:
+    def seconds(module: str) -> float:
+        code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+        return min(float(run(code).stdout) for _ in range(3))
+
+    start = time.perf_counter()
+    assert seconds("sjepa") < 2.5 * seconds("torch")
+    assert time.perf_counter() - start < 120
+
+
+def test_imports_point_down_only() -> None:
+    out = subprocess.run(
+        [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"],
+        capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert out.returncode == 0, out.stdout
+
+
+def test_every_public_name_exists() -> None:
+    import sjepa
+
+    assert all(hasattr(sjepa, name) for name in sjepa.__all__)
+
+
+def test_the_version_has_one_value() -> None:
+    import tomllib
+
+    import sjepa
+
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert data["project"]["version"] == sjepa.__version__
