@@ -35,7 +35,9 @@ def against_pysindy(rows: int = 300_000, threshold: float = 0.05, ridge: float =
     rng = np.random.default_rng(0)
     x = rng.uniform(-2, 2, (rows, 5))
     library = Library.polynomial(NAMES, 3)
-    truth = np.where(rng.random((len(library), 5)) < 0.1, rng.uniform(0.3, 2, (len(library), 5)), 0.0)
+    truth = np.where(
+        rng.random((len(library), 5)) < 0.1, rng.uniform(0.3, 2, (len(library), 5)), 0.0
+    )
     features = library.numpy()(x)
     targets = features @ truth + 0.1 * rng.normal(size=(rows, 5))
 
@@ -97,9 +99,13 @@ def proof(terms: int = 30, active: int = 5) -> None:
 
 def import_time(repeats: int = 5) -> None:
     def seconds(module: str) -> float:
-        code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+        code = (
+            f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+        )
         runs = [
-            float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout)
+            float(
+                subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+            )
             for _ in range(repeats)
         ]
         return sorted(runs)[repeats // 2]

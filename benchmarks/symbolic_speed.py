@@ -72,7 +72,9 @@ class Hand(nn.Module):
 LAWS: dict[str, tuple[Law, Hand]] = {
     "pendulum with drag": (
         Law.from_string(["1.01*p", "-0.99*sin(q) - 0.4*p*abs(p)"], ["q", "p"]),
-        Hand(lambda q, p, a, b, c: [a * p, b * torch.sin(q) + c * p * p.abs()], [1.01, -0.99, -0.4]),
+        Hand(
+            lambda q, p, a, b, c: [a * p, b * torch.sin(q) + c * p * p.abs()], [1.01, -0.99, -0.4]
+        ),
     ),
     "lorenz": (
         Law.from_string(["9.9*y - 9.9*x", "27.9*x - x*z - 1.1*y", "x*y - 2.67*z"], NAMES),

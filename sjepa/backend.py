@@ -12,8 +12,8 @@ import numpy as np
 
 from sjepa.errors import ConfigError, DataError, LawError
 from sjepa.symbolic.front import Candidate, Front
-from sjepa.symbolic.grammar import Grammar
 from sjepa.symbolic.gram import Gram
+from sjepa.symbolic.grammar import Grammar
 from sjepa.symbolic.law import Law, Realisation
 from sjepa.symbolic.library import Library
 from sjepa.symbolic.parse import check_names

@@ -102,7 +102,7 @@ def discover(
     trajectories = _trajectories(x, t, u, feature_names)
     engine = make_backend(backend)
     states = trajectories.obs_shape[0]
-    names = [*trajectories.names, *(trajectories.action_names or ())]
+    names = [*(trajectories.names or ()), *(trajectories.action_names or ())]
     if library is None and grammar is None:
         if engine.trees:
             grammar = default_grammar(names, states)

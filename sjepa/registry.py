@@ -82,7 +82,9 @@ def available_backends() -> dict[str, bool]:
     return {name: not source.missing() for name, source in sorted(sources().items())}
 
 
-def make_backend(backend: str | Mapping[str, Any] | type[Backend] | Backend, **settings: Any) -> Backend:
+def make_backend(
+    backend: str | Mapping[str, Any] | type[Backend] | Backend, **settings: Any
+) -> Backend:
     """Build an engine from a name, ``{"name": ..., option: ...}``, a class or an instance.
 
     Raises
@@ -105,7 +107,7 @@ def make_backend(backend: str | Mapping[str, Any] | type[Backend] | Backend, **s
         return _build(backend, settings)
     if not isinstance(backend, str):
         raise UnknownBackend(
-            f"A backend is a name, a mapping with a 'name', a Backend class or instance; got {backend!r}."
+            f"A backend is a name, a mapping with a 'name', class or instance; got {backend!r}."
         )
     return _build(_load(backend), settings)
 
@@ -114,7 +116,9 @@ def _load(name: str) -> type[Backend]:
     if name not in sources():
         close = difflib.get_close_matches(name, sources(), n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        listing = ", ".join(n if ok else f"{n} (not installed)" for n, ok in available_backends().items())
+        listing = ", ".join(
+            n if ok else f"{n} (not installed)" for n, ok in available_backends().items()
+        )
         raise UnknownBackend(f"No backend is called {name!r}.{hint} Known: {listing}.")
     source = sources()[name]
     if missing := source.missing():
@@ -131,7 +135,7 @@ def _build(cls: type[Backend], settings: Mapping[str, Any]) -> Backend:
     except TypeError:
         from dataclasses import fields, is_dataclass
 
-        known = sorted(f.name for f in fields(cls)) if is_dataclass(cls) else []
+        known: list[str] = sorted(f.name for f in fields(cls)) if is_dataclass(cls) else []
         unknown = sorted(settings.keys() - set(known))
         if known and unknown:
             raise ConfigError(

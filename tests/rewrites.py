@@ -78,7 +78,9 @@ def rewrite(tree: Tree, rng: random.Random) -> Tree:
 def _rewrite_node(tree: Tree, rng: random.Random) -> Tree:
     match tree:
         case ("num", value) if isinstance(value, float):
-            return rng.choice([("add", ("num", value - 1), ("num", 1)), ("mul", ("num", value * 2), ("num", 0.5))])
+            return rng.choice(
+                [("add", ("num", value - 1), ("num", 1)), ("mul", ("num", value * 2), ("num", 0.5))]
+            )
         case ("add", a, ("add", b, c)):
             return ("add", ("add", c, a), b)
         case ("add", a, b):

@@ -43,8 +43,9 @@ def test_a_diverging_law_is_a_low_score_not_a_crash() -> None:
 
 
 def test_rows_are_complete_and_written(tmp_path: object) -> None:
-    import pandas as pd
     from pathlib import Path
+
+    import pandas as pd
 
     folder = Path(str(tmp_path))
     table = benchmark(["pendulum", "lorenz"], ["stlsq"], [0.0], [0, 1], out=folder)

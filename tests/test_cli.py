@@ -68,7 +68,15 @@ def test_backends_lists_them_as_json() -> None:
 
 def test_benchmark_writes_table_and_plot(tmp_path: Path) -> None:
     out = run(
-        "benchmark", "--systems", "pendulum", "--backends", "stlsq", "--noise", "0", "--out", tmp_path
+        "benchmark",
+        "--systems",
+        "pendulum",
+        "--backends",
+        "stlsq",
+        "--noise",
+        "0",
+        "--out",
+        tmp_path,
     )
     assert out.returncode == 0, out.stderr
     assert {p.name for p in tmp_path.iterdir()} == {"results.parquet", "results.csv", "results.png"}

@@ -15,7 +15,9 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
 
 
-@pytest.mark.parametrize("module", ["pysr", "juliacall", "pysindy", "pyoperon", "sjepa_backends", "matplotlib.pyplot"])
+@pytest.mark.parametrize(
+    "module", ["pysr", "juliacall", "pysindy", "pyoperon", "sjepa_backends", "matplotlib.pyplot"]
+)
 def test_importing_the_package_imports_no_engine(module: str) -> None:
     out = run(f"import sjepa, sys; assert {module!r} not in sys.modules")
     assert out.returncode == 0, out.stderr
@@ -37,7 +39,9 @@ def test_the_julia_worker_imports_neither_torch_nor_us() -> None:
 
 def test_import_takes_less_than_two_and_a_half_times_torch() -> None:
     def seconds(module: str) -> float:
-        code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+        code = (
+            f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+        )
         return min(float(run(code).stdout) for _ in range(3))
 
     start = time.perf_counter()

@@ -92,14 +92,18 @@ class Polish:
         if terms:
             scale = np.maximum(np.linalg.norm(theta, axis=0), 1e-300)
             solution = np.linalg.lstsq(theta / scale, self.target, rcond=1e-13)[0] / scale
-        expr = sympy.Add(*(sympy.Float(c) * t for c, t in zip(solution.tolist(), terms, strict=True)))
+        expr = sympy.Add(
+            *(sympy.Float(c) * t for c, t in zip(solution.tolist(), terms, strict=True))
+        )
         expr = self._canonical(expr)
         if expr is None or self.refusal(expr):
             return
         loss = float(np.mean((theta @ solution - self.target) ** 2)) / self.variance
         self.found[key] = (self.complexity(expr), loss, expr)
 
-    def front(self, inputs: np.ndarray, target: np.ndarray, weights: np.ndarray | None) -> list[Kept]:
+    def front(
+        self, inputs: np.ndarray, target: np.ndarray, weights: np.ndarray | None
+    ) -> list[Kept]:
         """The candidates that nothing beats, with their numbers fitted to all rows."""
         names, result = self.problem.names, []
         for _, _, expr in _undominated(self.found.values())[:MOST_KEPT]:

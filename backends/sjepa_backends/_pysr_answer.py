@@ -78,7 +78,7 @@ def _variants(law: Law, problem: Problem, j: int) -> list[sympy.Expr]:
     variants = [law, fitted]
     for share in NEGLIGIBLE:
         kept = _without_negligible(fitted, inputs, column, share)
-        if len(kept) < len(fitted.terms[0]):
+        if len(kept) < len(variants[-1].terms[0]):
             smaller = _law(problem, j, sympy.Add(*kept))
             variants.append(refit(smaller, inputs, column, problem.weights))
     variants += [_whole(v) for v in variants[1:]]
@@ -121,7 +121,7 @@ def _scored(
         law = _law(problem, j, expr, canonical=False)
         with np.errstate(all="ignore"):
             error = (law.numpy()(inputs)[:, 0] - targets[:, j]) ** 2
-        loss = float(np.average(error, weights=problem.weights)) / float(problem.variance[j])
+            loss = float(np.average(error, weights=problem.weights) / problem.variance[j])
         if np.isfinite(loss):
             rows.append((law.complexity(problem.measure, problem.library), loss, expr))
     return rows

@@ -49,7 +49,7 @@ def _linear_text(expr: sympy.Expr, known: Mapping[sympy.Expr, str]) -> str | Non
             parts.append(f"({known[term]} * {coefficient!r})")
         else:
             return None
-    return _chain(parts, "+")
+    return _chain(parts, "+") if parts else None
 
 
 def _text(expr: sympy.Expr, task: Task) -> str | None:

@@ -38,9 +38,8 @@ def find_julia() -> tuple[str, str]:
         if version is None:
             reason = f"{where} {executable} is not a Julia executable"
         elif not OLDEST <= version < (2,):
-            reason = (
-                f"{where} {executable} is Julia {'.'.join(map(str, version))}, too old for PySR"
-            )
+            number = ".".join(map(str, version))
+            reason = f"{where} {executable} is Julia {number}, which PySR does not run on"
         else:
             return executable, ""
         if where == "PYTHON_JULIAPKG_EXE":  # juliapkg looks no further either
@@ -63,9 +62,10 @@ def _candidates() -> Iterator[tuple[str, str]]:
     installed = prefix / "install" / "bin" / name
     if installed.exists():
         yield "juliapkg's", str(installed)
+    if shutil.which("juliaup"):
+        yield from (("juliaup's", path) for path in _juliaup(name))
     if found := shutil.which("julia"):
         yield "the PATH's", found
-    yield from (("juliaup's", path) for path in _juliaup(name))
 
 
 def _project() -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 import sympy
 
 from sjepa.errors import ConfigError, ParseError
+from sjepa.symbolic.canonical import canonicalise
 from sjepa.symbolic.parse import check_names, parse, symbol
 from sjepa.symbolic.pysr_files import parse_pysr
 
@@ -57,7 +58,7 @@ class Template:
         row = [f"{f} = #1" for f in self.expressions]
         row += [f"{p} = {[1.5] * n}" for p, n in self.parameters.items()]
         try:
-            return self.expression("; ".join(row), names)
+            return canonicalise(self.expression("; ".join(row), names))
         except ParseError as error:
             raise ConfigError(f"The template {self.combine!r} cannot be read: {error}") from None
 

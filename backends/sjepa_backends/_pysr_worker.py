@@ -18,7 +18,8 @@ result     ``outputs``: for each output a list of ``[complexity, loss, equation]
 error      ``kind`` (import, julia, settings, fit), ``error`` (class), ``message``
 =========  =========================================================================
 
-Every line that PySR prints is progress; the log carries it as it comes.
+Every line that PySR prints is progress; the log carries it as it comes. Before an answer the
+token stands on a line of the log as well: what belongs to the answer is complete there.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ def main() -> int:
     tempfile.tempdir = first["directory"]  # PySR writes its files there; the parent removes it
 
     def send(type_: str, **fields: Any) -> None:
+        sys.stdout.flush()
+        print(first["token"], file=sys.stderr, flush=True)  # nothing of this search comes after it
         answers.write(f"{first['token']} {json.dumps({'type': type_, **fields})}\n")
         answers.flush()
 

@@ -85,11 +85,10 @@ class Operon(Backend):
             for _, _, expressions in combine_outputs(fronts)
         ]
         inputs, targets = problem.rows()
-        laws += [
-            refit(c.law, inputs, targets, problem.weights)
-            for c in problem.warm or ()
-            if (c.law.inputs, c.law.outputs) == (problem.names, problem.outputs)
-        ]
+        for c in problem.warm or ():
+            if (c.law.inputs, c.law.outputs) == (problem.names, problem.outputs):
+                fitted = refit(c.law, inputs, targets, problem.weights).expressions
+                laws += [c.law, Law(fitted, problem.names, problem.outputs, problem.realisation)]
         return problem.front(laws, self.name, notes)
 
     def _search_output(

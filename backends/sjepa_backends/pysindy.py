@@ -12,12 +12,13 @@ import numpy as np
 
 from sjepa.backend import Backend, Problem
 from sjepa.errors import BackendError, ConfigError
-from sjepa.symbolic.front import Front
+from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.gram import Gram
+from sjepa.symbolic.law import Law
 from sjepa.symbolic.library import Library
 from sjepa.symbolic.refit import refit
 from sjepa_backends import _pysindy_path as optimisers
-from sjepa_backends._supports import Fit, fit, joint_front
+from sjepa_backends._supports import Fit, fit, undominated
 
 
 # Terms that contribute less than this share of the target are rounding.
@@ -71,13 +72,12 @@ class PySINDy(Backend):
         root = np.ones(sums.rows) if problem.weights is None else np.sqrt(problem.weights)
         used = root > 0
         theta = problem.candidate_library.numpy()(inputs[used]) * root[used, None]
-        front = _Run(self, problem).front(theta, targets[used] * root[used, None])
-        warm = [
-            refit(c.law, inputs, targets, problem.weights)
-            for c in problem.warm or ()
-            if (c.law.inputs, c.law.outputs) == (problem.names, problem.outputs)
-        ]
-        return front.merged(problem.front(warm, self.name)) if warm else front
+        run = _Run(self, problem)
+        laws = run.laws(theta, targets[used] * root[used, None])
+        for c in problem.warm or ():
+            if (c.law.inputs, c.law.outputs) == (problem.names, problem.outputs):
+                laws += [c.law, refit(c.law, inputs, targets, problem.weights)]
+        return problem.front([_canonical(law) for law in laws], self.name, run.notes)
 
     def weak_front(
         self,
@@ -118,7 +118,9 @@ class PySINDy(Backend):
             outputs=tuple(outputs or library.inputs[: targets.shape[1]]),
             seed=seed,
         )
-        return _Run(self, problem).front(theta, targets)
+        run = _Run(self, problem)
+        laws = [_canonical(law) for law in run.laws(theta, targets)]
+        return problem.front(laws, self.name, run.notes)
 
 
 class _Run:
@@ -143,22 +145,27 @@ class _Run:
         self.deadline = math.inf if budget.seconds is None else time.monotonic() + budget.seconds
         self.notes: list[str] = []
 
-    def front(self, theta: np.ndarray, targets: np.ndarray) -> Front:
+    def laws(self, theta: np.ndarray, targets: np.ndarray) -> list[Law]:
         """From weighted features (n, P) and targets (n, k)."""
         if self.settings.ensemble is None and not self.options.get("trimming_fraction"):
             theta, targets = optimisers.compressed(theta, targets)
         with optimisers.quiet_and_seeded(self.problem.seed):
-            if self.joint:
-                return self._all_outputs(theta, targets)
-            fits = [self._one_output(j, theta, targets[:, j]) for j in range(targets.shape[1])]
-        return joint_front(self.problem, fits, self.settings.name, self.notes)
-
-    def _all_outputs(self, theta: np.ndarray, targets: np.ndarray) -> Front:
-        found = [np.zeros((theta.shape[1], targets.shape[1]))]
-        found += [c.T for c in self._path(theta, targets, 0.0, 1.0, scaled=False)]
+            found = list((self._together if self.joint else self._apart)(theta, targets))
         law, p = self.library.law, self.problem
-        laws = [law(c, p.outputs, p.realisation) for c in found]
-        return p.front(laws, self.settings.name, self.notes)
+        return [law(coefficients, p.outputs, p.realisation) for coefficients in found]
+
+    def _together(self, theta: np.ndarray, targets: np.ndarray) -> Iterator[np.ndarray]:
+        """Coefficients (P, k) of all outputs at once."""
+        yield np.zeros((theta.shape[1], targets.shape[1]))
+        for c in self._path(theta, targets, 0.0, 1.0, scaled=False):
+            yield c.T
+
+    def _apart(self, theta: np.ndarray, targets: np.ndarray) -> Iterator[np.ndarray]:
+        """Coefficients (P, k), the outputs fitted one by one and then combined."""
+        fits = [self._one_output(j, theta, targets[:, j]) for j in range(targets.shape[1])]
+        rows = [[(f.cost, f.loss, f.coefficients) for f in undominated(each)] for each in fits]
+        for _, _, columns in combine_outputs(rows):
+            yield np.stack(columns, axis=1)
 
     def _one_output(self, j: int, theta: np.ndarray, target: np.ndarray) -> list[Fit]:
         key = optimisers.OPTIMISERS[self.settings.optimizer].sparsity
@@ -213,6 +220,10 @@ class _Run:
         kept = np.flatnonzero(contribution > NEGLIGIBLE * math.sqrt(self.sums.yy[j]))
         used = np.count_nonzero(found.coefficients)
         return found if len(kept) == used else fit(self.problem, j, kept)
+
+
+def _canonical(law: Law) -> Law:
+    return Law(law.expressions, law.inputs, law.outputs, law.realisation)
 
 
 def _plain(value: Any) -> Any:

@@ -19,6 +19,7 @@ from sjepa.symbolic.front import Front
 from sjepa_backends import _pysr_answer, _pysr_ask, _pysr_guess, _pysr_pool
 from sjepa_backends._pysr_julia import julia_available
 from sjepa_backends._pysr_pool import stop_workers
+from sjepa_backends._pysr_process import Worker
 from sjepa_backends._pysr_template import Template
 
 
@@ -29,6 +30,8 @@ _PERCENT = re.compile(r"\((\d+(?:\.\d+)?)%\)")
 # Iterations of a search that nothing else limits, and of one that only time limits.
 _ITERATIONS = 60
 _ENDLESS = 1_000_000
+# PySR's own default, which it refuses in a smaller population.
+_TOURNAMENT = 15
 
 
 @dataclass(frozen=True)
@@ -131,9 +134,12 @@ class PySR(Backend):
         tasks, notes = _pysr_ask.plan(problem, self._templates(problem))
         texts: list[list[str]] = [[] for _ in problem.outputs]
         todo = [task for task in tasks if task.columns]
+
+        def starting(line: str) -> None:
+            problem.report(line, 0.0)
+
         if todo:
             command = self.command or (sys.executable, str(_WORKER))
-            starting = lambda line: problem.report(line, 0.0)  # noqa: E731
             with _pysr_pool.borrow(command, self.startup_timeout, starting) as worker:
                 done = 0
                 for task in todo:
@@ -150,7 +156,7 @@ class PySR(Backend):
         return self.template or {}
 
     def _run(
-        self, worker: _pysr_pool.Worker, task: _pysr_ask.Task, problem: Problem, done: int
+        self, worker: Worker, task: _pysr_ask.Task, problem: Problem, done: int
     ) -> list[list[str]]:
         """One search by the worker; the equations of each output of the task."""
         share = len(task.outputs) / len(problem.outputs)
@@ -182,6 +188,7 @@ class PySR(Backend):
             "niterations": iterations,
             "populations": self.populations,
             "population_size": self.population_size,
+            "tournament_selection_n": min(_TOURNAMENT, self.population_size),
             "precision": self.precision,
             "parallelism": "multithreading",
             # A list of equations now and then, rather than a bar that redraws itself.

@@ -125,7 +125,9 @@ class _Branches:
     def certify(self, fits: list[Fit]) -> list[Fit]:
         """Mark what the finished search has proven: everything up to the first adequate fit."""
         front = undominated(fits)
-        limit = next((f.cost for f in front if f.loss <= self.adequate * self.unit * (1 + 1e-9)), np.inf)
+        limit = next(
+            (f.cost for f in front if f.loss <= self.adequate * self.unit * (1 + 1e-9)), np.inf
+        )
         return [replace(f, certified=self.complete and f.cost <= limit) for f in front]
 
     def _set_bounds(self) -> None:

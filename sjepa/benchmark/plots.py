@@ -24,12 +24,20 @@ def plot_results(table: pd.DataFrame) -> Figure:
         done = rows[rows["error"] == ""]
         times = sorted(done.loc[done["recovered"].astype(bool), "seconds"])
         share = [(i + 1) / len(rows) for i in range(len(times))]
-        left.step([times[0], *times] if times else [], [0, *share] if times else [], where="post", color=colour, label=name)
+        left.step(
+            [times[0], *times] if times else [],
+            [0, *share] if times else [],
+            where="post",
+            color=colour,
+            label=name,
+        )
         right.plot(
             done["omega_tree"], done["field_error"].clip(lower=1e-12), "o",
             color=colour, alpha=0.7, ms=5, label=name,
         )  # fmt: skip
-    left.set(xscale="log", ylim=(0, 1.02), xlabel="seconds for one search", ylabel="share recovered")
+    left.set(
+        xscale="log", ylim=(0, 1.02), xlabel="seconds for one search", ylabel="share recovered"
+    )
     right.set(yscale="log", xlabel="complexity (tree)", ylabel="relative error of the derivative")
     left.legend(frameon=False, loc="lower right")
     for ax in (left, right):

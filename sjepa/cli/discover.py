@@ -16,7 +16,9 @@ from sjepa.errors import ConfigError
 
 @app.command()
 def discover(
-    data: Annotated[Path, typer.Argument(help="CSV, Parquet, NPZ or HDF5 file, or a folder of them.")],
+    data: Annotated[
+        Path, typer.Argument(help="CSV, Parquet, NPZ or HDF5 file, or a folder of them.")
+    ],
     backend: Annotated[str, typer.Option(help="Search engine; see 'sjepa backends'.")] = "stlsq",
     time: Annotated[str | None, typer.Option(help="Name of the time column.")] = None,
     id: Annotated[str | None, typer.Option(help="Column that tells trajectories apart.")] = None,

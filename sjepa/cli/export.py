@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from sjepa.errors import FormatError
 from sjepa.symbolic import Law
 
 
-class Language(str, Enum):
+class Language(StrEnum):
     sympy = "sympy"
     latex = "latex"
     mathml = "mathml"
@@ -76,4 +76,6 @@ def render(law: Law, language: str) -> str:
 
 def _torch_source(law: Law) -> str:
     """A few lines that rebuild the trainable module from the law's own text."""
-    return f'import sjepa\n\nlaw = sjepa.Law.from_json("""{law.to_json()}""")\nmodule = law.torch()\n'
+    return (
+        f'import sjepa\n\nlaw = sjepa.Law.from_json("""{law.to_json()}""")\nmodule = law.torch()\n'
+    )

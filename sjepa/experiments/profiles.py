@@ -26,6 +26,10 @@ class Profile:
         Whether λ_s is active; without it nothing is left in the coefficients.
     debias : bool
         Whether selected laws get a last unpenalised fit to rollouts of `debias_horizon` steps.
+    relaxed, propose_every_cycle : bool
+        See :class:`sjepa.training.Alternation`.
+    search_seconds : float, optional
+        Budget of one proposal by an engine.
     stlsq : mapping
         Options of the default engine.
     """
@@ -38,6 +42,9 @@ class Profile:
     penalised: bool = True
     debias: bool = False
     debias_horizon: int = 10
+    relaxed: bool = True
+    propose_every_cycle: bool = True
+    search_seconds: float | None = 20.0
     stlsq: Mapping[str, Any] = field(default_factory=lambda: {"threshold": 0.035, "ridge": 1e-5})
 
     def condition(self, name: str) -> Condition:

@@ -58,9 +58,7 @@ def canonical_key(expr: sympy.Expr) -> str:
 def threshold(expr: sympy.Expr, smallest: float) -> sympy.Expr:
     """Drop the terms of a sum whose coefficient is smaller than `smallest` in size."""
     kept = [
-        term
-        for term in sympy.Add.make_args(expr)
-        if abs(float(term.as_coeff_Mul()[0])) >= smallest
+        term for term in sympy.Add.make_args(expr) if abs(float(term.as_coeff_Mul()[0])) >= smallest
     ]
     return canonicalise(sympy.Add(*kept))
 
@@ -259,7 +257,9 @@ def _may_share_factor(top: sympy.Expr, bottom: sympy.Expr) -> bool:
 
 
 def _leading_coefficient(bottom: sympy.Expr) -> sympy.Rational:
-    first = min(sympy.Add.make_args(bottom), key=lambda a: sympy.default_sort_key(a.as_coeff_Mul()[1]))
+    first = min(
+        sympy.Add.make_args(bottom), key=lambda a: sympy.default_sort_key(a.as_coeff_Mul()[1])
+    )
     return first.as_coeff_Mul()[0]
 
 
@@ -285,7 +285,11 @@ def _is_structure(exponent: sympy.Expr) -> bool:
 
 def _as_double(value: sympy.Rational) -> sympy.Expr:
     rounded = float(f"{float(value):.{DIGITS}g}")
-    return sympy.Integer(int(rounded)) if rounded == int(rounded) and abs(rounded) < 1e15 else sympy.Float(rounded)
+    return (
+        sympy.Integer(int(rounded))
+        if rounded == int(rounded) and abs(rounded) < 1e15
+        else sympy.Float(rounded)
+    )
 
 
 def _significant(terms: Iterable[sympy.Expr]) -> list[sympy.Expr]:

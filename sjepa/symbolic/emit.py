@@ -74,7 +74,8 @@ class NumpyLaw:
         program = self.program
         if z.ndim == 0 or z.shape[-1] != program.inputs:
             raise ValueError(
-                f"Expected an array (..., {program.inputs}) with the inputs last, got shape {z.shape}."
+                f"Expected an array (..., {program.inputs}) with the inputs last, "
+                f"got shape {z.shape}."
             )
         memory: list[Any] = [None] * program.size
         memory[: program.inputs] = [z[..., i] for i in range(program.inputs)]
@@ -117,6 +118,7 @@ class TorchLaw(nn.Module):
         self.program = law.program
         values = torch.tensor(law.coefficients, dtype=dtype or torch.float64)
         self.coefficients = nn.Parameter(values, requires_grad=trainable is not False)
+        self.frozen: Tensor | None
         frozen: Tensor | None = None
         if not isinstance(trainable, bool):
             frozen = ~torch.as_tensor(trainable, dtype=torch.bool)
@@ -146,20 +148,16 @@ class TorchLaw(nn.Module):
         for slot, value in program.constants:
             memory[slot] = z.new_tensor(value) if slot in self._tensor_slots else value
         if program.coefficients:
-            coefficients = self.coefficients
+            coefficients: Tensor = self.coefficients
             if self.frozen is not None:
                 coefficients = torch.where(self.frozen, coefficients.detach(), coefficients)
-            for slot, value in zip(
-                program.coefficients, coefficients.to(z.dtype).unbind(), strict=True
-            ):
-                memory[slot] = value
+            numbers = coefficients.to(z.dtype).unbind()
+            for slot, number in zip(program.coefficients, numbers, strict=True):
+                memory[slot] = number
         results = run(program, memory, TORCH)
         shape = z.shape[:-1]
         return torch.stack(
-            [
-                (r if isinstance(r, Tensor) else z.new_tensor(r)).expand(shape)
-                for r in results
-            ],
+            [(r if isinstance(r, Tensor) else z.new_tensor(r)).expand(shape) for r in results],
             dim=-1,
         )
 
@@ -211,7 +209,8 @@ def to_casadi(program: Program, coefficients: Sequence[float], inputs: Any) -> A
         ),
     }
     for row in NODES.values():
-        functions.setdefault(row.name, getattr(casadi, row.name, None))
+        if hasattr(casadi, row.name):
+            functions.setdefault(row.name, getattr(casadi, row.name))
     functions |= {"sqrt": casadi.sqrt, "pow": casadi.power}
     memory: list[Any] = [None] * program.size
     memory[: program.inputs] = [inputs[i] for i in range(program.inputs)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from html.entities import html5
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import sympy
 from sympy.printing.c import C99CodePrinter
@@ -90,14 +90,25 @@ def _numeric_entity(match: re.Match[str]) -> str:
 
 
 _C_HELPERS = {
-    "safe_div": f"static double safe_div(double a, double b) {{ return fabs(b) < {EPS!r} ? "
-    f"a * b / ({EPS!r} * {EPS!r}) : a / b; }}",
-    "exp_clip": f"static double exp_clip(double x) {{ return exp(fmin(fmax(x, -{CLIP!r}), {CLIP!r})); }}",
-    "log_safe": f"static double log_safe(double x) {{ return log(fmax(fabs(x), {EPS!r})); }}",
-    "sqrt_safe": f"static double sqrt_safe(double x) {{ double s = fabs(x); return s < {EPS!r} * {EPS!r} ? "
-    f"s / {EPS!r} : sqrt(s); }}",
-    "floor_mod": "static double floor_mod(double a, double b) { return a - b * floor(a / b); }",
-    "heaviside": "static double heaviside(double x, double z) { return x > 0 ? 1.0 : (x < 0 ? 0.0 : z); }",
+    "safe_div": f"""static double safe_div(double a, double b) {{
+    return fabs(b) < {EPS!r} ? a * b / ({EPS!r} * {EPS!r}) : a / b;
+}}""",
+    "exp_clip": f"""static double exp_clip(double x) {{
+    return exp(fmin(fmax(x, -{CLIP!r}), {CLIP!r}));
+}}""",
+    "log_safe": f"""static double log_safe(double x) {{
+    return log(fmax(fabs(x), {EPS!r}));
+}}""",
+    "sqrt_safe": f"""static double sqrt_safe(double x) {{
+    double size = fabs(x);
+    return size < {EPS!r} * {EPS!r} ? size / {EPS!r} : sqrt(size);
+}}""",
+    "floor_mod": """static double floor_mod(double a, double b) {
+    return a - b * floor(a / b);
+}""",
+    "heaviside": """static double heaviside(double x, double at_zero) {
+    return x > 0 ? 1.0 : (x < 0 ? 0.0 : at_zero);
+}""",
 }
 
 
@@ -142,9 +153,9 @@ def c_source(law: Law, name: str) -> str:
 class CallPrinter(TextPrinter):
     """Text with function names and powers spelled as another language has them."""
 
-    names: dict[str, str] = {}
+    names: ClassVar[dict[str, str]] = {}
     conditional = "where"
-    conjunctions = {"and": " & ", "or": " | "}
+    conjunctions: ClassVar[dict[str, str]] = {"and": " & ", "or": " | "}
     power = "**"
 
     def _print_Function(self, expr: sympy.Expr) -> str:
@@ -160,19 +171,23 @@ class CallPrinter(TextPrinter):
         if exponent == sympy.S.Half:
             return f"{self.names.get('sqrt', 'sqrt')}({self._print(base)})"
         if exponent.is_Rational and exponent < 0:
-            return f"(1/{self._wrapped(base ** -exponent)})"
+            return f"(1/{self._wrapped(base**-exponent)})"
         return f"{self._wrapped(base)}{self.power}{self._wrapped(exponent)}"
 
     def _wrapped(self, expr: sympy.Expr) -> str:
         text = self._print(expr)
-        atom = expr.is_Symbol or (expr.is_Number and expr >= 0 and (expr.is_Integer or expr.is_Float))
+        atom = expr.is_Symbol or (
+            expr.is_Number and expr >= 0 and (expr.is_Integer or expr.is_Float)
+        )
         return text if atom else f"({text})"
 
     def _print_Mul(self, expr: sympy.Expr) -> str:
         if quotient := safe_quotient(self, expr):
             return quotient
         coefficient, rest = expr.as_coeff_Mul()
-        factors = [self._wrapped(f) if f.is_Add else self._print(f) for f in sympy.Mul.make_args(rest)]
+        factors = [
+            self._wrapped(f) if f.is_Add else self._print(f) for f in sympy.Mul.make_args(rest)
+        ]
         if coefficient == -1:
             return "-" + "*".join(factors)
         return "*".join(([] if coefficient == 1 else [self._print(coefficient)]) + factors)
@@ -194,7 +209,9 @@ class CallPrinter(TextPrinter):
 class JuliaPrinter(CallPrinter):
     """Scalar Julia; also what PySR reads as a guess."""
 
-    names = {row.name: row.pysr for row in NODES.values() if row.pysr} | {"Heaviside": "heaviside"}
+    names: ClassVar[dict[str, str]] = {row.name: row.pysr for row in NODES.values() if row.pysr} | {
+        "Heaviside": "heaviside"
+    }
     conditional = "ifelse"
     power = "^"
 
@@ -202,11 +219,9 @@ class JuliaPrinter(CallPrinter):
 class NumpyPrinter(CallPrinter):
     """Calls of numpy functions and of the helpers in `_PYTHON_HELPERS`."""
 
-    _HELPED = ("safe_div", "exp_clip", "log_safe", "sqrt_safe", "erf")
-    names = {
-        row.name: row.name if row.name in ("safe_div", "exp_clip", "log_safe", "sqrt_safe") else f"np.{row.name}"
-        for row in NODES.values()
-    } | {
+    names: ClassVar[dict[str, str]] = {row.name: f"np.{row.name}" for row in NODES.values()} | {
+        "safe_div": "safe_div", "exp_clip": "exp_clip", "log_safe": "log_safe",
+        "sqrt_safe": "sqrt_safe",
         "asin": "np.arcsin", "acos": "np.arccos", "atan": "np.arctan", "asinh": "np.arcsinh",
         "Abs": "np.abs", "Max": "maximum", "Min": "minimum", "Mod": "np.mod", "sqrt": "np.sqrt",
         "Heaviside": "np.heaviside", "erf": "erf",
@@ -256,9 +271,6 @@ def python_source(law: Law, name: str) -> str:
         f"    zero = np.zeros(z.shape[:-1])\n"
         f"    return np.stack([\n        {rows},\n    ], axis=-1)\n"
     )
-
-
-_JULIA_HELPERS = ("safe_div", "exp_clip", "log_safe", "sqrt_safe", "heaviside")
 
 
 def julia_source(law: Law, name: str, definitions: Sequence[str]) -> str:

@@ -141,6 +141,4 @@ class sqrt_safe(SafeFunction):
     def fdiff(self, argindex: int = 1) -> sympy.Expr:
         (x,) = self.args
         outside = safe_div(sympy.sign(x), 2 * sqrt_safe(x))
-        return sympy.Piecewise(
-            (outside, sympy.Abs(x) >= _EPS**2), (sympy.sign(x) / _EPS, True)
-        )
+        return sympy.Piecewise((outside, sympy.Abs(x) >= _EPS**2), (sympy.sign(x) / _EPS, True))

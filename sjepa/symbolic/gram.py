@@ -125,7 +125,9 @@ class Gram:
         Columns are scaled to unit norm first, so that `ridge` and the conditioning do not depend
         on units; nearly dependent columns get the solution of smallest norm.
         """
-        index = np.flatnonzero(support) if np.asarray(support).dtype == bool else np.asarray(support)
+        index = (
+            np.flatnonzero(support) if np.asarray(support).dtype == bool else np.asarray(support)
+        )
         result = np.zeros(len(self.xx))
         if len(index):
             scale = np.sqrt(np.maximum(np.diag(self.xx)[index], 1e-300))

@@ -193,7 +193,9 @@ class Grammar:
     def _products(self, max_weight: float) -> Iterator[sympy.Expr]:
         inputs = [symbol(n) for n in self.inputs]
         factors = [*inputs, *self._functions(inputs)]
-        degree = int(max_weight) + 1 if {"mul", "square", "cube", "pow"} & set(self.operators) else 1
+        degree = (
+            int(max_weight) + 1 if {"mul", "square", "cube", "pow"} & set(self.operators) else 1
+        )
         for k in range(1, degree + 1):
             for parts in combinations_with_replacement(factors, k):
                 term = canonicalise(sympy.Mul(*parts))
@@ -227,7 +229,9 @@ class Grammar:
         """The finite-term version of the grammar: what the sparse engines search instead."""
         for output in self.masks:
             if output not in outputs:
-                raise LawError(f"The mask names output {output!r}; outputs are {', '.join(outputs)}.")
+                raise LawError(
+                    f"The mask names output {output!r}; outputs are {', '.join(outputs)}."
+                )
         terms = self.terms(max_weight)[:max_terms]
         mask = [[self.refusal(t, o) is None for o in outputs] for t in terms]
         return Library(terms, self.inputs, mask=mask)

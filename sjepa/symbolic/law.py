@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import sympy
+from sympy import Matrix
 
 from sjepa.errors import FormatError, LawError, MissingDependency
 from sjepa.symbolic import complexity as measures, export
@@ -70,7 +71,10 @@ class Law:
         if not expressions:
             raise LawError("A law needs at least one equation.")
         self.inputs = check_names(inputs, "input")
-        self.outputs = check_names(_default_outputs(self.inputs, len(expressions)) if outputs is None else outputs, "output")
+        self.outputs = check_names(
+            _default_outputs(self.inputs, len(expressions)) if outputs is None else outputs,
+            "output",
+        )
         if len(self.outputs) != len(expressions):
             raise LawError(
                 f"Got {len(expressions)} equations for {len(self.outputs)} outputs "
@@ -183,7 +187,10 @@ class Law:
         values = np.asarray(values, dtype=float)
         if values.shape != old.shape or not np.isfinite(values).all():
             raise LawError(f"Expected {len(old)} finite coefficients, got {values!r}.")
-        new = {s: sympy.Float(float(v)) if v else sympy.S.Zero for s, v in zip(symbols, values, strict=True)}
+        new = {
+            s: sympy.Float(float(v)) if v else sympy.S.Zero
+            for s, v in zip(symbols, values, strict=True)
+        }
         return self._replace([e.xreplace(new) for e in stripped])
 
     def with_free_terms(self) -> Law:
@@ -224,7 +231,8 @@ class Law:
         if measure == "tree":
             return measures.tree_complexity(self.expressions)
         if measure == "terms":
-            return measures.terms_complexity(self.expressions, library and library.term_weights)
+            weights = None if library is None else library.term_weights
+            return measures.terms_complexity(self.expressions, weights)
         raise LawError(f"No complexity measure {measure!r}. Known: {', '.join(measures.MEASURES)}.")
 
     def description_length(self, loss: float, rows: int) -> float:
@@ -254,7 +262,9 @@ class Law:
     def __hash__(self) -> int:
         return hash(self.key)
 
-    def equivalent(self, other: Law, tolerance: float = 1e-8, points: int = 256, seed: int = 0) -> bool:
+    def equivalent(
+        self, other: Law, tolerance: float = 1e-8, points: int = 256, seed: int = 0
+    ) -> bool:
         """Whether both give the same values on random held-out points, whatever their form.
 
         Points where either law is undefined are left out; if there are none left, the answer is
@@ -368,11 +378,13 @@ class Law:
         outputs = to_casadi(self.program, self._skeleton[2].tolist(), inputs)
         return casadi.Function(name, [inputs], [outputs], ["inputs"], ["outputs"])
 
-    def jacobian(self, wrt: Sequence[str] | None = None) -> sympy.Matrix:
+    def jacobian(self, wrt: Sequence[str] | None = None) -> Matrix:
         """Derivatives of every output with respect to some inputs (all by default)."""
         names = self.inputs if wrt is None else tuple(wrt)
         if unknown := [n for n in names if n not in self.inputs]:
-            raise LawError(f"{', '.join(unknown)} is not among the inputs {', '.join(self.inputs)}.")
+            raise LawError(
+                f"{', '.join(unknown)} is not among the inputs {', '.join(self.inputs)}."
+            )
         return jacobian(self.expressions, [symbol(n) for n in names])
 
 

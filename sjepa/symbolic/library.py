@@ -118,7 +118,9 @@ class Library:
             raise LawError(f"Libraries of different inputs: {self.inputs} and {other.inputs}.")
         if self._mask is not None or other._mask is not None:
             raise LawError("Join the libraries first and set the mask afterwards.")
-        new = [(t, w) for t, w in zip(other.terms, other.weights, strict=True) if t not in self.terms]
+        new = [
+            (t, w) for t, w in zip(other.terms, other.weights, strict=True) if t not in self.terms
+        ]
         return Library(
             [*self.terms, *(t for t, _ in new)], self.inputs, [*self.weights, *(w for _, w in new)]
         )
@@ -154,7 +156,9 @@ class Library:
 
     def _named_mask(self, mask: Mapping[str, Sequence[str]], outputs: Sequence[str]) -> np.ndarray:
         if unknown := sorted(mask.keys() - set(outputs)):
-            raise LawError(f"The mask names output {unknown[0]!r}; outputs are {', '.join(outputs)}.")
+            raise LawError(
+                f"The mask names output {unknown[0]!r}; outputs are {', '.join(outputs)}."
+            )
         allowed = np.ones((len(self), len(outputs)), dtype=bool)
         for j, output in enumerate(outputs):
             if output in mask:
@@ -194,7 +198,11 @@ class Library:
         coefficients = np.asarray(coefficients, dtype=float)
         expressions = [
             sympy.Add(
-                *(sympy.Mul(sympy.Float(c), t) for c, t in zip(column, self.terms, strict=True) if c)
+                *(
+                    sympy.Mul(sympy.Float(c), t)
+                    for c, t in zip(column, self.terms, strict=True)
+                    if c
+                )
             )
             for column in coefficients.T.tolist()
         ]
@@ -207,7 +215,9 @@ class Library:
         for j, pairs in enumerate(law.terms):
             for coefficient, term in pairs:
                 if term not in position:
-                    raise LawError(f"{to_text(term)} is not in the library: {', '.join(self.names)}.")
+                    raise LawError(
+                        f"{to_text(term)} is not in the library: {', '.join(self.names)}."
+                    )
                 result[position[term], j] = coefficient
         return result
 

@@ -110,7 +110,9 @@ def _np_sqrt_safe(x: Any) -> Any:
 def _torch_sqrt_safe(x: Tensor) -> Tensor:
     size = x.abs()
     inside = size < safe.EPS**2
-    return torch.where(inside, size / safe.EPS, torch.sqrt(torch.where(inside, torch.ones_like(size), size)))
+    return torch.where(
+        inside, size / safe.EPS, torch.sqrt(torch.where(inside, torch.ones_like(size), size))
+    )
 
 
 def _np_max(*a: Any) -> Any:

@@ -33,7 +33,7 @@ MAX_NUMBER = 1e300
 CONSTANTS = {"pi": sympy.pi, "E": sympy.E}
 
 _WORD = re.compile(r"[^\W\d]\w*")
-_RUN_OF_SIGNS = re.compile(r"(?:[-+~!]\s*){%d,}" % MAX_NESTING)
+_RUN_OF_SIGNS = re.compile(rf"(?:[-+~!]\s*){{{MAX_NESTING},}}")
 _JULIA_FLOAT = re.compile(r"(?<![\w.])(\d+(?:\.\d*)?|\.\d+)f([+-]?\d+)")
 _RELATIONS = {ast.Lt: sympy.Lt, ast.LtE: sympy.Le, ast.Gt: sympy.Gt, ast.GtE: sympy.Ge}
 
@@ -72,7 +72,9 @@ def parse(text: str, inputs: Sequence[str]) -> sympy.Expr:
     if not isinstance(text, str):
         raise ParseError(f"An equation must be text, got {type(text).__name__}.")
     if not text.strip():
-        raise ParseError("The equation is empty (column 1): expected an expression such as 'sin(x)'.")
+        raise ParseError(
+            "The equation is empty (column 1): expected an expression such as 'sin(x)'."
+        )
     if len(text) > MAX_LENGTH:
         raise ParseError(
             f"The equation has {len(text)} characters; it is read up to column {MAX_LENGTH} only."
@@ -90,11 +92,14 @@ def _check_characters(text: str, inputs: Sequence[str]) -> None:
     }
     for i, character in enumerate(text):
         if character == "\n" or (ord(character) < 32 and character != "\t"):
-            raise ParseError(f"Line breaks and control characters are not allowed (column {i + 1}).")
+            raise ParseError(
+                f"Line breaks and control characters are not allowed (column {i + 1})."
+            )
         if ord(character) > 126 and i not in allowed:
             name = unicodedata.name(character, "unnamed")
             raise ParseError(
-                f"Character {character!r} ({name}) at column {i + 1} is not allowed; use plain ASCII."
+                f"Character {character!r} ({name}) at column {i + 1} is not allowed; "
+                "use plain ASCII."
             )
 
 
@@ -176,7 +181,9 @@ class _Reader:
                 parts = [self.condition(v, depth) for v in values]
                 return (sympy.And if isinstance(op, ast.And) else sympy.Or)(*parts)
         what = type(node).__name__
-        raise self.fail(node, f"{what} is not part of an equation; use numbers, inputs, + - * / ^ and functions")
+        raise self.fail(
+            node, f"{what} is not part of an equation; use numbers, inputs, + - * / ^ and functions"
+        )
 
     def expression(self, node: ast.AST, depth: int) -> sympy.Expr:
         value = self.visit(node, depth + 1)
@@ -265,8 +272,10 @@ class _Reader:
         return self.apply(node, row, arguments)
 
     def check_arity(self, node: ast.AST, row: Operator, given: int) -> None:
-        most = {None: 2 if row.name in ("log", "Heaviside") else 64}.get(row.arity, row.arity)
-        least = 1 if row.arity is None else row.arity
+        if row.arity is None:
+            least, most = 1, 2 if row.name in ("log", "Heaviside") else 64
+        else:
+            least = most = row.arity
         if not least <= given <= most:
             wanted = f"{least}" if least == most else f"{least} to {most}"
             raise self.fail(node, f"{row.name} takes {wanted} arguments, got {given}")

@@ -49,7 +49,9 @@ def compile_program(
 
 
 class _Compiler:
-    def __init__(self, inputs: Sequence[sympy.Symbol], coefficients: Sequence[sympy.Symbol]) -> None:
+    def __init__(
+        self, inputs: Sequence[sympy.Symbol], coefficients: Sequence[sympy.Symbol]
+    ) -> None:
         self.slot: dict[sympy.Basic, int] = {s: i for i, s in enumerate(inputs)}
         self.size = len(self.slot)
         self.inputs = len(self.slot)

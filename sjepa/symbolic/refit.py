@@ -93,7 +93,9 @@ def _move_inner_numbers(
     start = single.coefficients
     if len(start) > len(rows):
         return expr
-    found = least_squares(residuals, start, method="lm", max_nfev=MOST_EVALUATIONS * (len(start) + 1))
+    found = least_squares(
+        residuals, start, method="lm", max_nfev=MOST_EVALUATIONS * (len(start) + 1)
+    )
     if not np.isfinite(found.x).all():
         return expr
     return single.with_coefficients(found.x).expressions[0]

@@ -64,7 +64,7 @@ class SparseLaw(nn.Module):
     def threshold_(self, smallest: float) -> SparseLaw:
         """Set coefficients below `smallest` to zero and take them out of the support."""
         self.support &= self.coefficients.abs() >= smallest
-        self.coefficients *= self.support
+        self.coefficients.mul_(self.support)
         return self
 
     @torch.no_grad()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -34,6 +34,8 @@ class Alternation:
         Whether later cycles ask the engine again; otherwise they go on from their own law.
     relaxed : bool
         Whether terms of the library that the proposal left out may come back by gradient.
+    emit : {"library", "tree"}
+        Whether a law within the library is trained as the library or as it stands.
     seconds : float, optional
         Budget of one proposal.
     """
@@ -46,6 +48,7 @@ class Alternation:
     )
     propose_every_cycle: bool = True
     relaxed: bool = True
+    emit: Literal["library", "tree"] = "library"
     seconds: float | None = None
 
 
@@ -125,7 +128,9 @@ class Alternating:
             tolerance=self.settings.tolerance,
         )
         self.front = proposal.front
-        world.symbolic = as_part(proposal.law, self.space, self.plan.relaxed).to(data.x.device)
+        world.symbolic = as_part(
+            proposal.law, self.space, self.plan.relaxed, self.plan.emit
+        ).to(data.x.device)
 
     def _run_phase(self, condition: Condition, prefix: str) -> dict[str, Any]:
         self.phase = Phase(

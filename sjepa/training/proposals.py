@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from torch import Tensor
@@ -82,14 +83,20 @@ def propose(
     return Proposal(front, front.select(tolerance=tolerance))
 
 
-def as_part(law: Law, space: Library | Grammar, relaxed: bool = True) -> SymbolicPart:
+def as_part(
+    law: Law,
+    space: Library | Grammar,
+    relaxed: bool = True,
+    emit: Literal["library", "tree"] = "library",
+) -> SymbolicPart:
     """A trainable part that starts as this law.
 
     A law within a library becomes the library itself: with `relaxed` all allowed terms stay
-    trainable, otherwise only those of the law. Anything else is emitted as it is.
+    trainable, otherwise only those of the law. Anything else, and everything with
+    ``emit="tree"``, is emitted as it is.
     """
     if isinstance(space, Library):
-        if space.covers(law):
+        if emit == "library" and space.covers(law):
             return SparseLaw(space, law.outputs).set_law_(law, shrink=not relaxed)
         return TreeLaw(law, space)
     return TreeLaw(law)

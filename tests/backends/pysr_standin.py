@@ -33,6 +33,7 @@ def main(mode: str, flag: str | None = None) -> None:
 
     def send(message: object) -> None:
         text = message if isinstance(message, str) else json.dumps(message)
+        say(first["token"])
         print(first["token"], text, flush=True)
 
     def say(line: str) -> None:

@@ -23,6 +23,7 @@ from sjepa.symbolic.text import to_text
 # Settings that keep the suite short; engines without an entry run with their defaults.
 SMALL: dict[str, dict[str, Any]] = {
     "operon": {"runs": 2, "evaluations": 10_000, "population": 200, "rows": 200},
+    "pysr": {"niterations": 5, "populations": 4},
 }
 # Settings that make a search endless unless its budget ends it.
 ENDLESS: dict[str, dict[str, Any]] = {"operon": {"runs": 10_000}}
@@ -35,8 +36,9 @@ def build(name: str, settings: dict[str, dict[str, Any]] = SMALL) -> Backend:
     if name == "pysr":
         from sjepa_backends.pysr import julia_available
 
-        if not julia_available():
-            pytest.skip("there is no Julia here")
+        ready, reason = julia_available()
+        if not ready:
+            pytest.skip(reason)
     return make_backend(name, **settings.get(name, {}))
 
 

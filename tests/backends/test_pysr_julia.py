@@ -49,10 +49,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_julia_is_looked_for_where_juliapkg_looks(
     nowhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert find_julia() == (
-        "",
-        "no Julia: not set for juliapkg, not installed by it or by juliaup, not on the PATH",
-    )
+    assert find_julia()[0] == "" and find_julia()[1].startswith("no Julia:")
     old = program(nowhere / "julia", "echo julia version 1.6.7")
     assert "1.6.7, which PySR does not run on" in find_julia()[1]
     installed = nowhere / "project" / "pyjuliapkg" / "install" / "bin"
@@ -145,9 +142,8 @@ def test_a_real_search_over_a_library(worker: None) -> None:
 @needs_pysr
 def test_a_real_search_with_a_template(worker: None) -> None:
     problem = pendulum(grammar=Grammar(["+", "-", "*", "sin"], ["q", "p"]))
-    engine = PySR(
-        niterations=12, populations=6, template={"p": Template("c[1] * f(q)", ["f"], {"c": 1})}
-    )
+    template = {"p": Template("c[1] * f(q)", ["f"], {"c": 1})}
+    engine = PySR(niterations=12, populations=6, template=template)
     assert engine.search(problem).best() == PENDULUM
 
 

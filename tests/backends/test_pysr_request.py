@@ -216,8 +216,9 @@ def test_laws_that_the_search_cannot_write_are_no_guesses() -> None:
 
 def test_guesses_for_a_library_are_sums_of_its_terms() -> None:
     library = Library.from_terms(["1", "q", "sin(q)"], ["q", "p"])
-    law = Law.from_string(["0.5 - 2*sin(q)", "p"], ["q", "p"])
-    p = problem(grammar=None, library=library, warm=Front.of([Candidate.score(law, [0, 1])]))
+    laws = [Law.from_string(e, ["q", "p"]) for e in (["0", "0"], ["0.5 - 2*sin(q)", "p"])]
+    warm = Front(tuple(Candidate.score(law, [0, 1]) for law in laws))
+    p = problem(grammar=None, library=library, warm=warm)
     (task,), _ = plan(p, {})
     assert guesses(task, p) == [["(0.5 + (x1 * -2.0))"], ["x0"]]
 

@@ -13,7 +13,9 @@ from sjepa.symbolic import Gram, Library, SparseLaw
 
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from([0.02, 0.1, 0.3]), st.sampled_from([1e-5, 0.05]))
-def test_supports_and_coefficients_equal_pysindys(seed: int, threshold: float, ridge: float) -> None:
+def test_supports_and_coefficients_equal_pysindys(
+    seed: int, threshold: float, ridge: float
+) -> None:
     rng = np.random.default_rng(seed)
     x = rng.uniform(-2, 2, (400, 3))
     library = Library.polynomial(["a", "b", "c"], 3)
@@ -31,14 +33,17 @@ def test_chunks_give_the_same_sums_as_all_rows_at_once(tmp_path: object) -> None
     x, y, w = rng.normal(size=(1000, 2)), rng.normal(size=(1000, 3)), rng.random(1000)
     library = Library.paper(["a", "b"])
     whole = Gram.from_features(library.numpy()(x), y, w)
-    parts = Gram.from_chunks(library, ((x[i : i + 170], y[i : i + 170], w[i : i + 170]) for i in range(0, 1000, 170)))
+    parts = Gram.from_chunks(
+        library, ((x[i : i + 170], y[i : i + 170], w[i : i + 170]) for i in range(0, 1000, 170))
+    )
     for name in ("xx", "xy", "yy", "y", "rows", "weight"):
         np.testing.assert_allclose(getattr(whole, name), getattr(parts, name), rtol=1e-12)
 
 
 def test_rows_come_from_a_memory_map_or_from_parquet_row_groups(tmp_path: object) -> None:
-    import pyarrow.parquet as pq
     from pathlib import Path
+
+    import pyarrow.parquet as pq
 
     folder = Path(str(tmp_path))
     rng = np.random.default_rng(0)

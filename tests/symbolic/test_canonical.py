@@ -4,10 +4,10 @@ import sys
 
 import numpy as np
 import pytest
+import rewrites
 import sympy
 from hypothesis import given, strategies as st
 
-import rewrites
 from sjepa.symbolic import Law, canonicalise
 from sjepa.symbolic.canonical import threshold
 from sjepa.symbolic.parse import parse

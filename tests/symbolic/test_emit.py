@@ -7,11 +7,11 @@ import random
 
 import numpy as np
 import pytest
+import rewrites
 import sympy
 import torch
 from torch import nn
 
-import rewrites
 from sjepa.symbolic import Law
 from sjepa.symbolic.functions import CLIP, EPS
 from sjepa.symbolic.operators import NODES, OPERATORS
@@ -93,7 +93,9 @@ def test_analytic_derivatives_equal_autograd(name: str) -> None:
 EDGES = [0.0, -0.0, EPS, -EPS, EPS / 2, EPS**2, -(EPS**2), 1e-300, CLIP, -CLIP, 1e3, -1e3, 1e8]
 
 
-@pytest.mark.parametrize("name", ["safe_div", "exp_clip", "log_safe", "sqrt_safe", "Abs", "sign", "Max"])
+@pytest.mark.parametrize(
+    "name", ["safe_div", "exp_clip", "log_safe", "sqrt_safe", "Abs", "sign", "Max"]
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_safe_operators_stay_finite_at_their_edges(name: str, dtype: torch.dtype) -> None:
     row = OPERATORS[name]
@@ -128,7 +130,12 @@ def test_constant_laws_keep_the_batch_shape(text: str) -> None:
 
 def test_case_distinctions_steps_and_modulo() -> None:
     law = Law.from_string(
-        ["where(x > 0 and y > 0, x, where(x < -1, 2, -y))", "heaviside(x)", "mod(x, 0.7)", "max(x, y, 0.1)"],
+        [
+            "where(x > 0 and y > 0, x, where(x < -1, 2, -y))",
+            "heaviside(x)",
+            "mod(x, 0.7)",
+            "max(x, y, 0.1)",
+        ],
         ["x", "y"],
     )
     points = np.array([[1.0, 2.0], [-2.0, 1.0], [-0.5, 0.3], [0.0, 0.0]])

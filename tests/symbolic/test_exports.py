@@ -94,7 +94,9 @@ def test_latex_names_what_moves() -> None:
     ]
     step = Law.from_string("0.5*x", ["x"], realisation="map")
     assert step.latex() == r"x^{+} = 0.5 x"
-    assert "&=" in field.latex(environment="align") and r"\begin{align}" in field.latex(environment="align")
+    assert "&=" in field.latex(environment="align") and r"\begin{align}" in field.latex(
+        environment="align"
+    )
 
 
 def test_mathml_is_well_formed_for_every_operator() -> None:
@@ -133,7 +135,9 @@ def test_coefficients_keep_their_order_when_their_values_change() -> None:
     values = np.array([7.5, -0.25, 3.5, 0.75, 9.5, 0.125])
     again = law.with_coefficients(values)
     np.testing.assert_array_equal(again.coefficients, values)
-    np.testing.assert_array_equal(again.with_coefficients(law.coefficients).coefficients, law.coefficients)
+    np.testing.assert_array_equal(
+        again.with_coefficients(law.coefficients).coefficients, law.coefficients
+    )
     assert again.with_coefficients(law.coefficients) == law
 
 
@@ -147,7 +151,10 @@ def test_coefficients_keep_their_order_when_their_values_change() -> None:
         (lambda: Law.from_string(["x", "x"], ["x"], ["a"]), "2 equations for 1 outputs"),
         (lambda: Law.from_string("x", ["x"], realisation="flow"), "'field' or 'map'"),
         (lambda: Law.from_string("x", ["x"]).complexity("size"), "No complexity measure"),
-        (lambda: Law.from_string("0.5*x", ["x"]).with_coefficients([1, 2]), "1 finite coefficients"),
+        (
+            lambda: Law.from_string("0.5*x", ["x"]).with_coefficients([1, 2]),
+            "1 finite coefficients",
+        ),
         (lambda: Law.from_string("x", ["x"]).jacobian(["u"]), "not among the inputs"),
         (lambda: Law.from_string("x", ["x"]).torch(trainable="all"), "'terms'"),
     ],

@@ -47,9 +47,18 @@ def test_coefficients_round_trip() -> None:
         (lambda: Library.from_terms(["x"], ["x"], weights=[1, 2]), "1 weights"),
         (lambda: Library.from_terms(["x"], ["x"], weights=[-1]), "at least 0"),
         (lambda: Library.from_terms(["x"], ["x"], mask=[[1], [1]]), "shape"),
-        (lambda: Library.from_terms(["x"], ["x"], mask={"y": ["x"]}).mask(["x"]), "names output 'y'"),
-        (lambda: Library.from_terms(["x"], ["x"], mask={"x": ["sin(x)"]}).mask(["x"]), "not a term"),
-        (lambda: Library.paper(["x"]).coefficients(Law.from_string("x**3", ["x"])), "not in the library"),
+        (
+            lambda: Library.from_terms(["x"], ["x"], mask={"y": ["x"]}).mask(["x"]),
+            "names output 'y'",
+        ),
+        (
+            lambda: Library.from_terms(["x"], ["x"], mask={"x": ["sin(x)"]}).mask(["x"]),
+            "not a term",
+        ),
+        (
+            lambda: Library.paper(["x"]).coefficients(Law.from_string("x**3", ["x"])),
+            "not in the library",
+        ),
         (lambda: Grammar(["foo"], ["x"]), "No operator"),
         (lambda: Grammar(["sinn"], ["x"]), "Did you mean 'sin'"),
         (lambda: Grammar(["+"], ["x"], roles={"y": "state"}), "not among the inputs"),
@@ -149,7 +158,9 @@ def test_selection_takes_the_simplest_adequate_law() -> None:
 
 def test_equal_laws_appear_once() -> None:
     laws = [Law.from_string(t, ["x"]) for t in ("x + x", "2*x", "2.0*x + 0")]
-    front = Front.of(Candidate.score(law, [v]) for law, v in zip(laws, (0.3, 0.2, 0.4), strict=True))
+    front = Front.of(
+        Candidate.score(law, [v]) for law, v in zip(laws, (0.3, 0.2, 0.4), strict=True)
+    )
     assert len(front) == 1 and front[0].loss == 0.2
 
 
@@ -174,12 +185,18 @@ def test_front_can_be_plotted() -> None:
 def test_joining_outputs_equals_trying_all_combinations() -> None:
     rng = np.random.default_rng(0)
     fronts = [
-        [(float(c), float(v), (j, i)) for i, (c, v) in enumerate(zip(range(4), sorted(rng.random(4))[::-1], strict=True))]
+        [
+            (float(c), float(v), (j, i))
+            for i, (c, v) in enumerate(zip(range(4), sorted(rng.random(4))[::-1], strict=True))
+        ]
         for j in range(3)
     ]
     joint = combine_outputs(fronts)
     every = [
-        (a[0] + b[0] + c[0], a[1] + b[1] + c[1]) for a in fronts[0] for b in fronts[1] for c in fronts[2]
+        (a[0] + b[0] + c[0], a[1] + b[1] + c[1])
+        for a in fronts[0]
+        for b in fronts[1]
+        for c in fronts[2]
     ]
     for cost in range(10):
         lowest = min((loss for c, loss in every if c <= cost), default=None)

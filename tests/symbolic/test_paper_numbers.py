@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sjepa.symbolic import Law, Library
-from sjepa.symbolic import operators
+from sjepa.symbolic import Law, Library, operators
 
 
 PER_SEED_LAWS = [

@@ -218,7 +218,7 @@ def test_the_command_line_refuses_hostile_text_in_one_line(tmp_path: Path) -> No
     path = tmp_path / "law.json"
     path.write_text(
         '{"format": "sjepa-law", "version": 1, "inputs": ["x"], "outputs": ["x"],'
-        ' "expressions": ["__import__(\'os\').mkdir(\'pwned\')"]}'
+        " \"expressions\": [\"__import__('os').mkdir('pwned')\"]}"
     )
     out = subprocess.run(
         [sys.executable, "-m", "sjepa", "export", str(path), "--to", "latex"],

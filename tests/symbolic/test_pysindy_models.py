@@ -155,7 +155,9 @@ def test_unnamed_functions_need_their_meaning() -> None:
 
 
 def test_a_name_that_lies_is_refused() -> None:
-    library = ps.CustomLibrary([lambda x: x, lambda x: np.sin(x)], [lambda x: x, lambda x: f"{x}^2"])
+    library = ps.CustomLibrary(
+        [lambda x: x, lambda x: np.sin(x)], [lambda x: x, lambda x: f"{x}^2"]
+    )
     with pytest.raises(LawError, match=r"'q\^2' was read as q\*\*2"):
         law_from_pysindy(fitted(library))
 
