@@ -30,6 +30,7 @@ import io
 import json
 import os
 import select
+import shutil
 import signal
 import sys
 import tempfile
@@ -56,7 +57,7 @@ def main() -> int:
     if first.get("protocol") != PROTOCOL:
         print(f"expected protocol {PROTOCOL}, got {first.get('protocol')!r}", file=sys.stderr)
         return 2
-    _die_with_parent(requests.fileno(), answers.fileno())
+    _die_with_parent(requests.fileno(), answers.fileno(), first["directory"])
     tempfile.tempdir = first["directory"]  # PySR writes its files there; the parent removes it
 
     def send(type_: str, **fields: Any) -> None:
@@ -100,8 +101,9 @@ def _take_over_pipes() -> tuple[TextIO, TextIO]:
     return requests, answers
 
 
-def _die_with_parent(requests: int, answers: int) -> None:
-    """Start a tiny process that kills this one when the other end of `requests` is gone.
+def _die_with_parent(requests: int, answers: int, directory: str) -> None:
+    """Start a tiny process that kills this one when the other end of `requests` is gone, and
+    removes its files, which the parent cannot do any more.
 
     Julia may hold the interpreter for the whole of a search, so no thread here would notice.
     """
@@ -118,6 +120,7 @@ def _die_with_parent(requests: int, answers: int) -> None:
         while os.getppid() == worker:
             if poll.poll(500):
                 os.kill(worker, signal.SIGKILL)
+                shutil.rmtree(directory, ignore_errors=True)
                 break
     finally:
         os._exit(0)

@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import time
 from urllib.error import URLError
 
@@ -81,6 +82,7 @@ class PySRRegressor:
             "targets": np.asarray(y).tolist(),
             "weights": None if weights is None else np.asarray(weights).tolist(),
             "fits": self.fits,
+            "folder": tempfile.gettempdir(),
             "modules": [m for m in ("torch", "sjepa", "sjepa_backends") if m in sys.modules],
         }
         with open(_setting("LOG"), "a", encoding="utf-8") as file:
@@ -89,6 +91,8 @@ class PySRRegressor:
         os.write(2, "5           3.045e+00  1.063e-02  y = (x₀ * x₀) + -0.25544\n".encode())
         if _setting("FIT") == "hangs":
             time.sleep(60)
+        if _setting("FIT") == "finds nothing":
+            raise RuntimeError("Couldn't find equation file! The equation search likely exited")
         if _setting("FIT") == "fails":
             raise JuliaError("UndefVarError: `nosuchop` not defined\nStacktrace:\n [1] top-level")
         if any("tanh" in g for texts in self.options.get("guesses") or [] for g in texts):

@@ -257,6 +257,16 @@ def test_a_worker_that_overstays_is_stopped(standin: Standin) -> None:
     assert not _pysr_pool._all
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_search_that_runs_out_of_time_at_once_finds_nothing(
+    version: str, standin: Standin
+) -> None:
+    standin.set(VERSION=version, FIT="finds nothing")
+    front = PySR().search(pendulum())
+    assert "PySR returned no equation" in front.notes
+    assert [c.law for c in front] == [Law.from_string(["0", "0"], ["q", "p"])]
+
+
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks processes up in /proc")
 def test_a_killed_parent_leaves_no_worker_behind(standin: Standin, tmp_path: Path) -> None:
     standin.set(FIT="hangs")
@@ -276,16 +286,22 @@ def test_a_killed_parent_leaves_no_worker_behind(standin: Standin, tmp_path: Pat
         deadline = time.monotonic() + 40
         while not standin.log.exists() and parent.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
-        worker = standin.asked[0]["pid"]
+        worker, folder = standin.asked[0]["pid"], Path(standin.asked[0]["folder"])
+        assert folder.exists()
     finally:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
     deadline = time.monotonic() + 10
-    while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
-        if Path(f"/proc/{worker}/stat").read_text().split()[2] == "Z":  # nobody reaps it here
-            return
+    while (is_running(worker) or folder.exists()) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not Path(f"/proc/{worker}").exists()
+    assert not is_running(worker) and not folder.exists()
+
+
+def is_running(pid: int) -> bool:
+    try:  # a process that nobody has reaped yet is still listed, as a zombie
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
 
 
 def test_the_worker_needs_neither_torch_nor_sjepa() -> None:
