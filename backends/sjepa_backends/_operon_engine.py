@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import sympy
 
 from sjepa.backend import Problem
-from sjepa.errors import SjepaError
+from sjepa.errors import BackendError, ConfigError, SjepaError
 from sjepa.symbolic.complexity import weights_for_tree
 from sjepa.symbolic.operators import operator
 from sjepa.symbolic.parse import parse, symbol
@@ -94,12 +97,23 @@ class Engine:
     """Runs pyoperon again and again on the same numbers, each time with another seed."""
 
     def __init__(
-        self, task: Task, columns: np.ndarray, target: np.ndarray, settings: Mapping[str, object]
+        self, task: Task, columns: np.ndarray, target: np.ndarray, options: Mapping[str, Any]
     ) -> None:
-        self.task, self.settings = task, dict(settings)
+        from pyoperon.sklearn import SymbolicRegressor
+
+        known = inspect.signature(SymbolicRegressor).parameters
+        for name in options:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+                raise ConfigError(f"Operon has no option {name!r}.{hint}")
+        self.task, self.options = task, options
+        # A term that is not defined on all rows cannot be offered.
+        defined = np.isfinite(columns).all(axis=0)
+        self.features = [f for f, ok in zip(task.features, defined, strict=True) if ok]
         # Single precision: keep numbers near 1, by powers of two so that nothing is rounded.
-        self.scale = _powers_of_two(columns)
-        self.columns = columns / self.scale
+        self.scale = _powers_of_two(columns[:, defined])
+        self.columns = columns[:, defined] / self.scale
         self.unit = float(_powers_of_two(target[:, None])[0])
         self.target = target / self.unit
         self.per_second = math.inf
@@ -113,32 +127,33 @@ class Engine:
         if math.isfinite(seconds * self.per_second):
             evaluations = min(evaluations, max(1000, int(0.8 * seconds * self.per_second)))
         symbols = self.task.cheap if cheap and self.task.cheap else self.task.symbols
-        regressor = SymbolicRegressor(
-            allowed_symbols=",".join((*symbols, "constant", "variable")),
-            objectives=["mse", "length"],
-            max_evaluations=evaluations,
-            generations=1_000_000,
-            max_time=math.ceil(seconds) if math.isfinite(seconds) else None,
-            random_state=seed % 2**63,
-            **self.settings,
-        )
+        options = {
+            "allowed_symbols": ",".join((*symbols, "constant", "variable")),
+            "objectives": ["mse", "length"],
+            "max_evaluations": evaluations,
+            "generations": 1_000_000,
+            "max_time": math.ceil(seconds) if math.isfinite(seconds) else None,
+            "random_state": seed % 2**63,
+            **self.options,
+        }
         start = time.monotonic()
-        regressor.fit(self.columns, self.target)
+        try:
+            regressor = SymbolicRegressor(**options).fit(self.columns, self.target)
+        except (ValueError, RuntimeError) as error:
+            raise BackendError(f"operon: {error}") from error
         self.per_second = evaluations / max(time.monotonic() - start, 1e-3)
         texts = [regressor.get_model_string(s["tree"], 12) for s in regressor.pareto_front_]
         return [e for e in map(self.expression, dict.fromkeys(texts)) if e is not None]
 
     def expression(self, text: str) -> sympy.Expr | None:
         """Read one model, with the scaling undone; None if a constant in it is not finite."""
-        names = [f"X{i + 1}" for i in range(len(self.task.features))]
-        pairs: Sequence[tuple[str, sympy.Expr, float]] = list(
-            zip(names, self.task.features, self.scale.tolist(), strict=True)
-        )
+        names = [f"X{i + 1}" for i in range(len(self.features))]
         try:
             expr = parse(text, names)
         except SjepaError:
             return None
-        undo = {symbol(n): e / sympy.Rational(s) for n, e, s in pairs}
+        triples = zip(names, self.features, self.scale.tolist(), strict=True)
+        undo = {symbol(name): feature / sympy.Rational(s) for name, feature, s in triples}
         return sympy.Rational(self.unit) * expr.xreplace(undo)
 
 

@@ -21,19 +21,19 @@ from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.gram import Gram
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.refit import refit
+from sjepa_backends._operon_variants import grow, shrink, variants
 
 
 # Terms that contribute less than these shares of the target are left out, one share at a time.
 SHARES = (0.0, 1e-6, 1e-4, 1e-3, 1e-2, 5e-2)
-# How far an inner number may be from a simple one to be tried as that.
-SNAPS = (1e-3, 5e-2)
-SIMPLE = (0.0, 0.5, 1.0, 2.0, 3.0)
-# Limits that keep the work after a search to a second or two.
+# Limits that keep the work after a run to about a second.
 MOST_TERMS = 14
 MOST_POOLED = 40
 MOST_KEPT = 20
-# Losses below this are the rounding of double precision; the shorter law wins.
+# Losses below this are the rounding of double precision, where the shorter law wins; above it a
+# longer one has to be better by more than this share.
 ROUNDING = 1e-20
+GAIN = 1e-3
 
 Kept = tuple[float, float, sympy.Expr]  # complexity, loss, expression
 
@@ -43,19 +43,22 @@ class Polish:
 
     def __init__(self, problem: Problem, j: int, rows: np.ndarray) -> None:
         inputs, targets = problem.rows()
-        self.problem, self.output = problem, problem.outputs[j]
-        self.j = j
+        self.problem, self.j, self.output = problem, j, problem.outputs[j]
         self.inputs, self.target = inputs[rows], targets[rows, j]
-        self.variance = float(np.var(self.target)) or float(np.mean(self.target**2)) or 1.0
         self.size = math.sqrt(float(np.mean(self.target**2))) or 1.0
-        self.columns: dict[sympy.Expr, np.ndarray | None] = {}
+        self.unit = float(problem.variance[j])
+        if problem.library is not None:
+            allowed = problem.library.mask(problem.outputs)[:, j]
+            pairs = zip(problem.library.terms, allowed, strict=True)
+            self.terms = {t for t, ok in pairs if ok}
+        self.columns: dict[sympy.Expr, np.ndarray] = {}
         self.found: dict[frozenset[sympy.Expr], Kept] = {}
         self.add([])
         self.add([sympy.S.One])
 
     @property
     def best(self) -> float:
-        return min(loss for _, loss, _ in self.found.values())
+        return min((loss for _, loss, _ in self.found.values()), default=math.inf)
 
     def solved(self, loss: float) -> bool:
         """Whether a law fits this well without numbers inside functions.
@@ -67,16 +70,16 @@ class Polish:
             for terms, (_, reached, _) in self.found.items()
         )
 
-    def propose(self, expressions: Iterable[sympy.Expr], deadline: float) -> None:
+    def propose(self, expressions: Iterable[sympy.Expr], deadline: float = math.inf) -> None:
         """Try expressions in their cleaned variants, then select among all of their terms."""
         for expr in expressions:
-            for variant in _variants(expr):
-                pairs = [(c, t) for c, t in split_terms(variant) if self._admits_term(t)]
+            for variant in variants(expr):
+                pairs = [(c, t) for c, t in split_terms(variant) if self.admits(t)]
                 for share in SHARES:
                     self.add([t for c, t in pairs if self._contribution(c, t) >= share])
             if time.monotonic() > deadline:
                 return
-        for support in self._selected():
+        for support in self._selections():
             self.add(support)
 
     def add(self, terms: Sequence[sympy.Expr]) -> None:
@@ -84,165 +87,92 @@ class Polish:
         key = frozenset(terms)
         if key in self.found or len(terms) > MOST_TERMS:
             return
-        columns = [self._column(t) for t in terms]
-        if any(c is None for c in columns):
+        theta = self._theta(terms)
+        if not np.isfinite(theta).all():
             return
-        theta = np.stack(columns, axis=1) if columns else np.zeros((len(self.target), 0))
-        solution = np.zeros(0)
-        if terms:
-            scale = np.maximum(np.linalg.norm(theta, axis=0), 1e-300)
-            solution = np.linalg.lstsq(theta / scale, self.target, rcond=1e-13)[0] / scale
-        expr = sympy.Add(
-            *(sympy.Float(c) * t for c, t in zip(solution.tolist(), terms, strict=True))
-        )
-        expr = self._canonical(expr)
-        if expr is None or self.refusal(expr):
-            return
-        loss = float(np.mean((theta @ solution - self.target) ** 2)) / self.variance
-        self.found[key] = (self.complexity(expr), loss, expr)
+        scale = np.maximum(np.linalg.norm(theta, axis=0), 1e-300)
+        solution = np.linalg.lstsq(theta / scale, self.target, rcond=1e-13)[0] / scale
+        pairs = zip(solution.tolist(), terms, strict=True)
+        expr = _canonical(sympy.Add(*(sympy.Float(c) * t for c, t in pairs)))
+        if expr is not None and self.admits(expr):
+            loss = float(np.mean((theta @ solution - self.target) ** 2)) / self.unit
+            self.found[key] = (self.complexity(expr), loss, expr)
 
-    def front(
-        self, inputs: np.ndarray, target: np.ndarray, weights: np.ndarray | None
-    ) -> list[Kept]:
-        """The candidates that nothing beats, with their numbers fitted to all rows."""
-        names, result = self.problem.names, []
+    def front(self, deadline: float = math.inf) -> list[Kept]:
+        """The candidates that nothing beats, with their numbers fitted to all rows.
+
+        After the deadline the numbers stay as the sample gave them.
+        """
+        inputs, targets = self.problem.rows()
+        target, weights = targets[:, [self.j]], self.problem.weights
+        result = []
         for _, _, expr in _undominated(self.found.values())[:MOST_KEPT]:
-            for trial in (expr, self._refitted(expr, inputs, target, weights)):
-                if trial is None or self.refusal(trial):
-                    continue
-                values = Law([trial], names, ["y"], canonical=False).numpy()(inputs)[:, 0]
-                loss = float(np.average((values - target) ** 2, weights=weights))
+            trials = [expr]
+            if time.monotonic() < deadline:
+                with np.errstate(all="ignore"):
+                    fitted = refit(self._law([expr]), inputs, target, weights).expressions[0]
+                trials.append(_canonical(fitted) or expr)
+            for trial in filter(self.admits, trials):
+                error = self._law([trial]).numpy()(inputs) - target
+                loss = float(np.average(error[:, 0] ** 2, weights=weights)) / self.unit
                 if math.isfinite(loss):
-                    result.append((self.complexity(trial), loss / self._unit, trial))
+                    result.append((self.complexity(trial), loss, trial))
         return _undominated(result)
 
-    @property
-    def _unit(self) -> float:
-        return float(self.problem.variance[self.j])
-
-    def _refitted(
-        self, expr: sympy.Expr, inputs: np.ndarray, target: np.ndarray, weights: np.ndarray | None
-    ) -> sympy.Expr | None:
-        law = Law([expr], self.problem.names, ["y"], "map", canonical=False)
-        with np.errstate(all="ignore"):
-            return self._canonical(refit(law, inputs, target[:, None], weights).expressions[0])
-
-    def refusal(self, expr: sympy.Expr) -> bool:
+    def admits(self, expr: sympy.Expr) -> bool:
+        """Whether this output may be this expression."""
         if self.problem.library is not None:
-            return not all(self._admits_term(t) for _, t in split_terms(expr))
+            return all(t in self.terms for _, t in split_terms(expr))
         assert self.problem.grammar is not None
-        return self.problem.grammar.refusal(expr, self.output) is not None
+        return self.problem.grammar.refusal(expr, self.output) is None
 
     def complexity(self, expr: sympy.Expr) -> float:
-        law = Law([expr], self.problem.names, ["y"], canonical=False)
-        return law.complexity(self.problem.measure, self.problem.library)
+        return self._law([expr]).complexity(self.problem.measure, self.problem.library)
 
-    def _admits_term(self, term: sympy.Expr) -> bool:
-        if self.problem.library is None:
-            assert self.problem.grammar is not None
-            return self.problem.grammar.refusal(term, self.output) is None
-        terms = self.problem.library.terms
-        allowed = self.problem.library.mask(self.problem.outputs)[:, self.j]
-        return term in terms and bool(allowed[terms.index(term)])
+    def _law(self, expressions: Sequence[sympy.Expr]) -> Law:
+        names = [f"y{i}" for i in range(len(expressions))]
+        return Law(expressions, self.problem.names, names, canonical=False)
 
-    def _canonical(self, expr: sympy.Expr) -> sympy.Expr | None:
-        try:
-            return canonicalise(expr)
-        except SjepaError:
-            return None
-
-    def _column(self, term: sympy.Expr) -> np.ndarray | None:
-        """Values of a term on the sample; None where it is not defined everywhere."""
-        if term not in self.columns:
-            run = Law([term], self.problem.names, ["y"], canonical=False).numpy()
-            with np.errstate(all="ignore"):
-                values = run(self.inputs)[:, 0]
-            self.columns[term] = values if np.isfinite(values).all() else None
-        return self.columns[term]
+    def _theta(self, terms: Sequence[sympy.Expr]) -> np.ndarray:
+        """Values (rows, terms) on the sample; each term is computed once."""
+        for t in terms:
+            if t not in self.columns:
+                with np.errstate(all="ignore"):
+                    self.columns[t] = self._law([t]).numpy()(self.inputs)[:, 0]
+        empty = np.zeros((len(self.target), 0))
+        return np.column_stack([empty, *(self.columns[t] for t in terms)])
 
     def _contribution(self, coefficient: float, term: sympy.Expr) -> float:
-        column = self._column(term)
-        if column is None:
-            return -1.0
-        return abs(coefficient) * math.sqrt(float(np.mean(column**2))) / self.size
+        """Share of the target; NaN, which passes no threshold, where the term is undefined."""
+        with np.errstate(all="ignore"):
+            mean_square = float(np.mean(self._theta([term]) ** 2))
+        return abs(coefficient) * math.sqrt(mean_square) / self.size
 
-    def _selected(self) -> Iterator[list[sympy.Expr]]:
-        """Supports from the pooled terms: greedily grown, and greedily shrunk from all."""
+    def _selections(self) -> Iterator[list[sympy.Expr]]:
+        """Supports from the pooled terms of all candidates, the best candidates' terms first."""
         pool: dict[sympy.Expr, None] = {}
-        for terms, _ in sorted(self.found.items(), key=lambda item: item[1][1]):
-            usable = (t for t in terms if not t.has(sympy.Float) or len(pool) < MOST_POOLED // 2)
+        for support, _ in sorted(self.found.items(), key=lambda item: item[1][1]):
+            # Terms with numbers inside are many and rarely exact: they get half of the places.
+            room = len(pool) < MOST_POOLED // 2
+            usable = (t for t in support if room or not t.has(sympy.Float))
             pool |= dict.fromkeys(sorted(usable, key=sympy.default_sort_key))
         terms = list(pool)[:MOST_POOLED]
-        if not terms:
-            return
-        theta = np.stack([self.columns[t] for t in terms], axis=1)  # type: ignore[arg-type]
-        gram = Gram.from_features(theta, self.target[:, None])
-        for path in (_grow(gram, MOST_TERMS), _shrink(gram)):
-            yield from ([terms[i] for i in support] for support in path)
+        if terms:
+            gram = Gram.from_features(self._theta(terms), self.target[:, None])
+            for path in (grow(gram, MOST_TERMS), shrink(gram)):
+                yield from ([terms[i] for i in support] for support in path)
 
 
-def _variants(expr: sympy.Expr) -> Iterator[sympy.Expr]:
-    """The expression, and the same with inner numbers made simple."""
+def _canonical(expr: sympy.Expr) -> sympy.Expr | None:
     try:
-        base = canonicalise(expr)
-        yield base
-        for tolerance in SNAPS:
-            snapped = [sympy.Float(c) * _snap(t, tolerance) for c, t in split_terms(base)]
-            yield canonicalise(sympy.Add(*snapped))
+        return canonicalise(expr)
     except SjepaError:
-        return
-
-
-def _snap(node: sympy.Expr, tolerance: float) -> sympy.Expr:
-    """Replace the numbers inside a term that are close to simple ones."""
-    if node.is_Float:
-        sign = -1.0 if node < 0 else 1.0
-        near = min(SIMPLE, key=lambda s: abs(abs(float(node)) - s))
-        close = abs(abs(float(node)) - near) <= tolerance * max(near, 0.2)
-        return sympy.nsimplify(sign * near) if close else node
-    if not node.args or not node.has(sympy.Float):
-        return node
-    if isinstance(node, sympy.sin | sympy.cos):
-        phase, rest = node.args[0].as_coeff_Add()
-        quarters = float(phase) / (math.pi / 2)
-        if quarters and abs(quarters - round(quarters)) <= tolerance:
-            return node.func(_snap(rest, tolerance) + round(quarters) * sympy.pi / 2)
-    return node.func(*(_snap(a, tolerance) for a in node.args))
-
-
-def _shrink(gram: Gram) -> Iterator[list[int]]:
-    """From all terms down to one, each time without the term that is missed least."""
-    scale = np.sqrt(np.maximum(np.diag(gram.xx), 1e-300))
-    keep = np.arange(len(gram.xx))
-    while len(keep):
-        yield keep.tolist()
-        inverse = np.linalg.pinv(
-            gram.xx[np.ix_(keep, keep)] / np.outer(scale[keep], scale[keep]), 1e-14, hermitian=True
-        )
-        coefficients = inverse @ (gram.xy[keep, 0] / scale[keep])
-        # The residual rises by c_i^2 / (A^-1)_ii when term i goes.
-        rise = coefficients**2 / np.maximum(np.diag(inverse), 1e-300)
-        keep = np.delete(keep, int(np.argmin(rise)))
-
-
-def _grow(gram: Gram, most: int) -> Iterator[list[int]]:
-    """From one term up, each time with the term that helps most."""
-    chosen: list[int] = []
-    rest = set(range(len(gram.xx)))
-    while rest and len(chosen) < most:
-        best = min(sorted(rest), key=lambda k: _residual(gram, [*chosen, k]))
-        chosen.append(best)
-        rest.discard(best)
-        yield list(chosen)
-
-
-def _residual(gram: Gram, support: Sequence[int]) -> float:
-    return float(gram.loss(gram.solve(np.array(support, dtype=int), 0)[:, None])[0])
+        return None
 
 
 def _undominated(rows: Iterable[Kept]) -> list[Kept]:
     kept: list[Kept] = []
     for row in sorted(rows, key=lambda r: (r[0], r[1], str(r[2]))):
-        if not kept or max(row[1], ROUNDING) < 0.999 * max(kept[-1][1], ROUNDING):
+        if not kept or max(row[1], ROUNDING) < (1 - GAIN) * max(kept[-1][1], ROUNDING):
             kept.append(row)
     return kept

@@ -148,7 +148,7 @@ def compressed(theta: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.n
     """As few rows as there are columns, with the same inner products (a QR factor)."""
     if len(theta) <= theta.shape[1] + targets.shape[1]:
         return theta, targets
-    r = np.linalg.qr(np.hstack([theta, targets]), mode="r")
+    r = np.asarray(np.linalg.qr(np.hstack([theta, targets]), mode="r"))
     return r[:, : theta.shape[1]], r[:, theta.shape[1] :]
 
 

@@ -34,6 +34,8 @@ def front(
     unread = 0
     for j, rows in enumerate(texts):
         found: dict[sympy.Expr, None] = {sympy.S.Zero: None}
+        for law in _earlier(problem, j):
+            found |= dict.fromkeys(_variants(law, problem, j))
         for text in rows:
             try:
                 law = _law(problem, j, _read(text, task_of[j], problem))
@@ -50,6 +52,16 @@ def front(
         for _, _, expressions in combine_outputs(fronts)
     ]
     return problem.front(laws, "pysr", notes)
+
+
+def _earlier(problem: Problem, j: int) -> list[Law]:
+    """The equations of the previous front: a warm start never ends worse than it began."""
+    output, laws = problem.outputs[j], [c.law for c in problem.warm or ()]
+    return [
+        _law(problem, j, law.expressions[law.outputs.index(output)])
+        for law in laws
+        if law.inputs == tuple(problem.names) and output in law.outputs
+    ]
 
 
 def _read(text: str, task: Task, problem: Problem) -> sympy.Expr:

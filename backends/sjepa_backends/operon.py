@@ -101,13 +101,12 @@ class Operon(Backend):
             notes.append(f"{output}: Operon has no {', '.join(what.missing)}")
         polish = Polish(problem, j, rows)
         if what.features and np.ptp(target[rows]) > 1e-12 * np.abs(target[rows]).max():
-            features = Law(
-                what.features, problem.names, [f"f{i}" for i in range(len(what.features))],
-                canonical=False,
-            )  # fmt: skip
-            engine = Engine(what, features.numpy()(inputs[rows]), target[rows], self._settings())
-            self._run(problem, j, engine, polish, end, notes)
-        return polish.front(inputs, target, problem.weights)
+            names = [f"f{i}" for i in range(len(what.features))]
+            features = Law(what.features, problem.names, names, canonical=False).numpy()
+            engine = Engine(what, features(inputs[rows]), target[rows], self._options())
+            if engine.features:
+                self._run(problem, j, engine, polish, end, notes)
+        return polish.front(end)
 
     def _run(
         self,
@@ -136,7 +135,7 @@ class Operon(Backend):
             if polish.solved(EXACT):
                 return
 
-    def _settings(self) -> dict[str, Any]:
+    def _options(self) -> dict[str, Any]:
         return {
             "population_size": self.population,
             "max_length": self.max_length,

@@ -10,7 +10,7 @@ import sympy
 
 from sjepa.backend import Problem
 from sjepa.errors import ConfigError
-from sjepa.symbolic import Grammar, Law
+from sjepa.symbolic import Grammar, Law, Library
 from sjepa.symbolic.operators import OPERATORS
 from sjepa.symbolic.parse import parse, symbol
 from sjepa.symbolic.text import to_text
@@ -18,7 +18,11 @@ from sjepa.symbolic.text import to_text
 
 op = pytest.importorskip("pyoperon")
 
-from sjepa_backends import _operon_engine as engine, _operon_polish as polish  # noqa: E402
+from sjepa_backends import (  # noqa: E402
+    _operon_engine as engine,
+    _operon_polish as polish,
+    _operon_variants as variants,
+)
 from sjepa_backends.operon import Operon  # noqa: E402
 
 
@@ -141,17 +145,16 @@ def test_what_it_prints_is_what_it_computes(node: str) -> None:
     ],
 )
 def test_nearly_simple_numbers_are_tried_as_simple_ones(written: str, meant: str) -> None:
-    variants = [Law([e], ["q", "p"]) for e in polish._variants(parse(written, ["q", "p"]))]
+    tried = [Law([e], ["q", "p"]) for e in variants.variants(parse(written, ["q", "p"]))]
     expected = Law.from_string(meant, ["q", "p"])
-    assert any(used(v) == used(expected) for v in variants)
+    assert any(used(v) == used(expected) for v in tried)
 
 
 def test_small_terms_are_dropped_and_the_rest_is_refitted() -> None:
     given = problem("drag")
     cleaning = polish.Polish(given, 1, np.arange(1000))
-    cleaning.propose([parse("1e-6*q - 1.1*sin(q) - 0.41*p*abs(p) + 1e-7", ["q", "p"])], np.inf)
-    assert given.inputs is not None and given.targets is not None
-    *_, (_, loss, expr) = cleaning.front(given.inputs, given.targets[:, 1], None)
+    cleaning.propose([parse("1e-6*q - 1.1*sin(q) - 0.41*p*abs(p) + 1e-7", ["q", "p"])])
+    *_, (_, loss, expr) = cleaning.front()
     assert loss < 1e-20
     assert used(Law([expr], ["q", "p"])) == [{"sin(q)", "p*Abs(p)"}]
 
@@ -160,7 +163,7 @@ def test_terms_of_different_models_are_put_together() -> None:
     given = problem("drag")
     cleaning = polish.Polish(given, 1, np.arange(1000))
     models = ["-sin(q) - 0.7*p", "-0.5*q - 0.4*p*abs(p)"]
-    cleaning.propose([parse(m, ["q", "p"]) for m in models], np.inf)
+    cleaning.propose([parse(m, ["q", "p"]) for m in models])
     assert cleaning.solved(1e-20)
 
 
@@ -175,6 +178,16 @@ def test_scaling_is_undone_exactly() -> None:
     assert sympy.log(given.unit, 2).is_Integer or given.unit == 2.0 ** round(np.log2(given.unit))
 
 
+def test_terms_that_are_not_defined_everywhere_are_left_out() -> None:
+    library = Library.from_terms(["q", "p", "log(q)"], ["q", "p"])
+    rows = np.arange(50)
+    what = engine.task(problem("drag", grammar=None, library=library), 0)
+    columns = np.stack([np.ones(50), np.ones(50), np.full(50, np.nan)], axis=1)
+    assert len(engine.Engine(what, columns, rows.astype(float), {}).features) == 2
+
+
 def test_settings_are_checked() -> None:
+    with pytest.raises(ConfigError, match=r"no option 'tournament'.*'tournament_size'"):
+        Operon(options={"tournament": 3}).search(problem("drag"))
     with pytest.raises(ConfigError, match="runs must be at least 1"):
         Operon(runs=0)

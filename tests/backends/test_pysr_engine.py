@@ -129,6 +129,12 @@ def test_version_2_gets_the_previous_front_as_guesses(standin: Standin) -> None:
     assert "warm_start" not in asked["options"]
 
 
+def test_a_warm_start_never_ends_worse_than_it_began(standin: Standin) -> None:
+    standin.set(ROWS=json.dumps([[[1, 1.3, "0.25"]], [[1, 0.5, "0.1"]]]))
+    front = PySR().search(pendulum(warm=previous(["p", "-0.9*sin(q)"])))
+    assert front.best() == Law.from_string(["p", "-sin(q)"], ["q", "p"])
+
+
 def test_a_guess_that_julia_refuses_does_not_end_the_search(standin: Standin) -> None:
     lines: list[str] = []
     problem = pendulum(

@@ -168,6 +168,15 @@ def test_names_are_never_executed() -> None:
         law_from_pysindy(fitted(library))
 
 
+def test_partial_differential_equations_are_refused() -> None:
+    x, t = np.linspace(0, 2 * np.pi, 40), np.linspace(0, 1, 30)
+    wave = np.sin(x[:, None] - t[None, :])[..., None]
+    library = ps.PDELibrary(derivative_order=1, spatial_grid=x, include_interaction=False)
+    model = ps.SINDy(optimizer=ps.STLSQ(threshold=0.5), feature_library=library).fit(wave, t=t)
+    with pytest.raises(LawError, match="partial differential"):
+        law_from_pysindy(model)
+
+
 def test_models_that_hold_no_law_are_refused() -> None:
     with pytest.raises(LawError, match="not fitted"):
         law_from_pysindy(ps.SINDy())

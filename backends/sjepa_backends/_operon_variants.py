@@ -1,0 +1,75 @@
+"""Simpler versions of an expression, and selections among terms: proposals, not decisions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import sympy
+
+from sjepa.errors import SjepaError
+from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.complexity import split_terms
+from sjepa.symbolic.gram import Gram
+
+
+# How far an inner number may be from a simple one to be tried as that.
+SNAPS = (1e-3, 5e-2)
+SIMPLE = (0.0, 0.5, 1.0, 2.0, 3.0)
+
+
+def variants(expr: sympy.Expr) -> Iterator[sympy.Expr]:
+    """The canonical expression, and the same with inner numbers made simple."""
+    try:
+        base = canonicalise(expr)
+        yield base
+        for tolerance in SNAPS:
+            snapped = [sympy.Float(c) * _snap(t, tolerance) for c, t in split_terms(base)]
+            yield canonicalise(sympy.Add(*snapped))
+    except SjepaError:  # a constant that is not finite
+        return
+
+
+def _snap(node: sympy.Expr, tolerance: float) -> sympy.Expr:
+    """Replace the numbers inside a term that are close to simple ones."""
+    if node.is_Float:
+        near = min(SIMPLE, key=lambda s: abs(abs(float(node)) - s))
+        close = abs(abs(float(node)) - near) <= tolerance * max(near, 0.2)
+        return sympy.Rational(math.copysign(near, float(node))) if close else node
+    if not node.args or not node.has(sympy.Float):
+        return node
+    if isinstance(node, sympy.sin | sympy.cos):
+        phase, rest = node.args[0].as_coeff_Add()
+        quarters = float(phase) / (math.pi / 2)
+        if quarters and abs(quarters - round(quarters)) <= tolerance:
+            return node.func(_snap(rest, tolerance) + round(quarters) * sympy.pi / 2)
+    return node.func(*(_snap(a, tolerance) for a in node.args))
+
+
+def shrink(gram: Gram) -> Iterator[list[int]]:
+    """Supports from all terms down to one, each time without the term that is missed least."""
+    scale = np.sqrt(np.maximum(np.diag(gram.xx), 1e-300))
+    keep = np.arange(len(gram.xx))
+    while len(keep):
+        yield keep.tolist()
+        correlation = gram.xx[np.ix_(keep, keep)] / np.outer(scale[keep], scale[keep])
+        inverse = np.linalg.pinv(correlation, 1e-14, hermitian=True)
+        coefficients = inverse @ (gram.xy[keep, 0] / scale[keep])
+        # The residual rises by c_i^2 / (A^-1)_ii when term i goes.
+        rise = coefficients**2 / np.maximum(np.diag(inverse), 1e-300)
+        keep = np.delete(keep, int(np.argmin(rise)))
+
+
+def grow(gram: Gram, most: int) -> Iterator[list[int]]:
+    """Supports from one term up, each time with the term that helps most."""
+    chosen: list[int] = []
+    rest = list(range(len(gram.xx)))
+    while rest and len(chosen) < most:
+        chosen.append(min(rest, key=lambda k: _residual(gram, [*chosen, k])))
+        rest.remove(chosen[-1])
+        yield list(chosen)
+
+
+def _residual(gram: Gram, support: Sequence[int]) -> float:
+    return float(gram.loss(gram.solve(np.array(support), 0)[:, None])[0])
