@@ -54,9 +54,12 @@ class Problem:
         library, tree engines search a library as linear combinations of its terms.
     weights : array (n,), optional
         Sample weights.
+    features : array (n, terms), optional
+        The library's terms on rows that are not values at points, such as integrals; takes the
+        place of `inputs` for engines that search a library.
     gram : Gram, optional
-        Sums over data that are not in memory; `inputs` and `targets` may then be left out, and
-        only the engines that need nothing else can run.
+        Sums over data that are not in memory, in place of `inputs` and `targets`; only the
+        engines that need nothing else can run.
     warm : Front, optional
         A previous answer to start from.
     """
@@ -68,6 +71,7 @@ class Problem:
     library: Library | None = None
     grammar: Grammar | None = None
     weights: np.ndarray | None = None
+    features: np.ndarray | None = None
     gram: Gram | None = None
     realisation: Realisation = "field"
     budget: Budget = field(default_factory=Budget)
@@ -90,17 +94,22 @@ class Problem:
         if self.gram is not None and self.inputs is None:
             set_(self, "outputs", check_names(self._output_names(len(self.gram.yy)), "output"))
             return
-        if self.inputs is None or self.targets is None:
+        field, columns = "inputs", len(self.names)
+        if self.features is not None:
+            if self.library is None or self.inputs is not None:
+                raise DataError("Features stand for the terms of a library, without inputs.")
+            field, columns = "features", len(self.library)
+        if getattr(self, field) is None or self.targets is None:
             raise DataError("A problem needs inputs and targets, or the sums of them as `gram`.")
-        inputs = _matrix(self.inputs, "inputs")
+        inputs = _matrix(getattr(self, field), field)
         targets = _matrix(self.targets, "targets")
-        if inputs.shape[1] != len(self.names):
-            raise DataError(f"Got {inputs.shape[1]} input columns for {len(self.names)} names.")
+        if inputs.shape[1] != columns:
+            raise DataError(f"The {field} have {inputs.shape[1]} columns, expected {columns}.")
         if len(inputs) != len(targets):
-            raise DataError(f"Got {len(inputs)} rows of inputs and {len(targets)} of targets.")
+            raise DataError(f"Got {len(inputs)} rows of {field} and {len(targets)} of targets.")
         if len(inputs) < 2:
             raise DataError("A search needs at least two rows.")
-        set_(self, "inputs", inputs)
+        set_(self, field, inputs)
         set_(self, "targets", targets)
         set_(self, "outputs", check_names(self._output_names(targets.shape[1]), "output"))
         if self.weights is not None:
@@ -140,6 +149,8 @@ class Problem:
         """The Gram matrix of the candidate library on these data."""
         if self.gram is not None:
             return self.gram
+        if self.features is not None:
+            return Gram.from_features(*self.feature_rows(), self.weights)
         rows = self.rows()
         chunk = rows if self.weights is None else (*rows, self.weights)
         return Gram.from_chunks(self.candidate_library, [chunk])
@@ -147,8 +158,15 @@ class Problem:
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets, for engines that need them in memory."""
         if self.inputs is None or self.targets is None:
-            raise DataError("This engine needs the rows themselves, not only their sums.")
+            raise DataError("This engine needs states and targets row by row, not sums of them.")
         return self.inputs, self.targets
+
+    def feature_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """The candidate library's terms and the targets, row by row."""
+        if self.features is not None and self.targets is not None:
+            return self.features, self.targets
+        inputs, targets = self.rows()
+        return self.candidate_library.numpy()(inputs), targets
 
     @cached_property
     def variance(self) -> np.ndarray:

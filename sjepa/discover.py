@@ -12,7 +12,7 @@ from sjepa.backend import Backend, Budget, Problem, Progress
 from sjepa.data import Trajectories, differentiate, weak_windows
 from sjepa.errors import ConfigError, DataError
 from sjepa.registry import make_backend
-from sjepa.symbolic import Front, Gram, Grammar, Library
+from sjepa.symbolic import Front, Grammar, Library
 
 
 Form = Literal["auto", "derivative", "weak", "discrete"]
@@ -206,21 +206,19 @@ def _differentiated(
         raise ConfigError(f"{engine.name!r} needs rows, which the weak form does not have.")
     if form == "weak" or (form == "auto" and share > NOISY and not engine.trees):
         library = common["library"] or common["grammar"].library(common["outputs"])
-        gram = _weak_gram(smooth.trajectories, library)
-        return Problem(gram=gram, **{**common, "library": library, "grammar": None})
+        features, targets = _weak_rows(smooth.trajectories, library)
+        common = {**common, "library": library, "grammar": None}
+        return Problem(features=features, targets=targets, **common)
     targets = np.concatenate([d[r] for d, r in zip(smooth.x_dot, smooth.rows, strict=True)])
     return Problem(_inputs(smooth.trajectories, smooth.rows), targets, **common)
 
 
-def _weak_gram(trajectories: Trajectories, library: Library) -> Gram:
-    """Sums of integrals against bumps, over all trajectories."""
-    features = library.numpy()
-    total: Gram | None = None
+def _weak_rows(trajectories: Trajectories, library: Library) -> tuple[np.ndarray, np.ndarray]:
+    """Integrals of the terms and of the derivatives against bumps, over all trajectories."""
+    run = library.numpy()
+    features, targets = [], []
     for i, x in enumerate(trajectories.x):
         windows = weak_windows(trajectories.t[i])
-        gram = Gram.from_features(
-            windows.phi @ features(_inputs(trajectories[i : i + 1])), -(windows.dphi @ x)
-        )
-        total = gram if total is None else total + gram
-    assert total is not None
-    return total
+        features.append(windows.phi @ run(_inputs(trajectories[i : i + 1])))
+        targets.append(-(windows.dphi @ x))
+    return np.concatenate(features), np.concatenate(targets)

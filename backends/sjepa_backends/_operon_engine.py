@@ -119,19 +119,20 @@ class Engine:
         self.per_second = math.inf
 
     def run(
-        self, seed: int, evaluations: int, seconds: float, cheap: bool = False
+        self, seed: int, generations: int, seconds: float, cheap: bool = False
     ) -> list[sympy.Expr]:
         """Expressions of the features on the final front; `seconds` is a limit, not a goal."""
         from pyoperon.sklearn import SymbolicRegressor
 
         if math.isfinite(seconds * self.per_second):
-            evaluations = min(evaluations, max(1000, int(0.8 * seconds * self.per_second)))
+            generations = min(generations, max(1, int(0.8 * seconds * self.per_second)))
         symbols = self.task.cheap if cheap and self.task.cheap else self.task.symbols
         options = {
             "allowed_symbols": ",".join((*symbols, "constant", "variable")),
             "objectives": ["mse", "length"],
-            "max_evaluations": evaluations,
-            "generations": 1_000_000,
+            "generations": generations,
+            # Threads race for the last evaluation, but not for the last generation.
+            "max_evaluations": 10**12,
             "max_time": math.ceil(seconds) if math.isfinite(seconds) else None,
             "random_state": seed % 2**63,
             **self.options,
@@ -141,7 +142,7 @@ class Engine:
             regressor = SymbolicRegressor(**options).fit(self.columns, self.target)
         except (ValueError, RuntimeError) as error:
             raise BackendError(f"operon: {error}") from error
-        self.per_second = evaluations / max(time.monotonic() - start, 1e-3)
+        self.per_second = generations / max(time.monotonic() - start, 1e-3)
         texts = [regressor.get_model_string(s["tree"], 12) for s in regressor.pareto_front_]
         return [e for e in map(self.expression, dict.fromkeys(texts)) if e is not None]
 

@@ -44,8 +44,8 @@ class Operon(Backend):
         Most rows to search on. More make Operon slower, not better.
     runs : int, default=5
         Independent runs for each output; they end early once a law is exact.
-    evaluations : int, default=60000
-        Fitness evaluations of one run, about a second on a thousand rows.
+    generations : int, default=18
+        Length of one run; with the default population about a second on a thousand rows.
     population : int, default=500
     max_length : int, default=30
         Most nodes of a tree; the grammar's own limit applies to the result.
@@ -55,17 +55,18 @@ class Operon(Backend):
     """
 
     name: ClassVar[str] = "operon"
+    trees: ClassVar[bool] = True
 
     rows: int = 2000
     runs: int = 5
-    evaluations: int = 60_000
+    generations: int = 18
     population: int = 500
     max_length: int = 30
     threads: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("rows", "runs", "evaluations", "population", "max_length", "threads"):
+        for name in ("rows", "runs", "generations", "population", "max_length", "threads"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
 
@@ -126,9 +127,9 @@ class Operon(Backend):
                 notes.append(f"{problem.outputs[j]}: out of time after {k} of {runs} runs")
                 return
             # A short first run measures the speed, so that a small budget can be kept.
-            evaluations = self.evaluations if math.isinf(left) or k else self.evaluations // 6
+            generations = self.generations if math.isinf(left) or k else max(1, self.generations // 6)
             # Operon knows no weights of operators; every second run has only the cheap ones.
-            found = engine.run(problem.seed + 1000 * j + k, evaluations, left, cheap=k % 2 == 1)
+            found = engine.run(problem.seed + 1000 * j + k, generations, left, cheap=k % 2 == 1)
             polish.propose(found, search_end)
             share = (j + (k + 1) / runs) / len(problem.outputs)
             problem.report(f"operon: {problem.outputs[j]}, loss {polish.best:.2e}", share)

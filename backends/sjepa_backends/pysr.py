@@ -80,6 +80,7 @@ class PySR(Backend):
     """
 
     name: ClassVar[str] = "pysr"
+    trees: ClassVar[bool] = True
 
     niterations: int | None = None
     populations: int = 15

@@ -132,7 +132,7 @@ class Law:
         """Read a fitted ``PySRRegressor`` or its hall-of-fame CSV (or the folder it is in).
 
         `row` picks an equation by its position (one for each output); the default is PySR's own
-        choice. See :func:`sjepa.symbolic.pysr_files.read_pysr` for the options.
+        choice. See :func:`sjepa.symbolic.pysr_files.law_from_pysr` for the options.
         """
         from sjepa.symbolic.pysr_files import law_from_pysr
 

@@ -22,7 +22,7 @@ from sjepa.symbolic.text import to_text
 
 # Settings that keep the suite short; engines without an entry run with their defaults.
 SMALL: dict[str, dict[str, Any]] = {
-    "operon": {"runs": 2, "evaluations": 10_000, "population": 200, "rows": 200},
+    "operon": {"runs": 2, "generations": 8, "population": 200, "rows": 200},
     "pysr": {"niterations": 5, "populations": 4},
 }
 # Settings that make a search endless unless its budget ends it.

@@ -78,7 +78,7 @@ def test_recovers_the_exact_law_in_a_generic_grammar(name: str) -> None:
 
 
 def test_the_number_of_threads_does_not_change_the_answer() -> None:
-    small = {"runs": 1, "evaluations": 5_000, "population": 200}
+    small = {"runs": 1, "generations": 4, "population": 200}
     noisy = problem("drag")
     noisy = noisy.with_(targets=noisy.targets + 0.1 * box(-1, 1))
     one, two = (Operon(**small, threads=k).search(noisy) for k in (1, 2))
@@ -95,7 +95,7 @@ def test_large_and_small_units() -> None:
 
 def test_operators_that_it_lacks_are_named() -> None:
     grammar = Grammar(["+", "safe_div", "erf", "inv"], ["q", "p"])
-    small = Operon(runs=1, evaluations=1_000, population=100)
+    small = Operon(runs=1, generations=2, population=100)
     notes = small.search(problem("drag", grammar=grammar)).notes
     assert notes[:2] == ("q: Operon has no safe_div, erf", "p: Operon has no safe_div, erf")
 
