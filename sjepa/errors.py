@@ -4,6 +4,15 @@ Each class has two parents: ours, so that ``except SjepaError`` catches everythi
 says about its input, and the built-in that a stranger would expect in that situation.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """ " Did you mean 'x'?" for the nearest of the known names, or nothing if none is near."""
+    close = get_close_matches(str(name), [str(k) for k in known], n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
 
 class SjepaError(Exception):
     """Base class: ``except SjepaError`` catches all of ours and nothing else."""

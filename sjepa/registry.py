@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 from collections.abc import Mapping
@@ -12,7 +11,13 @@ from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Any
 
 from sjepa.backend import Backend
-from sjepa.errors import BackendError, BackendUnavailable, ConfigError, UnknownBackend
+from sjepa.errors import (
+    BackendError,
+    BackendUnavailable,
+    ConfigError,
+    UnknownBackend,
+    did_you_mean,
+)
 
 
 @dataclass(frozen=True)
@@ -114,8 +119,7 @@ def make_backend(
 
 def _load(name: str) -> type[Backend]:
     if name not in sources():
-        close = difflib.get_close_matches(name, sources(), n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, sources())
         listing = ", ".join(
             n if ok else f"{n} (not installed)" for n, ok in available_backends().items()
         )

@@ -127,7 +127,9 @@ class Operon(Backend):
                 notes.append(f"{problem.outputs[j]}: out of time after {k} of {runs} runs")
                 return
             # A short first run measures the speed, so that a small budget can be kept.
-            generations = self.generations if math.isinf(left) or k else max(1, self.generations // 6)
+            generations = (
+                self.generations if math.isinf(left) or k else max(1, self.generations // 6)
+            )
             # Operon knows no weights of operators; every second run has only the cheap ones.
             found = engine.run(problem.seed + 1000 * j + k, generations, left, cheap=k % 2 == 1)
             polish.propose(found, search_end)

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from sjepa.benchmark.scores import field_error, match, valid_time
-from sjepa.data import SYSTEMS, System, Trajectories, dysts_system, simulate
+from sjepa.data import System, Trajectories, dysts_system, find_system, simulate
 from sjepa.discover import discover
-from sjepa.errors import SjepaError
 from sjepa.symbolic import Grammar, Law, Library
 
 
@@ -37,17 +38,11 @@ class Cell:
     grammar: Grammar | None = None
 
 
-def find_system(name: str) -> System:
+def system_of(name: str) -> System:
     """One of ours, or with the prefix ``dysts:`` one of that package."""
     if name.startswith("dysts:"):
         return dysts_system(name.removeprefix("dysts:"))
-    if name not in SYSTEMS:
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, SYSTEMS, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise SjepaError(f"No system is called {name!r}.{hint} Known: {', '.join(SYSTEMS)}.")
-    return SYSTEMS[name]
+    return find_system(name)
 
 
 def true_law(system: System) -> Law:
@@ -63,7 +58,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     row |= {"recovered": False, "error": "", "equation": ""}
     start = time.perf_counter()
     try:
-        system = find_system(cell.system)
+        system = system_of(cell.system)
         train = simulate(system, seed=cell.seed, noise=cell.noise)
         start = time.perf_counter()
         front = discover(
@@ -99,9 +94,7 @@ def _scores(law: Law, system: System, seed: int) -> dict[str, Any]:
     }
 
 
-def _rows(test: Trajectories) -> Any:
-    import numpy as np
-
+def _rows(test: Trajectories) -> np.ndarray:
     if test.u is None:
         return np.concatenate(test.x)
     return np.concatenate(

@@ -11,7 +11,7 @@ from typing import Any
 import joblib
 import pandas as pd
 
-from sjepa.benchmark.cells import COLUMNS, Cell, find_system, run_cell
+from sjepa.benchmark.cells import COLUMNS, Cell, run_cell, system_of
 from sjepa.data import SYSTEMS
 from sjepa.errors import ConfigError, MissingDependency
 from sjepa.registry import make_backend
@@ -46,7 +46,7 @@ def benchmark(
     """
     systems = list(SYSTEMS) if systems is None else list(systems)
     for name in systems:
-        find_system(name)
+        system_of(name)
     for name in backends:
         make_backend(name)
     cells = [

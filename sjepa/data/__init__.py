@@ -7,7 +7,7 @@ from sjepa.data.derivatives import Derivatives, differentiate
 from sjepa.data.files import read, write
 from sjepa.data.noise import noise_level
 from sjepa.data.pendulum import observation_map, paper_data, pendulum_field
-from sjepa.data.simulate import simulate
+from sjepa.data.simulate import find_system, simulate
 from sjepa.data.systems import SYSTEMS, System
 from sjepa.data.trajectories import Trajectories
 from sjepa.data.weak import WeakWindows, weak_windows
@@ -24,6 +24,7 @@ __all__ = [
     "Windows",
     "differentiate",
     "dysts_system",
+    "find_system",
     "noise_level",
     "observation_map",
     "paper_data",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import pandas as pd
 
 from sjepa.data._check import Array
 from sjepa.data.trajectories import Trajectories
-from sjepa.errors import DataError
+from sjepa.errors import DataError, did_you_mean
 
 
 def from_frame(
@@ -80,10 +79,9 @@ def require(known: Iterable[Any], wanted: Iterable[Any], kind: str = "column") -
     names = [str(c) for c in known]
     for name in wanted:
         if str(name) not in names:
-            close = difflib.get_close_matches(str(name), names, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
+            hint = did_you_mean(name, names)
             listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-            raise DataError(f"there is no {kind} {name!r}; {hint}There are: {listed}.")
+            raise DataError(f"there is no {kind} {name!r}.{hint} There are: {listed}.")
 
 
 def _names(names: Sequence[str] | str) -> list[str]:

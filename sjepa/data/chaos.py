@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from typing import Any
 
 import numpy as np
 
 from sjepa.data.systems import System
-from sjepa.errors import DataError, MissingDependency
+from sjepa.errors import DataError, MissingDependency, did_you_mean
 
 
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**"}
@@ -60,9 +59,8 @@ def dysts_system(name: str) -> System:
         raise MissingDependency(f"System {name!r} needs dysts: pip install dysts") from error
     known = [k for k, v in vars(flows).items() if inspect.isclass(v) and hasattr(v, "_rhs")]
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else "see dysts.systems.get_attractor_list()."
-        raise DataError(f"dysts has no system {name!r}; {hint}")
+        hint = did_you_mean(name, known) or " See dysts.systems.get_attractor_list()."
+        raise DataError(f"dysts has no system {name!r}.{hint}")
     model = getattr(flows, name)()
     rhs = inspect.getattr_static(type(model), "_rhs").__func__
     rhs = getattr(rhs, "py_func", rhs)  # the plain function where numba has compiled it

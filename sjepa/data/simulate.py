@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,7 +11,7 @@ from scipy.integrate import solve_ivp
 from sjepa.data._check import Array
 from sjepa.data.systems import SYSTEMS, System
 from sjepa.data.trajectories import Trajectories
-from sjepa.errors import DataError
+from sjepa.errors import DataError, did_you_mean
 
 
 def simulate(
@@ -39,7 +38,7 @@ def simulate(
         Instead of the system's own.
     """
     if isinstance(system, str):
-        system = _find(system)
+        system = find_system(system)
     if not (np.isfinite(noise) and noise >= 0):
         raise DataError(f"noise must be a fraction, 0 or more, got {noise}.")
     system = replace(
@@ -69,11 +68,10 @@ def simulate(
     )
 
 
-def _find(name: str) -> System:
+def find_system(name: str) -> System:
     if name not in SYSTEMS:
-        close = difflib.get_close_matches(name, SYSTEMS, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise DataError(f"there is no system {name!r}; {hint}Known: {', '.join(SYSTEMS)}.")
+        hint = did_you_mean(name, SYSTEMS)
+        raise DataError(f"No system is called {name!r}.{hint} Known: {', '.join(SYSTEMS)}.")
     return SYSTEMS[name]
 
 

@@ -119,9 +119,7 @@ class Run:
                     law, diagnostics = self._sjepa(world)
                 else:
                     law = self._diagnostic(world, name)
-            results.append(
-                self._result(name, world, law, perf_counter() - start, diagnostics)
-            )
+            results.append(self._result(name, world, law, perf_counter() - start, diagnostics))
         return results
 
     def _post_hoc(self, world: World) -> Law:

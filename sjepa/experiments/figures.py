@@ -60,7 +60,9 @@ def rollout_curves(results: Sequence[Result]) -> Figure | None:
     if not names:
         return None
     figure, axes = _axes(2, width=9.5, sharey=True)
-    for ax, split, title in zip(axes, ("test", "ood"), ("Test", "Out of distribution"), strict=True):
+    for ax, split, title in zip(
+        axes, ("test", "ood"), ("Test", "Out of distribution"), strict=True
+    ):
         for name in names:
             curves = np.stack(
                 [r.curves[f"{split}_per_step"] for r in results if r.condition == name]

@@ -1,2 +1,4 @@
-EXPERIMENTS={}
+EXPERIMENTS = {}
+
+
 def run(): ...

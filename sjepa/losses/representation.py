@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from inspect import signature
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from sjepa.errors import ConfigError
+from sjepa.errors import ConfigError, did_you_mean
 from sjepa.losses import admissibility, bottleneck, sigreg, vicreg
 
 
@@ -105,7 +104,6 @@ class RepresentationLoss(nn.Module):
 
 def _check_name(name: str) -> None:
     if name not in REPRESENTATION_TERMS:
-        close = get_close_matches(name, REPRESENTATION_TERMS, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, REPRESENTATION_TERMS)
         known = ", ".join(REPRESENTATION_TERMS)
         raise ConfigError(f"No representation term is called {name!r}.{hint} Known: {known}.")

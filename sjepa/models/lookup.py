@@ -1,10 +1,9 @@
 """Finding something by name in a table, with a helpful refusal."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import TypeVar
 
-from sjepa.errors import ConfigError
+from sjepa.errors import ConfigError, did_you_mean
 
 
 T = TypeVar("T")
@@ -14,6 +13,5 @@ def lookup(table: Mapping[str, T], name: str, what: str) -> T:
     """``table[name]``, or an error that names the nearest match and everything known."""
     if name in table:
         return table[name]
-    close = get_close_matches(name, table, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    hint = did_you_mean(name, table)
     raise ConfigError(f"No {what} is called {name!r}.{hint} Known: {', '.join(sorted(table))}.")

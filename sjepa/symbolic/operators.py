@@ -16,6 +16,7 @@ import sympy
 import torch
 from torch import Tensor
 
+from sjepa.errors import LawError, did_you_mean
 from sjepa.symbolic import functions as safe
 
 
@@ -234,12 +235,7 @@ def operator(name: str) -> Operator:
     try:
         return SPELLINGS[SIGNS.get(name, name)]
     except KeyError:
-        from difflib import get_close_matches
-
-        from sjepa.errors import LawError
-
-        close = get_close_matches(name, [*SPELLINGS, *SIGNS], n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, [*SPELLINGS, *SIGNS])
         raise LawError(
             f"No operator is called {name!r}.{hint} Known: + - * / ^ {' '.join(sorted(OPERATORS))}."
         ) from None

@@ -8,7 +8,6 @@ Limits on length, nesting and the size of numbers keep the work bounded for any 
 from __future__ import annotations
 
 import ast
-import difflib
 import math
 import re
 import unicodedata
@@ -19,7 +18,7 @@ from fractions import Fraction
 import numpy as np
 import sympy
 
-from sjepa.errors import LawError, ParseError
+from sjepa.errors import LawError, ParseError, did_you_mean
 from sjepa.symbolic.operators import SPELLINGS, Operator
 
 
@@ -212,8 +211,7 @@ class _Reader:
             return self.symbols[name]
         if name in CONSTANTS:
             return CONSTANTS[name]
-        close = difflib.get_close_matches(name, self.symbols, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, self.symbols)
         known = ", ".join(self.symbols) or "none"
         raise self.fail(node, f"Unknown name {name!r:.60}.{hint} Inputs are: {known}")
 
@@ -264,8 +262,7 @@ class _Reader:
             return self.where(node, depth)
         row = SPELLINGS.get(name)
         if row is None:
-            close = difflib.get_close_matches(name, SPELLINGS, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(name, SPELLINGS)
             raise self.fail(node, f"Unknown function {name!r:.60}.{hint}")
         self.check_arity(node, row, len(node.args))
         arguments = [self.expression(a, depth) for a in node.args]

@@ -128,9 +128,9 @@ class Alternating:
             tolerance=self.settings.tolerance,
         )
         self.front = proposal.front
-        world.symbolic = as_part(
-            proposal.law, self.space, self.plan.relaxed, self.plan.emit
-        ).to(data.x.device)
+        world.symbolic = as_part(proposal.law, self.space, self.plan.relaxed, self.plan.emit).to(
+            data.x.device
+        )
 
     def _run_phase(self, condition: Condition, prefix: str) -> dict[str, Any]:
         self.phase = Phase(

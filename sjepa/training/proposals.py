@@ -38,9 +38,7 @@ def derivative_rows(
     """
     states = z.detach().double().cpu().numpy()
     steps = dt.detach().double().cpu().numpy()
-    lengths = (
-        np.full(len(states), states.shape[1]) if mask is None else mask.sum(1).cpu().numpy()
-    )
+    lengths = np.full(len(states), states.shape[1]) if mask is None else mask.sum(1).cpu().numpy()
     if integrator == "euler":
         slope = np.diff(states, axis=1) / steps[..., None]
         inside = np.arange(steps.shape[1]) < lengths[:, None] - 1

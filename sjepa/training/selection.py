@@ -43,9 +43,7 @@ def choose(records: Sequence[Record], tolerance: float = 0.02) -> int:
     risk = {i: r if (r := records[i].risk) == r else float("inf") for i in eligible}
     limit = min(risk.values()) * (1.0 + tolerance)
     near = [i for i in eligible if risk[i] <= limit]
-    return min(
-        near, key=lambda i: (records[i].complexity, records[i].objective, records[i].epoch)
-    )
+    return min(near, key=lambda i: (records[i].complexity, records[i].objective, records[i].epoch))
 
 
 class Shortlist:

@@ -61,9 +61,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.batching not in ("windows", "trajectories"):
-            raise ConfigError(
-                f"batching is 'windows' or 'trajectories', got {self.batching!r}."
-            )
+            raise ConfigError(f"batching is 'windows' or 'trajectories', got {self.batching!r}.")
         for name in ("horizon", "batch", "validate_every", "validation_windows"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")

@@ -114,7 +114,7 @@ def test_actions_differ_between_trajectories() -> None:
 @pytest.mark.parametrize(
     "name, settings, message",
     [
-        ("lorentz", {}, "did you mean 'lorenz'"),
+        ("lorentz", {}, "Did you mean 'lorenz'"),
         ("lorenz", {"noise": -1.0}, "noise must be"),
         ("lorenz", {"points": 1}, "at least 1 trajectory of 2 points"),
     ],
@@ -182,7 +182,7 @@ def test_equations_are_read_off_a_dysts_system() -> None:
 @pytest.mark.parametrize(
     "name, message",
     [
-        ("Roter", "did you mean 'Rotor'"),
+        ("Roter", "Did you mean 'Rotor'"),
         ("Clocked", "depends on time"),
         ("Broken", "cannot be written as equations"),
     ],

@@ -100,7 +100,7 @@ TABLES: dict[str, tuple[Callable[[], object], str]] = {
     "not a table": (lambda: Trajectories.from_frame(GOOD, time="t"), "expected a pandas table"),
     "no such column": (
         lambda: Trajectories.from_frame(TABLE, time="t", columns=["poss"]),
-        "no column 'poss'; did you mean 'pos'",
+        "no column 'poss'. Did you mean 'pos'",
     ),
     "no such time": (lambda: Trajectories.from_frame(TABLE, time="T0"), "no column 'T0'"),
     "no such id": (lambda: Trajectories.from_frame(TABLE, time="t", id="rum"), "mean 'run'"),
