@@ -189,7 +189,8 @@ class Problem:
 
     def candidate(self, law: Law, certified: bool = False) -> Candidate:
         """Score a law on this problem."""
-        return Candidate.score(law, self.losses(law).tolist(), self.library, certified)
+        weights = None if self.grammar is None else self.grammar.weights
+        return Candidate.score(law, self.losses(law).tolist(), self.library, certified, weights)
 
     def admits(self, law: Law) -> bool:
         """Whether the library or grammar, masks included, allows the law."""

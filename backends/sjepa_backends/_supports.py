@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sjepa.backend import Problem
-from sjepa.errors import LawError
-from sjepa.symbolic.front import Candidate, Front, combine_outputs
+from sjepa.symbolic.front import Front, combine_outputs
+from sjepa.symbolic.law import Law
 
 
 @dataclass(frozen=True)
@@ -43,22 +43,35 @@ def undominated(fits: Iterable[Fit]) -> list[Fit]:
     return kept
 
 
+def warm_laws(problem: Problem) -> list[Law]:
+    """The laws of the previous answer that are still allowed, as they are.
+
+    They are worth keeping beside their refits: refitting can turn a 1 into a number that costs.
+    """
+    names = (problem.names, problem.outputs)
+    return [
+        c.law
+        for c in problem.warm or ()
+        if (c.law.inputs, c.law.outputs) == names and problem.candidate_library.covers(c.law)
+    ]
+
+
 def warm_supports(problem: Problem) -> list[set[tuple[int, ...]]]:
-    """For each output, the supports of the previous answer that this library can express."""
+    """For each output, the supports of those laws."""
     found: list[set[tuple[int, ...]]] = [set() for _ in problem.outputs]
-    for candidate in problem.warm or ():
-        if candidate.law.inputs != problem.names or candidate.law.outputs != problem.outputs:
-            continue
-        try:
-            coefficients = problem.candidate_library.coefficients(candidate.law)
-        except LawError:
-            continue
-        allowed = problem.candidate_library.mask(problem.outputs)
+    for law in warm_laws(problem):
+        coefficients = problem.candidate_library.coefficients(law)
         for j, supports in enumerate(found):
-            support = np.flatnonzero(coefficients[:, j])
-            if allowed[support, j].all():
-                supports.add(tuple(support.tolist()))
+            supports.add(tuple(np.flatnonzero(coefficients[:, j]).tolist()))
     return found
+
+
+def refit_on_sums(problem: Problem, law: Law) -> Law:
+    """The law's supports with the coefficients that fit best."""
+    library = problem.candidate_library
+    support = library.coefficients(law) != 0
+    columns = [problem.sums.solve(support[:, j], j) for j in range(len(problem.outputs))]
+    return library.law(np.stack(columns, axis=1), problem.outputs, problem.realisation)
 
 
 def joint_front(
@@ -72,11 +85,11 @@ def joint_front(
     library = problem.candidate_library
     rows = [[(f.cost, f.loss, f) for f in undominated(output)] for output in fits]
     candidates = []
-    for _, _, parts in combine_outputs(rows):
+    for _, _, parts in combine_outputs(rows, min_gain):
         coefficients = np.stack([f.coefficients for f in parts], axis=1)
-        law = library.law(coefficients, problem.outputs, problem.realisation)
+        law = library.law(coefficients, problem.outputs, problem.realisation).canonical()
         # The proof is about the weights of the library, so it says nothing about tree sizes.
         certified = problem.measure == "terms" and all(f.certified for f in parts)
-        losses = problem.losses(law).tolist()
-        candidates.append(Candidate.score(law, losses, problem.library, certified))
+        candidates.append(problem.candidate(law, certified))
+    candidates += [problem.candidate(law) for law in warm_laws(problem)]
     return Front.of(candidates, problem.measure, engine, notes, min_gain=min_gain)

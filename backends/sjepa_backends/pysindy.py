@@ -16,9 +16,8 @@ from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.gram import Gram
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.library import Library
-from sjepa.symbolic.refit import refit
 from sjepa_backends import _pysindy_path as optimisers
-from sjepa_backends._supports import Fit, fit, undominated
+from sjepa_backends._supports import Fit, fit, refit_on_sums, undominated, warm_laws
 
 
 # Terms that contribute less than this share of the target are rounding.
@@ -63,20 +62,21 @@ class PySINDy(Backend):
         object.__setattr__(self, "options", {k: _plain(v) for k, v in self.options.items()})
         if self.path is not None:
             object.__setattr__(self, "path", tuple(self.path))
-            if not self.path or not optimisers.OPTIMISERS[self.optimizer].sparsity:
-                raise ConfigError(f"{self.optimizer} needs a path of at least one value, or none.")
+            if not self.path:
+                raise ConfigError("A path needs at least one value; None is the default path.")
+            if not optimisers.OPTIMISERS[self.optimizer].sparsity:
+                raise ConfigError(f"{self.optimizer} makes its own path: leave `path` out.")
 
     def search(self, problem: Problem) -> Front:
-        inputs, targets = problem.rows()
+        features, targets = problem.feature_rows()
         sums = problem.sums  # also refuses features that are not finite
         root = np.ones(sums.rows) if problem.weights is None else np.sqrt(problem.weights)
         used = root > 0
-        theta = problem.candidate_library.numpy()(inputs[used]) * root[used, None]
+        theta = features[used] * root[used, None]
         run = _Run(self, problem)
         laws = run.laws(theta, targets[used] * root[used, None])
-        for c in problem.warm or ():
-            if (c.law.inputs, c.law.outputs) == (problem.names, problem.outputs):
-                laws += [c.law, refit(c.law, inputs, targets, problem.weights)]
+        for law in warm_laws(problem):
+            laws += [law, refit_on_sums(problem, law)]
         return problem.front([_canonical(law) for law in laws], self.name, run.notes)
 
     def weak_front(

@@ -1,4 +1,252 @@
-EXPERIMENTS = {}
+"""Runs an experiment over its seeds and writes everything that is to be kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pandas as pd
+import torch
+from joblib import Parallel, delayed
+
+from sjepa.errors import ConfigError
+from sjepa.experiments import exp1, exp2
+from sjepa.experiments.common import Result
+from sjepa.experiments.figures import draw
+from sjepa.experiments.files import write_atomically, write_text
+from sjepa.experiments.profiles import PROFILES, Profile
+from sjepa.experiments.tables import render
+from sjepa.registry import make_backend
+from sjepa.symbolic import Law
+from sjepa.training import World, resolve_device
 
 
-def run(): ...
+EXPERIMENTS = {"exp1": exp1, "exp2": exp2}
+TITLES = {
+    "exp1": "Experiment 1: learning coordinates with elegant dynamics",
+    "exp2": "Experiment 2: hybrid dynamics under grammar mismatch",
+}
+SEEDS = (7, 19, 37)
+
+# Called with the name of a task, what it is doing, and the share of it that is done.
+Progress = Callable[[str, str, float], None]
+
+
+def run(
+    name: str,
+    seeds: Sequence[int] = SEEDS,
+    backend: Any = "stlsq",
+    profile: str | Profile = "default",
+    out: str | Path | None = None,
+    *,
+    conditions: Sequence[str] | None = None,
+    device: str = "auto",
+    n_jobs: int = 2,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Run an experiment and return its metrics in long form.
+
+    Parameters
+    ----------
+    name : "exp1" or "exp2"
+    seeds : sequence of int
+        One optimisation run each; the data are always the same.
+    backend : name, mapping or Backend
+        The engine that proposes laws.
+    profile : "paper", "fast", "default", or a Profile
+    out : folder, optional
+        Gets metrics.parquet, laws.json, tables.md, cycles.json and the figures.
+    conditions : sequence of str, optional
+        Only these; all by default.
+    n_jobs : int, default=2
+        Processes. Results do not depend on it.
+    progress : callable, optional
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns experiment, condition, seed, metric, value.
+    """
+    if name not in EXPERIMENTS:
+        raise ConfigError(f"No experiment is called {name!r}. Known: {', '.join(EXPERIMENTS)}.")
+    if isinstance(profile, str):
+        if profile not in PROFILES:
+            raise ConfigError(f"No profile is called {profile!r}. Known: {', '.join(PROFILES)}.")
+        profile = PROFILES[profile]
+    known = EXPERIMENTS[name].CONDITIONS
+    wanted = list(conditions or known)
+    if unknown := [c for c in wanted if c not in known]:
+        raise ConfigError(f"No condition is called {unknown[0]!r}. Known: {', '.join(known)}.")
+    if not seeds:
+        raise ConfigError("An experiment needs at least one seed.")
+    make_backend(backend)  # a misspelt engine is refused before anything is trained
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+
+    where = resolve_device(device)
+    with _telling(progress, n_jobs) as queue:
+        workers = Parallel(n_jobs=n_jobs)
+        jobs = _exp1_jobs if name == "exp1" else _exp2_jobs
+        results = jobs(workers, seeds, wanted, profile, backend, where, queue)
+    order = {c: i for i, c in enumerate(known)}
+    results.sort(key=lambda r: (order[r.condition], list(seeds).index(r.seed)))
+    frame = long_form(name, results)
+    if folder is not None:
+        write(name, results, frame, folder, f"{TITLES[name]} ({profile.name} profile)")
+    return frame
+
+
+def long_form(experiment: str, results: Sequence[Result]) -> pd.DataFrame:
+    """One row for each figure."""
+    rows = [
+        (experiment, r.condition, r.seed, metric, float(value))
+        for r in results
+        for metric, value in r.metrics.items()
+    ]
+    return pd.DataFrame(rows, columns=["experiment", "condition", "seed", "metric", "value"])
+
+
+def write(
+    experiment: str, results: Sequence[Result], frame: pd.DataFrame, folder: Path, heading: str
+) -> None:
+    """All files of a finished run, each put in place in one step."""
+    laws = [
+        {
+            "condition": r.condition,
+            "seed": r.seed,
+            "law": Law.from_json(r.law).lines(digits=6),
+            "law_json": r.law,
+        }
+        for r in results
+        if r.law is not None
+    ]
+    write_atomically(folder / "metrics.parquet", lambda p: frame.to_parquet(p, index=False))
+    write_text(folder / "laws.json", json.dumps(laws, indent=1, ensure_ascii=False) + "\n")
+    write_text(folder / "tables.md", render(experiment, frame, laws, heading))
+    cycles = [{"seed": r.seed, "cycles": r.diagnostics} for r in results if r.diagnostics]
+    if cycles:
+        write_text(folder / "cycles.json", json.dumps(cycles, indent=1) + "\n")
+    draw(experiment, results, folder)
+
+
+# Jobs: functions of plain data, so that any joblib engine can run them -----------------------------
+
+
+def _exp1_jobs(
+    workers: Parallel,
+    seeds: Sequence[int],
+    wanted: Sequence[str],
+    profile: Profile,
+    backend: Any,
+    device: torch.device,
+    queue: Any,
+) -> list[Result]:
+    needs_warm = any(c not in ("fixed_point", "pysindy_pca") for c in wanted)
+    warm = (
+        workers(delayed(_warm)(s, profile, backend, device, queue) for s in seeds)
+        if needs_warm
+        else [None] * len(seeds)
+    )
+    found = workers(
+        delayed(_exp1_task)(task, s, w, profile, backend, device, queue)
+        # The longest tasks first, so that no process is left waiting at the end.
+        for task in sorted(exp1.tasks(wanted, 0), key=lambda t: "sjepa" not in t)
+        for s, w in zip(seeds, warm, strict=True)
+    )
+    return [r for part in found for r in part]
+
+
+def _warm(
+    seed: int, profile: Profile, backend: Any, device: torch.device, queue: Any
+) -> dict[str, Any]:
+    _one_thread(queue)
+    task = exp1.Run(seed, profile, backend, device, _reporter(queue, f"seed {seed}: warm start"))
+    return task.warm().snapshot()
+
+
+def _exp1_task(
+    names: Sequence[str],
+    seed: int,
+    snapshot: dict[str, Any] | None,
+    profile: Profile,
+    backend: Any,
+    device: torch.device,
+    queue: Any,
+) -> list[Result]:
+    _one_thread(queue)
+    label = f"seed {seed}: {', '.join(names)}"
+    task = exp1.Run(seed, profile, backend, device, _reporter(queue, label))
+    warm: World | None = None
+    if snapshot is not None:
+        warm = task.fresh()
+        warm.restore(snapshot)
+    return task.conditions(names, warm)
+
+
+def _exp2_jobs(
+    workers: Parallel,
+    seeds: Sequence[int],
+    wanted: Sequence[str],
+    profile: Profile,
+    backend: Any,
+    device: torch.device,
+    queue: Any,
+) -> list[Result]:
+    return list(
+        workers(
+            delayed(_exp2_task)(c, s, profile, backend, device, queue)
+            for c in sorted(wanted, key=lambda c: "hybrid" not in c)
+            for s in seeds
+        )
+    )
+
+
+def _exp2_task(
+    condition: str, seed: int, profile: Profile, backend: Any, device: torch.device, queue: Any
+) -> Result:
+    _one_thread(queue)
+    report = _reporter(queue, f"seed {seed}: {condition}")
+    return exp2.run_condition(condition, seed, profile, backend, device, report)
+
+
+def _one_thread(queue: Any) -> None:
+    """Processes share the cores; more threads in each would only get in the way."""
+    if hasattr(queue, "put"):
+        torch.set_num_threads(1)
+
+
+def _reporter(queue: Any, task: str) -> Callable[[str, float], None] | None:
+    if queue is None:
+        return None
+    send = queue.put if hasattr(queue, "put") else lambda row: queue(*row)
+    return lambda line, share: send((task, line, share))
+
+
+@contextmanager
+def _telling(progress: Progress | None, n_jobs: int) -> Iterator[Any]:
+    """Something jobs can report to: the callable itself, or a queue when they run elsewhere."""
+    if n_jobs == 1:
+        yield progress
+        return
+    from multiprocessing import Manager
+
+    with Manager() as manager:
+        queue = manager.Queue()
+
+        def drain() -> None:
+            while (row := queue.get()) is not None:
+                if progress is not None:
+                    progress(*row)
+
+        thread = Thread(target=drain, daemon=True)
+        thread.start()
+        try:
+            yield queue
+        finally:
+            queue.put(None)
+            thread.join(timeout=5)

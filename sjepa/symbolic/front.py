@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -54,13 +54,17 @@ class Candidate:
         losses: Sequence[float],
         library: Library | None = None,
         certified: bool = False,
+        weights: Mapping[str, float] | None = None,
     ) -> Candidate:
-        """Measure a law's complexities and attach its losses."""
+        """Measure a law's complexities and attach its losses.
+
+        `library` and `weights` are those of the search; see :meth:`Law.complexity`.
+        """
         return cls(
             law,
             float(np.mean(losses)),
             law.complexity("terms", library),
-            law.complexity("tree"),
+            law.complexity("tree", weights=weights),
             tuple(float(v) for v in losses),
             certified,
         )
@@ -211,13 +215,14 @@ class Front:
 
 
 def combine_outputs(
-    fronts: Sequence[Sequence[tuple[float, float, Any]]], most: int = 400
+    fronts: Sequence[Sequence[tuple[float, float, Any]]], min_gain: float = 0.0, most: int = 400
 ) -> list[tuple[float, tuple[float, ...], tuple[Any, ...]]]:
     """Join one front for each output into a front of whole laws.
 
     Each entry of `fronts` lists (complexity, loss, payload). The result lists (complexity,
     losses, payloads) of the combinations that no other combination beats; complexities and
-    losses add up over the outputs.
+    losses add up over the outputs. In the end a dearer combination must lower the loss by the
+    share `min_gain` to be kept.
     """
     joint: list[tuple[float, tuple[float, ...], tuple[Any, ...]]] = [(0.0, (), ())]
     for front in fronts:
@@ -233,4 +238,8 @@ def combine_outputs(
                 kept.append(row)
                 lowest = sum(row[1])
         joint = kept[:most]
-    return joint
+    thinned = joint[:1]
+    for row in joint[1:]:
+        if sum(row[1]) < sum(thinned[-1][1]) * (1.0 - min_gain):
+            thinned.append(row)
+    return thinned

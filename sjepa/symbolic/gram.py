@@ -75,9 +75,12 @@ class Gram:
         for inputs, targets, *weights in chunks:
             for start in range(0, len(inputs), CHUNK):
                 part = slice(start, start + CHUNK)
-                theta = features(inputs[part])
-                y = np.asarray(targets[part], dtype=float)
-                w = None if not weights else np.asarray(weights[0][part], dtype=float)
+                x, y = np.asarray(inputs[part]), np.asarray(targets[part], dtype=float)
+                w = None
+                if weights:  # rows without weight may hold anything
+                    w = np.asarray(weights[0][part], dtype=float)
+                    x, y, w = x[w > 0], y[w > 0], w[w > 0]
+                theta = features(x)
                 if not (np.isfinite(theta).all() and np.isfinite(y).all()):
                     row = start + int(
                         np.flatnonzero(~(np.isfinite(theta).all(1) & np.isfinite(y).all(1)))[0]

@@ -224,7 +224,7 @@ class Grammar:
         return all(self._refuse_node(n, available) is None for n in sympy.preorder_traversal(term))
 
     def library(
-        self, outputs: Sequence[str], max_weight: float = 3.0, max_terms: int = 60
+        self, outputs: Sequence[str], max_weight: float = 3.0, max_terms: int = 40
     ) -> Library:
         """The finite-term version of the grammar: what the sparse engines search instead."""
         for output in self.masks:

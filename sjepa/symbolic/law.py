@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -205,6 +205,10 @@ class Law:
     def _replace(self, expressions: Sequence[sympy.Expr]) -> Law:
         return Law(expressions, self.inputs, self.outputs, self.realisation, canonical=False)
 
+    def canonical(self) -> Law:
+        """The law in canonical form, which those with trained or free coefficients may not be."""
+        return Law(self.expressions, self.inputs, self.outputs, self.realisation)
+
     def round(self, digits: int = 4) -> Law:
         """Coefficients rounded to so many significant digits."""
         return self._replace([export.rounded(e, digits) for e in self.expressions])
@@ -213,23 +217,26 @@ class Law:
         """Drop the terms whose coefficient is smaller than this in size."""
         from sjepa.symbolic.canonical import threshold
 
-        return Law(
-            [threshold(e, smallest) for e in self.expressions],
-            self.inputs, self.outputs, self.realisation,
-        )  # fmt: skip
+        return self._replace([threshold(e, smallest) for e in self.expressions])
 
     @property
     def terms(self) -> tuple[tuple[tuple[float, sympy.Expr], ...], ...]:
         """For each output, its (coefficient, term) pairs."""
         return tuple(tuple(measures.split_terms(e)) for e in self.expressions)
 
-    def complexity(self, measure: str = "tree", library: Library | None = None) -> float:
+    def complexity(
+        self,
+        measure: str = "tree",
+        library: Library | None = None,
+        weights: Mapping[str, float] | None = None,
+    ) -> float:
         """``"tree"``: sum of node weights. ``"terms"``: sum over active output-term pairs.
 
-        With a library, its term weights are used for ``"terms"``.
+        `library` gives the term weights for ``"terms"``, `weights` the node weights that differ
+        from the operator table's for ``"tree"``.
         """
         if measure == "tree":
-            return measures.tree_complexity(self.expressions)
+            return measures.tree_complexity(self.canonical().expressions, weights)
         if measure == "terms":
             weights = None if library is None else library.term_weights
             return measures.terms_complexity(self.expressions, weights)

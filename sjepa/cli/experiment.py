@@ -1,0 +1,86 @@
+"""``sjepa experiment``: the paper's experiments, ours beside its own figures."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sjepa.cli.app import app
+from sjepa.errors import ConfigError
+
+
+class Name(str, Enum):
+    exp1 = "exp1"
+    exp2 = "exp2"
+
+
+class ProfileName(str, Enum):
+    default = "default"
+    paper = "paper"
+    fast = "fast"
+
+
+@app.command()
+def experiment(
+    name: Annotated[Name, typer.Argument(help="Which experiment.")],
+    out: Annotated[Path, typer.Option(help="Folder for metrics, laws, tables and figures.")],
+    seeds: Annotated[
+        list[str] | None, typer.Option(help="Optimisation seeds: --seeds 7 --seeds 19, or 7,19.")
+    ] = None,
+    backend: Annotated[str, typer.Option(help="Search engine for the laws.")] = "stlsq",
+    profile: Annotated[
+        ProfileName,
+        typer.Option(help="default: our own way; paper: the appendix to the letter; fast."),
+    ] = ProfileName.default,
+    conditions: Annotated[
+        str | None, typer.Option(help="Only these conditions, comma-separated.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    jobs: Annotated[int, typer.Option(help="Processes.")] = 2,
+) -> None:
+    """Run one of the paper's experiments and set our figures beside its own."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from sjepa.experiments import run
+    from sjepa.experiments.runner import SEEDS
+
+    console = Console()
+    columns = (
+        TextColumn("{task.description}"), BarColumn(bar_width=20),
+        TextColumn("{task.fields[line]}"), TimeElapsedColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console, transient=True) as bars:
+        known: dict[str, int] = {}
+
+        def progress(task: str, line: str, share: float) -> None:
+            if task not in known:
+                known[task] = bars.add_task(task, total=1.0, line="")
+            bars.update(known[task], completed=share, line=line)
+
+        run(
+            name.value,
+            read_seeds(seeds) or SEEDS,
+            backend,
+            profile.value,
+            out,
+            conditions=conditions.split(",") if conditions else None,
+            device=device,
+            n_jobs=jobs,
+            progress=progress,  # type: ignore[arg-type]
+        )
+    console.print(Markdown((out / "tables.md").read_text(encoding="utf-8")))
+    console.print(f"Written to {out}")
+
+
+def read_seeds(texts: list[str] | None) -> list[int]:
+    """Seeds given one by one or separated by commas."""
+    parts = [part for text in texts or [] for part in text.replace(",", " ").split()]
+    try:
+        return list(dict.fromkeys(int(part) for part in parts))
+    except ValueError:
+        raise ConfigError(f"Seeds are whole numbers, got {' '.join(parts)!r}.") from None

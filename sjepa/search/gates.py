@@ -1,0 +1,73 @@
+"""Which coordinates are admissible: three floors that the known shortcuts cannot pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sjepa.metrics import latent_spread, neighbour_test, within_trajectory_share
+from sjepa.metrics.arrays import as_array
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What was measured on some coordinates, and the reasons to refuse them, if any."""
+
+    min_std: float
+    effective_rank: float
+    within: float
+    neighbour: float
+    reasons: tuple[str, ...]
+
+    @property
+    def admitted(self) -> bool:
+        return not self.reasons
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gates:
+    """The admissible class of representations.
+
+    Parameters
+    ----------
+    variance : float, default=1e-3
+        Smallest variance of any direction, relative to the mean one. Scale is a gauge, so only
+        the shape of the distribution counts.
+    within : float, default=0.15
+        Smallest share of variance, in any direction, that is motion along trajectories. Set it
+        to 0 when the state truly contains constants of motion.
+    neighbour : float, default=0.25
+        Largest result of the neighbour test.
+    ahead : int, default=0
+        Compare the observations this many steps later, for observations with nuisance variation.
+    """
+
+    variance: float = 1e-3
+    within: float = 0.15
+    neighbour: float = 0.25
+    ahead: int = 0
+
+    def check(self, z: Any, observations: Any, mask: Any = None, points: int = 2000) -> Admission:
+        """Measure latents (B, T, d) against observations (B, T, ...)."""
+        z = as_array(z)
+        flags = np.ones(z.shape[:2], bool) if mask is None else as_array(mask) > 0
+        valid = z[flags]
+        spread = latent_spread(valid)
+        centred = valid - valid.mean(0)
+        eigenvalues = np.linalg.eigvalsh(centred.T @ centred / len(valid))
+        flat = eigenvalues[0] < self.variance * max(eigenvalues.mean(), 1e-300)
+        flat = flat or spread.min_std <= 1e-6 * (1e-6 + np.abs(valid).max())
+        within = within_trajectory_share(z, flags).worst if self.within > 0 else 1.0
+        near = neighbour_test(z, observations, flags, ahead=self.ahead, max_points=points)
+        reasons = []
+        if flat:
+            reasons.append("variance")
+        if within < self.within:
+            reasons.append("within")
+        if not near <= self.neighbour:
+            reasons.append("neighbour")
+        return Admission(
+            spread.min_std, spread.effective_rank, float(within), float(near), tuple(reasons)
+        )
