@@ -23,11 +23,8 @@ def test_python_in_the_readme_runs(code: str, tmp_path: Path) -> None:
 def test_commands_in_the_readme_exist() -> None:
     commands = set(re.findall(r"^    sjepa (\w+)", README, flags=re.M))
     assert commands
-    for command in commands:
-        out = subprocess.run(
-            [sys.executable, "-m", "sjepa", command, "--help"], capture_output=True, text=True
-        )
-        assert out.returncode == 0, out.stderr
+    out = subprocess.run([sys.executable, "-m", "sjepa", "--help"], capture_output=True, text=True)
+    assert commands <= set(out.stdout.split())
 
 
 def test_make_targets_in_the_readme_exist() -> None:

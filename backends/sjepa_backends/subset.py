@@ -18,15 +18,18 @@ from sjepa_backends.stlsq import STLSQ
 # Keeps nearly dependent columns solvable; far below the losses that are told apart.
 JITTER = 1e-13
 BATCH = 100_000
+# Least rise of the cost limit from one round to the next.
+STEP = 0.5
 
 
 @dataclass(frozen=True)
 class Subset(Backend):
-    """Branch and bound over the supports of a library.
+    """Branch and bound over the supports of a library, cheapest supports first.
 
-    Supports are grown term by term, in batches of small linear solves. A branch ends when some
-    support that is no dearer already fits at least as well as anything in the branch could. Laws
-    on the front are `certified` when no law of lower complexity in the library fits as well.
+    Supports are grown term by term, in batches of small linear solves, up to a cost that rises
+    until some support is adequate. A branch ends when a support that is no dearer already fits at
+    least as well as anything in the branch could. Laws on the front are `certified` when no law
+    of lower complexity in the library fits as well.
 
     Parameters
     ----------
@@ -34,10 +37,11 @@ class Subset(Backend):
         A loss (in units of the variance) that counts as good enough: beyond the cheapest law that
         reaches it, the front is not explored. The default is what ``Front.best`` asks for; 0
         explores everything, which is feasible up to about 20 terms.
-    max_nodes : int, default=3_000_000
-        Supports to look at before giving up on the proof and following only the best few
-        thousand of every size.
-    beam : int, default=2_000
+    max_nodes : int, default=1_000_000
+        Supports to look at for one output. What is cheaper than the cost reached by then is
+        proven; beyond it only the best few of every size are followed.
+    beam : int, default=500
+        How many.
     min_gain : float, default=0.01
         A longer law is listed only if it lowers the loss by this share; 0 lists every one.
     """
@@ -45,8 +49,8 @@ class Subset(Backend):
     name: ClassVar[str] = "subset"
 
     adequate: float | None = None
-    max_nodes: int = 3_000_000
-    beam: int = 2_000
+    max_nodes: int = 1_000_000
+    beam: int = 500
     min_gain: float = 0.01
 
     def __post_init__(self) -> None:
@@ -74,7 +78,7 @@ class Subset(Backend):
             found = [fit(problem, j, s) for s in tree.run()]
             fits.append(tree.certify([*found, *incumbents]))
             if not tree.complete:
-                notes.append(f"{output}: not proven, followed the best {self.beam} of every size")
+                notes.append(f"{output}: proven up to complexity {tree.proven:g} only")
         problem.report("subset: done", 1.0)
         return joint_front(problem, fits, self.name, notes, self.min_gain)
 
@@ -108,32 +112,96 @@ class _Branches:
         knee = max(full_loss**KNEE, EXACT * 0.1)
         adequate = knee if settings.adequate is None else settings.adequate
         self.adequate = max(adequate, full_loss) / self.unit
-        self.costs = np.array([0.0])
-        self.losses = np.array([1.0])
-        self.supports: list[tuple[int, ...]] = [()]
-        self.bounds = [(f.cost, f.loss / self.unit) for f in incumbents]
-        self._set_bounds()
+        self.found: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, 1.0)}
+        self.known = [(f.cost, f.loss / self.unit) for f in incumbents]
+        self._draw_stairs()
         self.nodes = 0
-        self.complete = True
+        self.proven = 0.0
+        self.complete = False
 
     def run(self) -> list[tuple[int, ...]]:
-        frontier = np.zeros((1, 0), dtype=np.int16)
-        while len(frontier):
-            frontier = self._grow(frontier)
-        return [tuple(int(self.index[i]) for i in s) for s in self.supports]
+        """Raise the cost limit until something within it is adequate, or the budget is spent."""
+        limit = self._affordable(self.settings.max_nodes // 4)
+        while len(self.index) and self._explore(limit):
+            self.proven = limit
+            enough = self._best_known(np.array([limit]))[0] <= self.adequate
+            if enough or limit >= self.weights.sum():
+                self.complete = True
+                break
+            limit += max(float(self.weights.min()), STEP)
+        if len(self.index) and not self.complete:
+            self._explore(np.inf, beam=self.settings.beam)
+        return [tuple(int(self.index[i]) for i in s) for s in self.found]
 
     def certify(self, fits: list[Fit]) -> list[Fit]:
-        """Mark what the finished search has proven: everything up to the first adequate fit."""
+        """Mark what is proven: everything up to the first adequate fit, or the cost reached."""
         front = undominated(fits)
-        limit = next(
-            (f.cost for f in front if f.loss <= self.adequate * self.unit * (1 + 1e-9)), np.inf
-        )
-        return [replace(f, certified=self.complete and f.cost <= limit) for f in front]
+        enough = self.adequate * self.unit * (1 + 1e-9)
+        limit = next((f.cost for f in front if f.loss <= enough), np.inf)
+        limit = limit if self.complete else min(limit, self.proven)
+        return [replace(f, certified=f.cost <= limit) for f in front]
 
-    def _set_bounds(self) -> None:
+    def _affordable(self, most: int) -> float:
+        """The highest cost for which there are at most so many supports, counted exactly."""
+        units = np.rint(self.weights * 100).astype(int)
+        ways = np.zeros(units.sum() + 1)
+        ways[0] = 1.0
+        for unit in units:
+            ways[unit:] += ways[: len(ways) - unit].copy() if unit else ways.copy()
+        return float(np.searchsorted(np.cumsum(ways), most, side="right") - 1) / 100
+
+    def _explore(self, limit: float, beam: int | None = None) -> bool:
+        """Look at the supports up to a cost; False if time or nodes ran out on the way."""
+        frontier = np.zeros((1, 0), dtype=np.int16)
+        while len(frontier):
+            parts = [frontier[i : i + BATCH] for i in range(0, len(frontier), BATCH)]
+            children = np.concatenate([self._children(p, limit, beam) for p in parts])
+            self.nodes += len(children)
+            if time.monotonic() > self.deadline:
+                return False
+            if beam is None and self.nodes > self.settings.max_nodes:
+                return False
+            if not len(children):
+                break
+            parts = [children[i : i + BATCH] for i in range(0, len(children), BATCH)]
+            losses = np.concatenate([self._loss(p) for p in parts])
+            cost = self.weights[children].sum(axis=1)
+            self._record(children, cost, losses)
+            frontier = children[self._alive(children, cost, limit, beam)]
+            if beam is not None and len(frontier) > beam:
+                frontier = children[np.argsort(losses)[:beam]]
+        return True
+
+    def _children(self, parents: np.ndarray, limit: float, beam: int | None) -> np.ndarray:
+        size = parents.shape[1]
+        # A beam is not exhaustive, so it may go on from any term; a full search goes forward only.
+        last = parents[:, -1] if size and beam is None else np.full(len(parents), -1)
+        candidates = np.arange(len(self.index), dtype=np.int16)
+        rows, new = np.nonzero(candidates[None, :] > last[:, None])
+        children = np.concatenate([parents[rows], candidates[new][:, None]], axis=1)
+        if beam is not None:
+            children = np.sort(children, axis=1)
+            children = children[(np.diff(children, axis=1) > 0).all(axis=1)]
+            children = np.unique(children, axis=0)
+        cost = self.weights[children].sum(axis=1)
+        wanted = self._best_known(cost, below=True) > self.adequate
+        return children[wanted & (cost <= limit + 1e-9)]
+
+    def _alive(
+        self, children: np.ndarray, cost: np.ndarray, limit: float, beam: int | None
+    ) -> np.ndarray:
+        """Whose branches can still hold something better than what is known."""
+        next_cost = cost + self.weights.min()  # of the cheapest child
+        alive = self._best_known(next_cost, below=True) > self.adequate
+        alive &= next_cost <= limit + 1e-9
+        if beam is None:
+            # A branch ends no lower than the full library without what the support skipped.
+            alive &= self._floor(children) < self._best_known(next_cost)
+        return alive
+
+    def _draw_stairs(self) -> None:
         """Best known loss for every cost, as a falling staircase."""
-        rows = sorted([*self.bounds, *zip(self.costs.tolist(), self.losses.tolist(), strict=True)])
-        costs, losses = np.array(rows).T
+        costs, losses = np.array(sorted([*self.known, *self.found.values()])).T
         self.stair_costs, self.stair_losses = costs, np.minimum.accumulate(losses)
 
     def _best_known(self, cost: np.ndarray, below: bool = False) -> np.ndarray:
@@ -141,49 +209,6 @@ class _Branches:
         slack = -1e-9 if below else 1e-9
         position = np.searchsorted(self.stair_costs, cost + slack, side="right") - 1
         return np.where(position >= 0, self.stair_losses[np.maximum(position, 0)], np.inf)
-
-    def _grow(self, frontier: np.ndarray) -> np.ndarray:
-        """All children of the supports of one size that may still matter."""
-        grown = [self._children(frontier[i : i + BATCH]) for i in range(0, len(frontier), BATCH)]
-        children = np.concatenate(grown) if grown else frontier[:0]
-        self.nodes += len(children)
-        late = time.monotonic() > self.deadline
-        if self.nodes > self.settings.max_nodes or late:
-            self.complete = False
-        losses = np.concatenate(
-            [self._loss(children[i : i + BATCH]) for i in range(0, len(children), BATCH)]
-            or [np.zeros(0)]
-        )
-        if not len(children):
-            return children
-        cost = self.weights[children].sum(axis=1)
-        self._record(children, cost, losses)
-        if late:
-            return children[:0]
-        # The branch of a support can end no lower than the full library without what it skipped.
-        # A child adds at least the lightest weight that is left.
-        next_cost = cost + self.weights.min()
-        alive = self._floor(children) < self._best_known(next_cost)
-        alive &= self._best_known(next_cost, below=True) > self.adequate
-        children, losses = children[alive], losses[alive]
-        if not self.complete and len(children) > self.settings.beam:
-            children = children[np.argsort(losses)[: self.settings.beam]]
-        return children
-
-    def _children(self, parents: np.ndarray) -> np.ndarray:
-        size = parents.shape[1]
-        last = parents[:, -1] if size else np.full(len(parents), -1)
-        if not self.complete:  # a beam is not exhaustive, so it may go on from any term
-            last = np.full(len(parents), -1)
-        candidates = np.arange(len(self.index), dtype=np.int16)
-        rows, new = np.nonzero(candidates[None, :] > last[:, None])
-        children = np.concatenate([parents[rows], candidates[new][:, None]], axis=1)
-        if not self.complete:
-            children = np.sort(children, axis=1)
-            children = children[(np.diff(children, axis=1) > 0).all(axis=1)]
-            children = np.unique(children, axis=0)
-        cost = self.weights[children].sum(axis=1)
-        return children[self._best_known(cost, below=True) > self.adequate]
 
     def _loss(self, supports: np.ndarray) -> np.ndarray:
         a = self.a[supports[:, :, None], supports[:, None, :]]
@@ -201,24 +226,22 @@ class _Branches:
     def _record(self, supports: np.ndarray, cost: np.ndarray, loss: np.ndarray) -> None:
         """Take in the supports that beat everything as cheap."""
         order = np.lexsort((loss, cost))
-        cost, loss, supports = cost[order], loss[order], supports[order]
-        lowest = np.minimum.accumulate(loss)
-        first = np.r_[True, lowest[1:] < lowest[:-1]]
-        costs = [*self.costs.tolist(), *cost[first].tolist()]
-        losses = [*self.losses.tolist(), *loss[first].tolist()]
-        every = [*self.supports, *map(tuple, supports[first].tolist())]
-        kept: list[int] = []
-        for i in sorted(range(len(costs)), key=lambda i: (costs[i], losses[i])):
-            if not kept or losses[i] < losses[kept[-1]]:
-                kept.append(i)
-        self.costs = np.array([costs[i] for i in kept])
-        self.losses = np.array([losses[i] for i in kept])
-        self.supports = [every[i] for i in kept]
-        self._set_bounds()
+        lowest = np.minimum.accumulate(loss[order])
+        first = order[np.r_[True, lowest[1:] < lowest[:-1]]]
+        rows = {tuple(supports[i].tolist()): (float(cost[i]), float(loss[i])) for i in first}
+        kept: dict[tuple[int, ...], tuple[float, float]] = {}
+        least = np.inf
+        for support, (c, v) in sorted((self.found | rows).items(), key=lambda item: item[1]):
+            if v < least:
+                kept[support], least = (c, v), v
+        self.found = kept
+        self._draw_stairs()
 
 
 def _leave_one_out(a: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray]:
     """Loss of the full library, and of the library without each one of its terms."""
+    if not len(b):
+        return 1.0, np.zeros(0)
     inverse = np.linalg.inv(a)
     coefficients = inverse @ b
     full = max(1.0 - float(b @ coefficients), 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,12 +12,12 @@ from sjepa.cli.app import app
 from sjepa.errors import ConfigError
 
 
-class Name(str, Enum):
+class Name(StrEnum):
     exp1 = "exp1"
     exp2 = "exp2"
 
 
-class ProfileName(str, Enum):
+class ProfileName(StrEnum):
     default = "default"
     paper = "paper"
     fast = "fast"
@@ -44,7 +44,7 @@ def experiment(
     """Run one of the paper's experiments and set our figures beside its own."""
     from rich.console import Console
     from rich.markdown import Markdown
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
     from sjepa.experiments import run
     from sjepa.experiments.runner import SEEDS
@@ -55,7 +55,7 @@ def experiment(
         TextColumn("{task.fields[line]}"), TimeElapsedColumn(),
     )  # fmt: skip
     with Progress(*columns, console=console, transient=True) as bars:
-        known: dict[str, int] = {}
+        known: dict[str, TaskID] = {}
 
         def progress(task: str, line: str, share: float) -> None:
             if task not in known:
@@ -71,7 +71,7 @@ def experiment(
             conditions=conditions.split(",") if conditions else None,
             device=device,
             n_jobs=jobs,
-            progress=progress,  # type: ignore[arg-type]
+            progress=progress,
         )
     console.print(Markdown((out / "tables.md").read_text(encoding="utf-8")))
     console.print(f"Written to {out}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -136,7 +136,7 @@ class Run:
             dynamics=profile.condition("dynamics_phase"),
             space=profile.condition("space_phase"),
             backend=profile.backend(self.engine),
-            emit="tree" if self._is_tree(self.engine) else "library",
+            emit=self._emission(self.engine),
             relaxed=profile.relaxed,
             propose_every_cycle=profile.propose_every_cycle,
             seconds=profile.search_seconds,
@@ -191,8 +191,8 @@ class Run:
             make_backend(self.profile.backend(engine)), *rows, LIBRARY,
             seed=self.seed, seconds=self.profile.search_seconds,
         )  # fmt: skip
-        emit = "tree" if self._is_tree(engine) else "library"
-        world.symbolic = as_part(found.law, LIBRARY, self.profile.relaxed, emit).to(self.device)
+        part = as_part(found.law, LIBRARY, self.profile.relaxed, self._emission(engine))
+        world.symbolic = part.to(self.device)
 
     def _phase(self, world: World, name: str) -> None:
         Phase(
@@ -243,6 +243,6 @@ class Run:
         self.report(line, event.epoch / max(event.epochs, 1))
 
     @staticmethod
-    def _is_tree(engine: Any) -> bool:
+    def _emission(engine: Any) -> Literal["library", "tree"]:
         name = engine.get("name") if isinstance(engine, dict) else engine
-        return name in TREE_ENGINES
+        return "tree" if name in TREE_ENGINES else "library"

@@ -226,7 +226,7 @@ def _allocation(
         residual[split] = pendulum_field(states, DRAG)[:, 1] - law[:, 1]
         drag[split] = -DRAG * states[:, 1] * np.abs(states[:, 1])
         correction[split] = c[:, 1]
-    metrics = {}
+    metrics: dict[str, float] = {}
     for name, target in (("residual", residual), ("drag", drag)):
         found = correction_recovery(
             correction["train"], target["train"], correction["test"], target["test"]

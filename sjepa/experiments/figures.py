@@ -123,8 +123,9 @@ def latent_geometry(results: Sequence[Result]) -> Figure | None:
     limit = max(np.abs(r.curves["q"]).max() for r in chosen.values())
     for ax, name in zip(axes, [n for n in wanted if n in chosen], strict=True):
         r = chosen[name]
+        x, y = r.curves["latents"].T[:2]
         cloud = ax.scatter(
-            *r.curves["latents"].T[:2], c=r.curves["q"], s=3, lw=0, cmap="twilight_shifted",
+            x, y, c=r.curves["q"], s=3, lw=0, cmap="twilight_shifted",
             vmin=-limit, vmax=limit, rasterized=True,
         )  # fmt: skip
         ax.set(title=f"{LABELS[name]}, seed {r.seed}", xlabel="$z_1$", ylabel="$z_2$")
@@ -162,11 +163,11 @@ def _has(results: Sequence[Result], name: str, target: str) -> bool:
 
 
 def _axes(
-    count: int, width: float, height: float = 3.8, **options: bool
+    count: int, width: float, height: float = 3.8, sharex: bool = False, sharey: bool = False
 ) -> tuple[Figure, Sequence[Axes]]:
     # Figure rather than pyplot: nothing global, so it works in any thread or process.
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots(1, count, squeeze=False, **options)[0]
+    axes = figure.subplots(1, count, squeeze=False, sharex=sharex, sharey=sharey)[0]
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(color="0.9", lw=0.6)

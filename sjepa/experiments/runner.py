@@ -134,7 +134,7 @@ def write(
     draw(experiment, results, folder)
 
 
-# Jobs: functions of plain data, so that any joblib engine can run them -----------------------------
+# Jobs: functions of plain data, so that any joblib engine can run them -------------------------
 
 
 def _exp1_jobs(

@@ -47,7 +47,7 @@ HEADINGS = {
     "drag_r2": "R²(c, drag)",
     "coef_q_p": "p in q'",
     "coef_p_sin": "sin q in p'",
-    "coef_p_drag": "p|p| in p'",
+    "coef_p_drag": "p\\|p\\| in p'",
     "within_share": "within-trajectory share",
     "within_share_worst": "worst share",
     "neighbour": "neighbour test",
@@ -107,7 +107,8 @@ def render(
     present = list(dict.fromkeys(metrics["condition"]))
     for title, columns, rows in TABLES[experiment]:
         names = [c for c in (rows or present) if c in present]
-        parts += [f"## {title}", "", *_table(experiment, metrics, names, columns), ""]
+        if names:
+            parts += [f"## {title}", "", *_table(experiment, metrics, names, columns), ""]
     parts += ["## Equations", ""]
     for row in laws:
         law = Law.from_json(str(row["law_json"]))

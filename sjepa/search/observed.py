@@ -78,6 +78,22 @@ def _aligned(weights: np.ndarray, lengths: np.ndarray, longest: int) -> np.ndarr
     return weights
 
 
+def pieces(trajectories: Trajectories, longest: int, every: int = 1) -> Trajectories:
+    """Every so-many-th sample, cut in time into pieces of at most `longest` samples.
+
+    A remainder too short to be of use is dropped, unless it is all there is.
+    """
+    x, t = [], []
+    for xi, ti in zip(trajectories.x, trajectories.t, strict=True):
+        xi, ti = xi[::every], ti[::every]
+        for start in range(0, max(1, len(xi) - 1), longest):
+            part = slice(start, start + longest)
+            if len(ti[part]) >= max(STENCIL, longest // 2) or (start == 0 and len(ti) >= 2):
+                x.append(xi[part])
+                t.append(ti[part])
+    return Trajectories(x, t)
+
+
 def fit_whitening(trajectories: Trajectories, rank: int | None = None) -> Whitening:
     """Whitening that keeps the components which are signal rather than noise.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import sympy
 import torch
 from torch import Tensor, nn
 
@@ -15,6 +16,7 @@ from sjepa.search.observed import Observed
 from sjepa.search.restarts import degeneracy, join_velocities
 from sjepa.search.structures import Structure
 from sjepa.symbolic import Library
+from sjepa.symbolic.parse import symbol
 
 
 @dataclass(frozen=True)
@@ -103,11 +105,31 @@ def minimise(loss: Callable[[], Tensor], parameters: Sequence[nn.Parameter], ste
     return float(best[0])  # type: ignore[arg-type]
 
 
-def unit_scale(head: LinearEncoder, observed: Observed, free: Sequence[bool]) -> None:
+def unit_scale(head: LinearEncoder, task: Task, observed: Observed) -> None:
     """Give coordinates whose scale the law leaves free unit variance: the scale convention."""
+    names = task.library.inputs[: len(task.structure.support)]
+    free = [scale_is_free(task.library, task.structure, name) for name in names]
     with torch.no_grad():
-        z = head(observed.x)[observed.grid.mask]
-        std = z.std(0).clamp_min(1e-12)
+        std = head(observed.x)[observed.grid.mask].std(0).clamp_min(1e-12)
         factor = torch.where(torch.tensor(free), 1.0 / std, torch.ones_like(std))
         head.linear.weight.mul_(factor[:, None])
         head.linear.bias.mul_(factor)
+
+
+def scale_is_free(library: Library, structure: Structure, name: str) -> bool:
+    """Whether a change of unit of the coordinate only changes coefficients.
+
+    So it is when the coordinate, or its velocity, stands in the terms as a factor or a power,
+    never inside a function.
+    """
+    position = library.inputs.index(name)
+    mine = [library.inputs[position]]
+    if len(library.inputs) == 2 * len(structure.support):
+        mine.append(library.inputs[position + len(structure.support)])
+    symbols = {symbol(n) for n in mine}
+    for p in {p for row in structure.support for p in row}:
+        for factor in sympy.Mul.make_args(library.terms[p]):
+            base = factor.base if factor.is_Pow else factor
+            if factor.free_symbols & symbols and base not in symbols:
+                return False
+    return True

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sjepa.search.gates import Admission, Gates
 from sjepa.search.observed import Observed
-from sjepa.search.restarts import Restarts, degeneracy
+from sjepa.search.restarts import Restarts, degeneracy, join_velocities
 from sjepa.search.structures import Structure
 
 
@@ -35,6 +35,9 @@ class Runner:
     risk: float
     admission: Admission
 
+
+# A restart this many times worse than a structure that costs no more is given up.
+HOPELESS = 20.0
 
 # Called with a line of text and the share of the work done.
 Tell = Callable[[str, float], None]
@@ -119,6 +122,8 @@ def judge(
     fit, z = restarts.fit(observed, rows, ladder(spell.horizon), spell.stride)
     risk = torch.nan_to_num(fit.risk, nan=float("inf")).tolist()
     raw, mask = observed.raw[rows], observed.grid.mask[rows]
+    if restarts.order == 2:
+        z = join_velocities(z, observed.grid.times[rows].to(z.dtype))
     admissions = [gates.check(own, raw, mask, points=1000) for own in z]
     return risk, admissions
 
@@ -130,20 +135,33 @@ def survivors(
     keep: int,
     each: int = 2,
 ) -> list[int]:
-    """At most `keep` admissible restarts, the best ones, few of each structure.
+    """At most `keep` admissible restarts, few of each structure, the least beaten ones first.
 
     A restart is hopeless when a structure that costs no more already has a far lower risk.
     """
-    order = sorted((i for i in range(len(risk)) if admissions[i].admitted), key=lambda i: risk[i])
+    best: dict[Structure, float] = {}
+    for s, r, a in zip(structures, risk, admissions, strict=True):
+        if a.admitted:
+            best[s] = min(r, best.get(s, float("inf")))
+    beaten = {s: _beaten_by(s, best) for s in best}
+    order = sorted(
+        (i for i, a in enumerate(admissions) if a.admitted),
+        key=lambda i: (beaten[structures[i]], risk[i]),
+    )
     chosen: list[int] = []
     seen: dict[Structure, int] = {}
     for i in order:
         own = structures[i]
-        cheaper = [risk[j] for j in chosen if structures[j].cost <= own.cost]
-        if seen.get(own, 0) >= each or (cheaper and risk[i] > 20.0 * min(cheaper)):
+        cheaper = min(r for s, r in best.items() if s.cost <= own.cost)
+        if seen.get(own, 0) >= each or risk[i] > HOPELESS * cheaper:
             continue
         chosen.append(i)
         seen[own] = seen.get(own, 0) + 1
         if len(chosen) == keep:
             break
     return chosen
+
+
+def _beaten_by(own: Structure, best: dict[Structure, float]) -> int:
+    """How many structures cost no more and have a lower risk: 0 on the Pareto front."""
+    return sum(s.cost <= own.cost and r < best[own] for s, r in best.items())

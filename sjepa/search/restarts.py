@@ -27,7 +27,6 @@ class Restarts:
         structures: Sequence[Structure],
         readouts: Tensor,
         order: int = 1,
-        slopes: Tensor | None = None,
     ) -> None:
         self.library, self.structures, self.order = library, list(structures), order
         self.readouts = readouts.detach().clone().requires_grad_()

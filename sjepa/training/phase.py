@@ -91,11 +91,12 @@ class Phase:
         self.shortlist = Shortlist(self.settings.tolerance)
         self.history: list[dict[str, Any]] = []
         self.epoch = 0
+        self.stale = 0
 
     def run(self) -> Record:
         """Train to the last epoch, restore the best checkpoint and return its record."""
         with _only_trained(self.world, self.parameters):
-            while self.epoch < self.condition.epochs:
+            while self.epoch < self.condition.epochs and not self._out_of_patience():
                 self.step()
         if not self.shortlist.entries:
             self.shortlist.offer(self.validate(), self.world.snapshot())
@@ -111,13 +112,18 @@ class Phase:
         last = self.epoch == self.condition.epochs
         if last or self.epoch % self.settings.validate_every == 0:
             record = self.validate()
-            self.shortlist.offer(record, self.world.snapshot())
+            chosen = self.shortlist.offer(record, self.world.snapshot())
+            self.stale = 0 if chosen else self.stale + 1
             self.history.append({"loss": loss, **record.as_dict()})
         if self.callback is not None:
             condition = self.condition
             self.callback(
                 Event(condition.name, self.epoch, condition.epochs, loss, record, self.world)
             )
+
+    def _out_of_patience(self) -> bool:
+        patience = self.settings.patience
+        return patience is not None and self.stale >= patience
 
     def _train_epoch(self) -> float:
         self.world.train()
@@ -177,7 +183,8 @@ class Phase:
             "symbolic": s.symbolic_rate,
         }
         groups = [{"params": p, "lr": rates[part]} for part, p in self.parameters.items() if p]
-        fused = all(p["params"][0].device.type in ("cpu", "cuda") for p in groups)
+        devices = {p.device.type for group in self.parameters.values() for p in group}
+        fused = devices <= {"cpu", "cuda"}
         return torch.optim.AdamW(groups, weight_decay=s.weight_decay, fused=fused)
 
     def _source(self, data: TrajectoryBatch) -> Source:
@@ -195,6 +202,7 @@ class Phase:
             "optimizer": self.optimizer.state_dict(),
             "generator": self.generator.get_state(),
             "epoch": self.epoch,
+            "stale": self.stale,
             "history": list(self.history),
             "shortlist": self.shortlist.state_dict(),
         }
@@ -205,7 +213,7 @@ class Phase:
         self.world.load_state_dict(state["world"]["state"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.generator.set_state(state["generator"])
-        self.epoch = state["epoch"]
+        self.epoch, self.stale = state["epoch"], state["stale"]
         self.history = list(state["history"])
         self.shortlist.load_state_dict(state["shortlist"])
 

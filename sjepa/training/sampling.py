@@ -112,9 +112,10 @@ def epoch_of(source: Source, settings: Settings, generator: torch.Generator) -> 
         return
     stride = min(settings.stride or horizon, starts)
     size = max(1, round(settings.batch * stride / starts))
-    for rows in shuffled(count).split(size):
-        offset = int(torch.randint(stride, (), generator=generator, device=generator.device))
-        yield source.chunk(rows, offset, stride)
+    for _ in range(settings.passes):
+        for rows in shuffled(count).split(size):
+            offset = int(torch.randint(stride, (), generator=generator, device=generator.device))
+            yield source.chunk(rows, offset, stride)
 
 
 def validation_chunks(source: Source, settings: Settings, rows: int = 128) -> list[Chunk]:

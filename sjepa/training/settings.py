@@ -35,14 +35,20 @@ class Settings:
     stride : int, optional
         Distance of the starts; the horizon by default, so that rollouts tile a trajectory. The
         first start is drawn anew for every batch.
+    passes : int
+        Passes over the trajectories that count as one epoch. With as many as the stride an epoch
+        has as many updates, and about as many windows, as one over single windows.
     validation_windows : int
         At most so many validation windows, evenly spread (sixteen batches of 256).
+    patience : int, optional
+        End a phase when so many validations in a row have not changed the chosen checkpoint.
     """
 
     horizon: int = 10
     batching: Literal["windows", "trajectories"] = "windows"
     batch: int = 256
     stride: int | None = None
+    passes: int = 1
     encoder_rate: float = 5e-4
     neural_rate: float = 8e-4
     symbolic_rate: float = 2e-3
@@ -53,6 +59,7 @@ class Settings:
     correction_tau: float = 1e-6
     validate_every: int = 5
     validation_windows: int = 16 * 256
+    patience: int | None = None
     tolerance: float = 0.02
     min_std: float = 0.20
     covariance_trace: float = 0.10
@@ -62,7 +69,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.batching not in ("windows", "trajectories"):
             raise ConfigError(f"batching is 'windows' or 'trajectories', got {self.batching!r}.")
-        for name in ("horizon", "batch", "validate_every", "validation_windows"):
+        for name in ("horizon", "batch", "passes", "validate_every", "validation_windows"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
 

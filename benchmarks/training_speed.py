@@ -1,0 +1,122 @@
+"""One epoch of every phase: ours against the literal windows of ``literal_windows.py``.
+
+Both run on the same data in the same process, alternately, and the fastest of a few repetitions
+counts. Before timing, both evaluate the same world without training it, and the prediction and
+rollout terms must agree within four standard errors.
+
+    python benchmarks/training_speed.py --threads 1 --repeats 5
+"""
+
+from __future__ import annotations
+
+import argparse
+from time import perf_counter
+
+import torch
+from literal_windows import literal_epoch, window_batches, window_loss
+
+from sjepa.data import TrajectoryBatch, paper_data
+from sjepa.experiments.exp1 import LIBRARY
+from sjepa.models import NeuralField, make_encoder
+from sjepa.symbolic import SparseLaw
+from sjepa.training import EXPERIMENT_1, Condition, Phase, Settings, World
+from sjepa.training.objective import Objective
+from sjepa.training.phase import _only_trained
+from sjepa.training.sampling import Source, epoch_of
+
+
+PHASES = (
+    "warm_start",
+    "neural_jepa",
+    "space_phase",
+    "one_step_collapse",
+    "dynamics_phase",
+    "post_hoc",
+)
+# Every observation once per encoder, rollouts that tile the trajectories, ten updates an epoch.
+ENCODER = Settings(batching="trajectories", batch=256)
+# Nothing to encode: every window in ten large batches.
+FROZEN = Settings(batching="windows", batch=2730)
+GOAL = {True: 6.0, False: 20.0}
+
+
+def make_world(seed: int = 0) -> World:
+    torch.manual_seed(seed)
+    law = SparseLaw(LIBRARY, ("z1", "z2"))
+    with torch.no_grad():
+        law.coefficients.copy_(0.2 * torch.randn_like(law.coefficients))
+    return World(make_encoder("mlp", 32, 2), neural=NeuralField(2), symbolic=law)
+
+
+def check_expectation(condition: Condition, data: TrajectoryBatch, settings: Settings) -> str:
+    """Mean terms of both implementations on one untrained world."""
+    world, generator = make_world(), torch.Generator().manual_seed(0)
+    objective = Objective(world, condition, settings)
+    source = Source.of(data)
+    ours: list[list[float]] = []
+    theirs: list[list[float]] = []
+    with torch.no_grad():
+        passes = 1 if settings.batching == "windows" else 10
+        for _ in range(passes):
+            for chunk in epoch_of(source, settings, generator):
+                terms = objective(chunk, generator)
+                ours.append([float(terms.prediction), float(terms.rollout or 0.0)])
+        literal = Settings()
+        for x, dt in window_batches(data, literal, generator):
+            found = window_loss(world, condition, literal, x, dt, generator)
+            theirs.append([float(found["prediction"]), float(found.get("rollout", 0.0))])
+    a, b = torch.tensor(ours, dtype=torch.float64), torch.tensor(theirs, dtype=torch.float64)
+    # Batches of whole trajectories are dependent within an epoch; the larger error decides.
+    error = (a.var(0) / len(a) + b.var(0) / len(b)).sqrt()
+    off = ((a.mean(0) - b.mean(0)).abs() / error.clamp(min=1e-12)).max()
+    assert off < 4.0, (condition.name, a.mean(0), b.mean(0), error)
+    return f"{float(off):.1f} s.e."
+
+
+def time_phase(name: str, data: TrajectoryBatch, repeats: int) -> tuple[float, float]:
+    """Fastest epoch in seconds: literal and ours."""
+    condition = EXPERIMENT_1[name]
+    settings = ENCODER if condition.updates_encoder else FROZEN
+    literal, ours = make_world(), make_world()
+    phase = Phase(ours, condition, data, data, settings)
+    parameters = {part: list(literal.part(part).parameters()) for part in condition.trains}
+    optimizer = torch.optim.AdamW(
+        [{"params": p} for p in parameters.values()], lr=5e-4, weight_decay=1e-5, fused=True
+    )
+    best = [float("inf"), float("inf")]
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(repeats):
+        with _only_trained(literal, parameters):
+            start = perf_counter()
+            literal_epoch(literal, condition, data, Settings(), optimizer, generator)
+            best[0] = min(best[0], perf_counter() - start)
+        with _only_trained(ours, phase.parameters):
+            start = perf_counter()
+            phase._train_epoch()
+            best[1] = min(best[1], perf_counter() - start)
+    return best[0], best[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    data = TrajectoryBatch.make(paper_data("exp1")["train"])
+    print("| phase | encoder | literal (s) | ours (s) | factor | goal | losses agree within |")
+    print("|---|---|---|---|---|---|---|")
+    for name in PHASES:
+        condition = EXPERIMENT_1[name]
+        moves = condition.updates_encoder
+        agreement = check_expectation(condition, data, ENCODER if moves else FROZEN)
+        literal, ours = time_phase(name, data, options.repeats)
+        print(
+            f"| {name} | {'trained' if moves else 'frozen'} | {literal:.3f} | {ours:.4f} "
+            f"| {literal / ours:.1f} | {GOAL[moves]:.0f} | {agreement} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Whole trajectories in parallel against windows one by one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from sjepa.data import TrajectoryBatch
+from sjepa.training import CONDITIONS, Settings
+from sjepa.training.objective import Objective
+from sjepa.training.sampling import Source, epoch_of
+
+from .conftest import make_world
+
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from literal_windows import window_loss
+
+
+NAMES = list(CONDITIONS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_starts_give_the_same_terms(name: str, train: TrajectoryBatch) -> None:
+    condition, settings, world = CONDITIONS[name], Settings(horizon=5), make_world()
+    offset, stride = 1, 3
+    source = Source.of(train)
+    ours = Objective(world, condition, settings)(
+        source.chunk(slice(0, 4), offset, stride), torch.Generator().manual_seed(0)
+    )
+    starts = range(offset, train.x.shape[1] - 5, stride)
+    x = torch.stack([train.x[:4, s : s + 6] for s in starts], dim=1).flatten(0, 1)
+    dt = torch.stack([train.dt[:4, s : s + 5] for s in starts], dim=1).flatten(0, 1)
+    literal = window_loss(world, condition, settings, x, dt, torch.Generator().manual_seed(0))
+    for term, value in literal.items():
+        torch.testing.assert_close(getattr(ours, term), value, rtol=1e-4, atol=1e-7)
+    total = sum(getattr(condition, term) * value for term, value in literal.items())
+    torch.testing.assert_close(ours.total, total, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("batching", ["windows", "trajectories"])
+def test_both_ways_of_batching_have_the_expectation_of_all_windows(
+    batching: str, train: TrajectoryBatch
+) -> None:
+    condition, world = CONDITIONS["dynamics_phase"], make_world()
+    settings = Settings(horizon=5, batch=32, batching=batching)  # type: ignore[arg-type]
+    everything = Objective(world, condition, settings)(Source.of(train).chunk(slice(None), 0, 1))
+    generator = torch.Generator().manual_seed(0)
+    rows = []
+    with torch.no_grad():
+        for _ in range(1 if batching == "windows" else 60):
+            for chunk in epoch_of(Source.of(train), settings, generator):
+                terms = Objective(world, condition, settings)(chunk)
+                count = terms.z.shape[0] * terms.z.shape[1]
+                assert terms.rollout is not None
+                rows.append((count, float(terms.prediction), float(terms.rollout)))
+    count, *values = torch.tensor(rows, dtype=torch.float64).T
+    assert everything.rollout is not None
+    for value, full in zip(values, (everything.prediction, everything.rollout), strict=True):
+        mean = float((count * value).sum() / count.sum())
+        # Windows: every one exactly once, so only rounding is left. Tiles: random offsets, which
+        # weigh the first and last starts of a trajectory a little less than the others.
+        assert mean == pytest.approx(float(full), rel=1e-5 if batching == "windows" else 0.03)
+
+
+def test_windows_that_reach_into_padding_do_not_count() -> None:
+    from .conftest import oscillator
+
+    full = oscillator(6)
+    mask = full.mask.clone()
+    mask[3:, 15:] = False
+    x = full.x.clone()
+    x[3:, 15:] = 1e3  # would be noticed
+    padded = TrajectoryBatch(x, full.dt, None, mask)
+    world, settings = make_world(), Settings(horizon=5)
+    objective = Objective(world, CONDITIONS["dynamics_phase"], settings)
+    found = objective(Source.of(padded).chunk(slice(None), 0, 1))
+    long = objective(Source.of(full).chunk(slice(0, 3), 0, 1))
+    short = objective(
+        Source.of(TrajectoryBatch(full.x[3:, :15], full.dt[3:, :14], None, mask[3:, :15])).chunk(
+            slice(None), 0, 1
+        )
+    )
+    n_long, n_short = 3 * 20, 3 * 10
+    expected = (n_long * long.prediction + n_short * short.prediction) / (n_long + n_short)
+    torch.testing.assert_close(found.prediction, expected)
+    chunks = list(epoch_of(Source.of(padded), settings, torch.Generator().manual_seed(0)))
+    assert sum(len(c.context) for c in chunks) == n_long + n_short
