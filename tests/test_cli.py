@@ -32,9 +32,7 @@ def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProc
 
 
 def test_the_installed_command_answers() -> None:
-    out = subprocess.run(
-        [sys.executable, "-m", "sjepa", "--help"], capture_output=True, text=True
-    )
+    out = subprocess.run([sys.executable, "-m", "sjepa", "--help"], capture_output=True, text=True)
     assert out.returncode == 0 and "discover" in out.stdout
 
 

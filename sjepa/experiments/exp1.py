@@ -15,7 +15,7 @@ from sjepa.experiments.evaluation import evaluate_latents
 from sjepa.experiments.profiles import Profile
 from sjepa.models import NeuralField, Whitening, make_encoder
 from sjepa.registry import available_backends, make_backend
-from sjepa.symbolic import Law, Library
+from sjepa.symbolic import Law, Library, SparseLaw
 from sjepa.training import (
     Alternating,
     Alternation,
@@ -83,7 +83,7 @@ class Run:
         return world.to(self.device)
 
     def warm(self) -> World:
-        """The warm start that all conditions but the constructed one begin with."""
+        """The warm start of all conditions but the collapse diagnostics."""
         world = self.fresh()
         self._phase(world, "warm_start")
         return world
@@ -101,8 +101,8 @@ class Run:
                     world = deepcopy(warm)
                     self._phase(world, "neural_jepa")
                 law = self._post_hoc(world)
-            elif name == "fixed_point":
-                world = self._constant()
+            elif name in ("one_step_collapse", "fixed_point"):
+                world = self.fresh() if name == "one_step_collapse" else self._constant()
                 law = self._diagnostic(world, name)
             elif name == "pysindy_pca":
                 found = self._pca()
@@ -115,10 +115,8 @@ class Run:
                 if name == "neural_jepa":
                     self._phase(world, name)
                     law = None
-                elif name == "sjepa":
-                    law, diagnostics = self._sjepa(world)
                 else:
-                    law = self._diagnostic(world, name)
+                    law, diagnostics = self._sjepa(world)
             results.append(self._result(name, world, law, perf_counter() - start, diagnostics))
         return results
 
@@ -151,8 +149,11 @@ class Run:
         return self._reported(world), loop.diagnostics
 
     def _diagnostic(self, world: World, name: str) -> Law:
-        # The diagnostics are about the encoder; the engine is always the default one.
-        self._initialise(world, "stlsq")
+        # From scratch, with every coefficient at zero. Nothing in this objective spreads the
+        # embeddings out, and nothing asks for a law. (Started from the warm encoder it does not
+        # collapse within its epochs: the encoder drifts along the flow as fast as its target lags
+        # behind, and the identity predicts that well.)
+        world.symbolic = SparseLaw(LIBRARY, LIBRARY.inputs).to(self.device)
         self._phase(world, name)
         assert world.symbolic is not None
         world.symbolic.threshold_(self.profile.settings.prune)

@@ -43,7 +43,7 @@ class Profile:
     debias: bool = False
     debias_horizon: int = 10
     relaxed: bool = True
-    propose_every_cycle: bool = True
+    propose_every_cycle: bool = False
     search_seconds: float | None = 20.0
     stlsq: Mapping[str, Any] = field(default_factory=lambda: {"threshold": 0.035, "ridge": 1e-5})
 

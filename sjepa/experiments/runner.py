@@ -146,7 +146,7 @@ def _exp1_jobs(
     device: torch.device,
     queue: Any,
 ) -> list[Result]:
-    needs_warm = any(c not in ("fixed_point", "pysindy_pca") for c in wanted)
+    needs_warm = any(c in ("neural_jepa", "post_hoc", "sjepa") for c in wanted)
     warm = (
         workers(delayed(_warm)(s, profile, backend, device, queue) for s in seeds)
         if needs_warm

@@ -37,8 +37,8 @@ def diagnose_latents(
 ) -> list[Finding]:
     """Name what is wrong with coordinates (B, T, d) of observations (B, T, ...).
 
-    An empty list means that no shortcut was seen. Constant latents are reported as that alone,
-    since everything else follows from it.
+    An empty list means that no shortcut was seen. Constant latents and those that repeat each
+    other are reported as that alone, since the other figures follow from it.
     """
     gates = gates or Gates()
     z = as_array(z)
@@ -50,14 +50,12 @@ def diagnose_latents(
     centred = rows - rows.mean(0)
     eigenvalues = np.linalg.eigvalsh(centred.T @ centred / len(rows))
     ratio = float(eigenvalues[0] / eigenvalues.mean())
-    findings = []
     if ratio < gates.variance:
-        findings.append(dimensional_collapse(ratio, gates.variance, z.shape[-1], spread))
-    admission = gates.check(z, observations, flags)
-    return [*findings, *shortcuts(admission, gates, known=bool(findings))]
+        return [dimensional_collapse(ratio, gates.variance, z.shape[-1], spread)]
+    return shortcuts(gates.check(z, observations, flags), gates)
 
 
-def shortcuts(admission: Admission, gates: Gates, known: bool = False) -> list[Finding]:
+def shortcuts(admission: Admission, gates: Gates) -> list[Finding]:
     """Conserved quantities and folding, from what the gates measured.
 
     Coordinates that hardly move also fail the neighbour test; that is then not called folding.
@@ -73,7 +71,7 @@ def shortcuts(admission: Admission, gates: Gates, known: bool = False) -> list[F
                 "instance its energy, not where the system is on it.",
             )
         )  # fmt: skip
-    if not admission.neighbour <= gates.neighbour and not findings and not known:
+    if not admission.neighbour <= gates.neighbour and not findings:
         findings.append(
             Finding(
                 "folding", admission.neighbour, gates.neighbour,

@@ -65,7 +65,7 @@ def grow(
     stride = max(1, max(task.horizons) // 8)
     for step in range(steps):
         rows = torch.randperm(len(train), generator=generator)[:32]
-        batch = Observed(train.x[rows], train.grid.pick(rows), train.raw[rows])
+        batch = train.pick(rows)
         z = grown(batch.x)
         loss = task.fit(features, z, batch, stride=stride).risk[0]
         loss = loss + degeneracy(z[None], 2.0 * task.within)[0]

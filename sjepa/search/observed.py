@@ -18,6 +18,8 @@ from sjepa.search.quadrature import STENCIL, interval_weights
 # Components whose variance is noise to a larger share than this are left out of the search.
 NOISE_SHARE = 0.02
 MAX_RANK = 40
+# Principal components settle long before this many rows.
+MOST_ROWS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +39,14 @@ class Observed:
     @property
     def length(self) -> int:
         return self.x.shape[1]
+
+    def thinned(self, samples: int) -> Observed:
+        """Some of the trajectories, evenly, so that at most about so many samples remain."""
+        every = -(-self.x[..., 0].numel() // samples)
+        return self if every <= 1 else self.pick(torch.arange(0, len(self), every))
+
+    def pick(self, rows: Tensor) -> Observed:
+        return Observed(self.x[rows], self.grid.pick(rows), self.raw[rows])
 
     @classmethod
     def of(cls, trajectories: Trajectories, whitening: Whitening) -> Observed:
@@ -100,20 +110,17 @@ def fit_whitening(trajectories: Trajectories, rank: int | None = None) -> Whiten
     Without a `rank`, the components up to the first whose white noise, judged from its own
     roughness in time, is more than a small share of its variance.
     """
-    x = torch.as_tensor(np.concatenate([a.reshape(len(a), -1) for a in trajectories.x])).double()
     size = int(np.prod(trajectories.obs_shape, dtype=int))
-    flat = x.reshape(len(x), size)
+    every = max(1, int(trajectories.lengths.sum()) // MOST_ROWS)
+    rows = torch.as_tensor(np.concatenate([a[::every] for a in trajectories.x])).double()
     most = min(MAX_RANK if rank is None else rank, size)
-    # No component may be dropped for being small: that is decided by its noise.
-    whitening = Whitening.fit(flat, size, rank=most, max_rank=most)
+    whitening = Whitening.fit(rows, trajectories.obs_shape, rank=most, max_rank=most)
     if rank is not None:
         return whitening
+    some = trajectories[:: max(1, len(trajectories) // 50)]
     with torch.no_grad():
-        series = [
-            whitening(torch.as_tensor(a.reshape(len(a), size)).double()).numpy()
-            for a in trajectories.x
-        ]
-    share = noise_level(series, trajectories.t) ** 2
+        series = [whitening(torch.as_tensor(a).double()).numpy() for a in some.x]
+    share = noise_level(series, some.t) ** 2
     noisy = np.flatnonzero(share > NOISE_SHARE)
     keep = int(noisy[0]) if len(noisy) else whitening.rank
     if keep < 1:
@@ -121,4 +128,12 @@ def fit_whitening(trajectories: Trajectories, rank: int | None = None) -> Whiten
             "Every principal component looks like noise: the observations do not move smoothly "
             "from one sample to the next. Sample faster, or set the rank."
         )
-    return Whitening.fit(flat, size, rank=keep, max_rank=keep)
+    return _leading(whitening, keep)
+
+
+def _leading(whitening: Whitening, rank: int) -> Whitening:
+    """The same whitening with fewer components."""
+    shorter = Whitening(whitening.obs_shape, rank).to(whitening.mean.dtype)
+    shorter.mean.copy_(whitening.mean)
+    shorter.matrix.copy_(whitening.matrix[:, :rank])
+    return shorter

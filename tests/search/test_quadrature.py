@@ -35,7 +35,7 @@ def test_the_rule_is_of_fourth_order() -> None:
 
 def test_three_points_fall_back_to_the_trapezium() -> None:
     t = np.array([0.0, 1.0, 3.0])
-    integral = cumulative(torch.tensor([t]), torch.tensor(interval_weights(t))[None])
+    integral = cumulative(torch.tensor(t)[None], torch.tensor(interval_weights(t))[None])
     np.testing.assert_allclose(integral[0], t**2 / 2)
 
 

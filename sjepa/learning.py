@@ -1,0 +1,183 @@
+"""Three ways to a law: structures and coordinates together, in turns, or on fixed coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sjepa.backend import Progress
+from sjepa.data import Trajectories, TrajectoryBatch
+from sjepa.discover import discover
+from sjepa.errors import ConfigError, DataError
+from sjepa.models import NeuralField, make_encoder
+from sjepa.search import elegant_search
+from sjepa.symbolic import Front, Grammar, Law, Library
+from sjepa.training import (
+    EXPERIMENT_1,
+    Alternating,
+    Alternation,
+    Event,
+    Phase,
+    Settings,
+    World,
+    refine,
+    resolve_device,
+)
+
+
+WAYS = ("elegant", "alternating")
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What each way returns."""
+
+    law: Law
+    front: Front
+    encoder: Callable[[Any], Any]
+    notes: Sequence[str] = ()
+
+
+def learn_elegant(
+    trajectories: Trajectories,
+    library: Library,
+    latent_dim: int,
+    order: int,
+    delta: float | str,
+    seed: int,
+    progress: Progress | None,
+) -> Learned:
+    """Search structures and coordinates together; see :mod:`sjepa.search`."""
+    result = elegant_search(
+        trajectories, library, latent_dim, order=order, delta=delta, seed=seed, progress=progress
+    )
+    encoder = result.encoder.double().eval()
+    notes = [*result.notes, *(finding.sentence for finding in result.findings)]
+    return Learned(result.law, result.front, encoder, notes)
+
+
+def learn_frozen(
+    trajectories: Trajectories,
+    encoder: str | Callable[[Any], Any],
+    space: Library | Grammar | None,
+    backend: Any,
+    seed: int,
+    latent_dim: int,
+    progress: Progress | None,
+) -> Learned:
+    """Keep the coordinates and search only the law."""
+    if isinstance(encoder, str) and encoder != "identity":
+        raise ConfigError(
+            f"encoder is 'auto', 'identity', a callable or a module; got {encoder!r}."
+        )
+    function: Callable[[Any], Any] = _identity if isinstance(encoder, str) else encoder
+    if isinstance(function, nn.Module):
+        function = _Frozen(function)
+    latents = [_latents(function, x) for x in trajectories.x]
+    names = [f"z{i + 1}" for i in range(latents[0].shape[1])]
+    if isinstance(encoder, str) and trajectories.names is not None and space is not None:
+        names = list(space.inputs[: len(names)])
+    encoded = Trajectories(latents, trajectories.t, trajectories.u, names=names)
+    front = discover(
+        encoded,
+        backend=backend,
+        library=space if isinstance(space, Library) else None,
+        grammar=space if isinstance(space, Grammar) else None,
+        seed=seed,
+        progress=progress,
+    )
+    return Learned(front.best(), front, function, front.notes)
+
+
+def _identity(x: Any) -> Any:
+    return x
+
+
+class _Frozen(nn.Module):
+    """A module that is only ever evaluated, in the precision of its own parameters."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module.eval().requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        like = next(self.module.parameters(), None)
+        with torch.no_grad():
+            return self.module(x if like is None else x.to(like)).double().cpu()
+
+
+def _latents(encoder: Callable[[Any], Any], x: np.ndarray) -> np.ndarray:
+    given = torch.as_tensor(x) if isinstance(encoder, nn.Module) else x
+    z = np.asarray(encoder(given), dtype=float)
+    if z.ndim != 2 or len(z) != len(x):
+        raise DataError(
+            f"The encoder turned a trajectory of shape {x.shape} into {z.shape}; "
+            f"expected ({len(x)}, coordinates)."
+        )
+    return z
+
+
+def learn_alternating(
+    trajectories: Trajectories,
+    space: Library | Grammar,
+    latent_dim: int,
+    backend: Any,
+    integrator: str,
+    device: str,
+    seed: int,
+    progress: Progress | None,
+) -> Learned:
+    """The paper's Algorithm 1: a neural warm start, then dynamics and space search in turns."""
+    place = resolve_device(device)
+    train, held_out = trajectories.split((0.8, 0.2), seed=seed)
+    train_batch = TrajectoryBatch.make(train, device=place)
+    validation = TrajectoryBatch.make(held_out, device=place)
+    generator = torch.Generator(place).manual_seed(seed)
+    settings = Settings()
+    report = _Reporter(progress)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        encoder = make_encoder(_architecture(trajectories), trajectories.obs_shape, latent_dim)
+        world = World(encoder, neural=NeuralField(latent_dim), integrator=integrator).to(place)
+    warm = EXPERIMENT_1["warm_start"]
+    Phase(world, warm, train_batch, validation, settings, generator, report).run()
+    loop = Alternating(
+        world, space, train_batch, validation, Alternation(backend=backend), settings,
+        generator, report, seed,
+    )  # fmt: skip
+    loop.run()
+    assert world.symbolic is not None
+    z = world.encode(train_batch.x)
+    law = refine(
+        world.symbolic.law(settings.report), z, train_batch.dt, integrator=integrator,
+        horizon=settings.horizon, mask=train_batch.mask,
+    )  # fmt: skip
+    notes = [f"cycle {loop.best_cycle} of {len(loop.diagnostics)} was chosen"]
+    assert loop.front is not None
+    return Learned(law, loop.front, _Frozen(world.encoder), notes)
+
+
+def _architecture(trajectories: Trajectories) -> str:
+    return "mlp" if len(trajectories.obs_shape) == 1 else "cnn"
+
+
+class _Reporter:
+    """Turns the events of training into lines of progress."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self.progress = progress
+
+    def __call__(self, event: Event) -> None:
+        if self.progress is None:
+            return
+        cycle = f", cycle {event.cycle} of {event.cycles}" if event.cycles else ""
+        share = event.epoch / max(event.epochs, 1)
+        if event.cycles:
+            share = (event.cycle - 1 + share) / event.cycles
+        line = f"{event.phase}{cycle}: epoch {event.epoch}, loss {event.loss:.3g}"
+        self.progress(line, min(max(share, 0.0), 1.0))
