@@ -22,7 +22,7 @@ demo: $(VENV)/.core
 	$(BIN)/sjepa demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2
 
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -q -m slow

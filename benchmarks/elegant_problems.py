@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import permutations
+from time import perf_counter
 from typing import Any
 
+import elegant_data
 import numpy as np
 import torch
 
 from sjepa.backend import Progress
 from sjepa.data import Trajectories, paper_data
-from sjepa.metrics import AffineMap, probe_r2, rollout_score
+from sjepa.metrics import AffineMap, probe_r2, r2, rollout_score
 from sjepa.search import SearchResult, elegant_search
 from sjepa.symbolic import Library
 
@@ -76,4 +79,84 @@ def exp1_figures(result: SearchResult, data: dict[str, Trajectories]) -> dict[st
     return figures
 
 
-PROBLEMS: dict[str, Problem] = {"exp1": Problem(exp1, (7, 19, 37, 1, 2))}
+# Lorenz ------------------------------------------------------------------------------------------
+
+LORENZ = ({"x", "y"}, {"x", "y", "x*z"}, {"z", "x*y"})
+
+
+def lorenz(seed: int, progress: Progress | None) -> dict[str, Any]:
+    """New data and a new search for every seed; observations only."""
+    start = perf_counter()
+    train, validation = elegant_data.lorenz(seed), elegant_data.lorenz(1000 + seed, 20)
+    test = elegant_data.lorenz(2000 + seed, 100)
+    made = perf_counter() - start
+    names = ["z1", "z2", "z3"]
+    result = elegant_search(
+        train, Library.polynomial(names, 2), 3, seed=seed, validation=validation,
+        progress=progress,
+    )  # fmt: skip
+    with torch.no_grad():
+        z = result.encode(torch.tensor(np.stack(test.x)))
+    states = np.stack(test.state or ())
+    align = AffineMap.fit(z, states)
+    return {
+        "right": is_lorenz(result),
+        "law": "; ".join(result.law.lines(digits=3)),
+        "terms": sum(len(row) for row in result.law.terms),
+        "omega_terms": result.best.candidate.terms,
+        "probe_r2": r2(align(z), states),
+        "risk": result.best.candidate.loss,
+        "data_seconds": made,
+    }
+
+
+def is_lorenz(result: SearchResult) -> bool:
+    """Lorenz's own seven terms, whatever the order of the coordinates."""
+    rows = [{str(t) for _, t in row} for row in result.law.terms]
+    for order in permutations(range(3)):
+        names = dict(zip("xyz", (result.law.inputs[i] for i in order), strict=True))
+        wanted = [
+            {"*".join(sorted(names[v] for v in term.split("*"))) for term in row} for row in LORENZ
+        ]
+        if all(rows[order[j]] == wanted[j] for j in range(3)):
+            return True
+    return False
+
+
+# Pendulum video ----------------------------------------------------------------------------------
+
+VIDEO_TERMS = ["1", "z1", "z1_dot", "sin(z1)", "cos(z1)", "z1**2", "z1**3", "z1*z1_dot"]
+
+
+def pendulum(seed: int, progress: Progress | None) -> dict[str, Any]:
+    """Frames only, one coordinate, a law for its second derivative."""
+    start = perf_counter()
+    train = elegant_data.pendulum_video(seed)
+    validation, test = (elegant_data.pendulum_video(1000 * i + seed, 10) for i in (1, 2))
+    made = perf_counter() - start
+    library = Library.from_terms(VIDEO_TERMS, ["z1", "z1_dot"])
+    result = elegant_search(
+        train, library, 1, order=2, seed=seed, validation=validation, progress=progress
+    )
+    with torch.no_grad():
+        z = result.encoder(torch.tensor(np.stack(test.x)).double()).numpy()
+    angle = np.stack(test.state or ())[..., :1]
+    align = AffineMap.fit(z, angle)
+    structure = structure_of(result)
+    coefficient = float(result.law.coefficients[0]) if structure == "sin(z1)" else float("nan")
+    return {
+        "right": structure == "sin(z1)" and abs(coefficient + 1) < 0.05,
+        "law": "; ".join(result.law.lines(digits=4)),
+        "coefficient": coefficient,
+        "slope": float(align.matrix[0, 0]),
+        "probe_r2": r2(align(z), angle),
+        "risk": result.best.candidate.loss,
+        "data_seconds": made,
+    }
+
+
+PROBLEMS: dict[str, Problem] = {
+    "exp1": Problem(exp1, (7, 19, 37, 1, 2)),
+    "lorenz": Problem(lorenz),
+    "pendulum": Problem(pendulum),
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -65,7 +65,3 @@ def law_metrics(law: Law | None, library: Any = None) -> dict[str, float]:
         "omega_terms": law.complexity("terms", library),
         "omega_tree": law.complexity("tree"),
     }
-
-
-def with_prefix(prefix: str, values: Mapping[str, float]) -> dict[str, float]:
-    return {f"{prefix}{key}": value for key, value in values.items()}

@@ -135,8 +135,8 @@ class Run:
             space=profile.condition("space_phase"),
             backend=profile.backend(self.engine),
             emit=self._emission(self.engine),
-            relaxed=profile.relaxed,
-            propose_every_cycle=profile.propose_every_cycle,
+            relaxed=profile.relaxed and self._own(self.engine),
+            propose_every_cycle=profile.propose_every_cycle or not self._own(self.engine),
             seconds=profile.search_seconds,
         )
         loop = Alternating(
@@ -192,7 +192,8 @@ class Run:
             make_backend(self.profile.backend(engine)), *rows, LIBRARY,
             seed=self.seed, seconds=self.profile.search_seconds,
         )  # fmt: skip
-        part = as_part(found.law, LIBRARY, self.profile.relaxed, self._emission(engine))
+        relaxed = self.profile.relaxed and self._own(engine)
+        part = as_part(found.law, LIBRARY, relaxed, self._emission(engine))
         world.symbolic = part.to(self.device)
 
     def _phase(self, world: World, name: str) -> None:
@@ -242,6 +243,15 @@ class Run:
             if event.record.complexity:
                 line += f", Ω {event.record.complexity:g}"
         self.report(line, event.epoch / max(event.epochs, 1))
+
+    @staticmethod
+    def _own(engine: Any) -> bool:
+        """Whether the law is the paper's relaxed library, which the engine only initialises.
+
+        Any other engine searches the structure itself: it is asked in every cycle, and what it
+        leaves out stays out.
+        """
+        return engine == "stlsq"
 
     @staticmethod
     def _emission(engine: Any) -> Literal["library", "tree"]:

@@ -14,6 +14,7 @@ from sjepa.search.conclude import conclude, found_with
 from sjepa.search.gates import Gates
 from sjepa.search.growth import grow, noise_floor
 from sjepa.search.polish import Task, linear_head, polish, unit_scale
+from sjepa.search.polynomial import gauged_heads
 from sjepa.search.race import Runner, run_race
 from sjepa.search.reduce import reductions
 from sjepa.search.restarts import Restarts
@@ -23,6 +24,7 @@ from sjepa.search.setting import Setting, prepare
 from sjepa.search.settings import SearchBudget
 from sjepa.search.starts import starting_readouts
 from sjepa.search.structures import Structure, enumerate_structures
+from sjepa.search.subspace import closed_under_affine_maps
 from sjepa.symbolic import Library
 
 
@@ -50,7 +52,9 @@ def elegant_search(
 
     Many structures are tried at once, each with encoders of its own, on whitened observations;
     the best are polished, those that are shortcuts are refused, and the cheapest whose validation
-    risk is within `delta` is refined by rollouts.
+    risk is within `delta` is refined by rollouts. With all monomials up to some degree as library,
+    the subspace is found with the whole library instead, and then the coordinates in it that
+    make the law sparse.
 
     Parameters
     ----------
@@ -80,9 +84,11 @@ def elegant_search(
         trajectories, library, latent_dim, order, seed, budget or SearchBudget(), validation,
         gates or Gates(), rank, progress,
     )  # fmt: skip
-    runners = _race(setting, proposals)
-    found = _finalists(setting, runners)
-    return conclude(setting, found, delta, delta_roll)
+    if not proposals and closed_under_affine_maps(library, latent_dim):
+        heads = gauged_heads(setting)
+    else:
+        heads = _polished(setting, _race(setting, proposals))
+    return conclude(setting, _finalists(setting, heads), delta, delta_roll)
 
 
 def _race(setting: Setting, proposals: Sequence[Structure]) -> list[Runner]:
@@ -104,10 +110,9 @@ def _race(setting: Setting, proposals: Sequence[Structure]) -> list[Runner]:
     )  # fmt: skip
 
 
-def _finalists(setting: Setting, runners: Sequence[Runner]) -> list[Found]:
-    """Polish the best runner of each structure, shorten the best, grow what needs it."""
-    heads = _polished(setting, runners)
-    heads += _shortened(setting, heads)
+def _finalists(setting: Setting, heads: list[tuple[LinearEncoder, Task]]) -> list[Found]:
+    """Shorten the best encoders' laws, grow encoders that need it, and score them all."""
+    heads = heads + _shortened(setting, heads)
     risks = [float(t.risk(h, setting.train, setting.validation).risk) for h, t in heads]
     floors = [noise_floor(h, t, setting.validation) for h, t in heads]
     lacking = min(risks) > max(GROW_ABOVE, 2 * NOISE_MULTIPLE * min(floors))
@@ -122,6 +127,7 @@ def _finalists(setting: Setting, runners: Sequence[Runner]) -> list[Found]:
 
 
 def _polished(setting: Setting, runners: Sequence[Runner]) -> list[tuple[LinearEncoder, Task]]:
+    """The best runner of each structure, polished."""
     best: dict[Structure, Runner] = {}
     for runner in runners:
         best.setdefault(runner.structure, runner)

@@ -26,7 +26,8 @@ MOST_ROWS = 20_000
 class Observed:
     """Whitened observations (N, T, rank) in double precision, and where they were taken.
 
-    `raw` are the observations themselves, for the neighbour test.
+    `raw` are the same components in their own units, so that distances are those of the
+    observations: what the neighbour test looks at.
     """
 
     x: Tensor
@@ -50,11 +51,16 @@ class Observed:
 
     @classmethod
     def of(cls, trajectories: Trajectories, whitening: Whitening) -> Observed:
-        arrays = trajectories.padded()
-        raw = torch.as_tensor(arrays["x"])
+        longest = int(trajectories.lengths.max())
+        x = torch.zeros(len(trajectories), longest, whitening.rank, dtype=torch.float64)
         with torch.no_grad():
-            x = torch.stack([whitening(row.to(whitening.mean)) for row in raw]).double()
-        return cls(x, sampling_grid(trajectories), raw)
+            for i, own in enumerate(trajectories.x):
+                z = whitening(torch.as_tensor(own).to(whitening.mean)).double()
+                x[i, : len(z)] = z
+                x[i, len(z) :] = z[-1]
+        # A column of the whitening matrix is a direction divided by the spread along it.
+        spread = 1.0 / whitening.matrix.double().norm(dim=0)
+        return cls(x, sampling_grid(trajectories), x * spread)
 
 
 def sampling_grid(trajectories: Trajectories) -> Grid:

@@ -27,6 +27,8 @@ from sjepa.symbolic import Library
 # Share of the slowest period that the longest horizon covers, and its limits in samples.
 PERIOD_SHARE = 0.4
 SHORTEST, LONGEST = 8, 60
+# Samples that encoders are polished on; more change nothing but the time.
+MOST_SAMPLES = 60_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +107,7 @@ def prepare(
         train = Observed.of(pieces(trajectories, longest, every), whitening)
     else:
         train = whole
+    train = train.thinned(MOST_SAMPLES)
     held = Observed.of(pieces(validation, max(longest, 4), every), whitening)
     return Setting(
         library, latent_dim, order, seed, budget, gates, whitening, train, held, modes, horizon,

@@ -10,7 +10,7 @@ import torch
 from sjepa.backend import Backend
 from sjepa.data import TrajectoryBatch
 from sjepa.registry import make_backend
-from sjepa.symbolic import Front, Grammar, Library, SparseLaw
+from sjepa.symbolic import Candidate, Front, Grammar, Law, Library, SparseLaw
 from sjepa.training.conditions import EXPERIMENT_1, Condition
 from sjepa.training.phase import Callback, Event, Phase
 from sjepa.training.proposals import as_part, derivative_rows, propose
@@ -57,7 +57,8 @@ class Alternating:
 
     ``diagnostics`` has one row for each finished cycle: law, complexity, risk and spread after
     both phases. ``state_dict`` can be taken at any callback; a new object that loads it continues
-    to the same result.
+    to the same result, provided the engine gives the same answer twice (a budget in seconds may
+    prevent that).
     """
 
     def __init__(
@@ -171,17 +172,13 @@ class Alternating:
             "cycle": self.cycle,
             "stage": self.stage,
             "world": self.world.snapshot(),
-            "symbolic": self._symbolic_state(),
+            "symbolic": self.world.symbolic is not None,
             "generator": self.generator.get_state(),
             "phase": None if self.phase is None else self.phase.state_dict(),
             "shortlist": self.shortlist.state_dict(),
             "diagnostics": [dict(row) for row in self.diagnostics],
-            "front": self.front,
+            "front": None if self.front is None else _front_to_rows(self.front),
         }
-
-    def _symbolic_state(self) -> bool:
-        """Whether there is a law yet; its structure is in the snapshot."""
-        return self.world.symbolic is not None
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if state["symbolic"] and state["world"]["law"] is None:
@@ -193,5 +190,21 @@ class Alternating:
         self.cycle, self.stage = state["cycle"], state["stage"]
         self.shortlist.load_state_dict(state["shortlist"])
         self.diagnostics = [dict(row) for row in state["diagnostics"]]
-        self.front = state["front"]
+        rows = state["front"]
+        self.front = None if rows is None else _front_from_rows(rows, self.space)
         self._resumed = state["phase"]
+
+
+def _front_to_rows(front: Front) -> dict[str, Any]:
+    """A front as plain data; laws travel as text."""
+    rows = [(c.law.to_json(), list(c.losses), c.certified) for c in front]
+    return {"measure": front.measure, "engine": front.engine, "rows": rows}
+
+
+def _front_from_rows(data: dict[str, Any], space: Library | Grammar) -> Front:
+    library = space if isinstance(space, Library) else None
+    candidates = [
+        Candidate.score(Law.from_json(text), losses, library, certified)
+        for text, losses, certified in data["rows"]
+    ]
+    return Front.of(candidates, data["measure"], data["engine"])
