@@ -1,6 +1,6 @@
 """Laws and coordinates from observations alone, on problems whose answer is known.
 
-``python benchmarks/elegant.py exp1|lorenz|pendulum|reaction [--seeds 0 1 2]`` prints one row a seed.
+``python benchmarks/elegant.py exp1|lorenz|pendulum|reaction [--seeds 0 1 2]`` prints a row a seed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def main() -> None:
         print(", ".join(f"{k} {_text(v)}" for k, v in rows[-1].items()), flush=True)
     table = pd.DataFrame(rows)
     print(f"\nright structure: {int(table['right'].sum())} of {len(table)}")
-    print(table.drop(columns=["seed", "right"]).describe().loc[["mean", "min", "max"]].T.to_string())
+    print(
+        table.drop(columns=["seed", "right"]).describe().loc[["mean", "min", "max"]].T.to_string()
+    )
 
 
 def print_progress(line: str, share: float) -> None:

@@ -155,8 +155,51 @@ def pendulum(seed: int, progress: Progress | None) -> dict[str, Any]:
     }
 
 
+# Reaction-diffusion ------------------------------------------------------------------------------
+
+
+@cache
+def reaction_data() -> tuple[Trajectories, Trajectories]:
+    """The first eight and the last two tenths of one long run."""
+    early, late = elegant_data.reaction_diffusion().split((0.8, 0.2))
+    return early, late
+
+
+def reaction(seed: int, progress: Progress | None) -> dict[str, Any]:
+    """Spiral waves as two coordinates; the reference is the frequency of the frames themselves."""
+    early, late = reaction_data()
+    library = Library.paper(["z1", "z2"])
+    result = elegant_search(early, library, 2, seed=seed, validation=late, progress=progress)
+    frames = late.x[0]
+    probe = frames.reshape(len(frames), -1)[:, 3333]
+    spectrum = np.abs(np.fft.rfft((probe - probe.mean()) * np.hanning(len(probe)), 2**17))
+    frequency = 2 * np.pi * np.fft.rfftfreq(2**17, 0.05)[spectrum.argmax()]
+    structure = structure_of(result)
+    found = float("nan")
+    if structure == "z2; z1":
+        a, b = result.law.coefficients
+        found = float(np.sqrt(max(-a * b, 0.0)))
+    with torch.no_grad():
+        start = torch.tensor(frames[::200][:-1]).double()
+        z = result.encoder(torch.tensor(frames).double())
+        path = result.transition().rollout(result.encoder(start), 0.05, steps=200)[:, 1:]
+    goal = torch.stack([z[i + 1 : i + 201] for i in range(0, len(frames) - 200, 200)])
+    error = (path[: len(goal)] - goal).square().mean() / z.var(0).mean()
+    return {
+        "right": structure == "z2; z1" and abs(found / frequency - 1) < 0.01,
+        "law": "; ".join(result.law.lines(digits=4)),
+        "omega_terms": result.best.candidate.terms,
+        "frequency": found,
+        "true_frequency": frequency,
+        "rollout_200": float(error),
+        "risk": result.best.candidate.loss,
+        "findings": "; ".join(f.name for f in result.findings),
+    }
+
+
 PROBLEMS: dict[str, Problem] = {
     "exp1": Problem(exp1, (7, 19, 37, 1, 2)),
     "lorenz": Problem(lorenz),
     "pendulum": Problem(pendulum),
+    "reaction": Problem(reaction, (0, 1, 2)),
 }

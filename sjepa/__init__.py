@@ -1,13 +1,19 @@
 """Coordinates and the shortest adequate equation that moves them."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from sjepa import errors
 from sjepa.backend import Backend, Budget, Problem
-from sjepa.data import Trajectories
-from sjepa.discover import discover
-from sjepa.estimator import SJEPA
-from sjepa.induced import induced_complexity
 from sjepa.registry import available_backends, make_backend
 from sjepa.symbolic import Candidate, Front, Gram, Grammar, Law, Library
+
+
+if TYPE_CHECKING:
+    from sjepa.data import Trajectories
+    from sjepa.discover import discover
+    from sjepa.estimator import SJEPA
+    from sjepa.induced import induced_complexity
 
 
 __version__ = "0.1.0"
@@ -30,3 +36,23 @@ __all__ = [
     "induced_complexity",
     "make_backend",
 ]
+
+# Imported at first use: someone who only reads a law should not wait for the training code.
+_LAZY = {
+    "SJEPA": "sjepa.estimator",
+    "Trajectories": "sjepa.data",
+    "discover": "sjepa.discover",
+    "induced_complexity": "sjepa.induced",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'sjepa' has no attribute {name!r}")
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -135,7 +135,7 @@ def encode(encoder: Encoder, data: Trajectories, names: Sequence[str]) -> Trajec
 def _problem(
     source: Library | Grammar, z: np.ndarray, dz: np.ndarray, j: int, seed: int
 ) -> Problem:
-    """The search for one equation. Taken one by one, the cheapest equations are the cheapest law."""
+    """The search for one equation: the cheapest of each make the cheapest law."""
     name = source.inputs[j]
     if isinstance(source, Library):
         own = source.with_mask(source.mask(source.inputs)[:, [j]])

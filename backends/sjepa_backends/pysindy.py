@@ -22,6 +22,8 @@ from sjepa_backends._supports import Fit, fit, refit_on_sums, undominated, warm_
 
 # Terms that contribute less than this share of the target are rounding.
 NEGLIGIBLE = 1e-12
+# Further cuts along the default path; what they leave is another candidate.
+PRUNING = (1e-6, 1e-4, 1e-3)
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,8 @@ class _Run:
             for c in self._path(theta[:, columns] / unit, y, j * share, share, scaled):
                 found.append(np.zeros(len(sizes)))
                 found[-1][columns] = c[0] * size / unit
-        return [self._fit(j, vector) for vector in found]
+        cuts = (NEGLIGIBLE, *PRUNING) if scaled else (NEGLIGIBLE,)
+        return [f for vector in found for f in self._fits(j, vector, cuts)]
 
     def _path(
         self, theta: np.ndarray, targets: np.ndarray, begin: float, share: float, scaled: bool
@@ -208,18 +211,24 @@ class _Run:
         if failures:
             self.notes.append(f"{len(failures)} of {len(path)} fits failed: {failures[0]}")
 
-    def _fit(self, j: int, vector: np.ndarray) -> Fit:
-        """The support refitted, without terms that contribute nothing."""
+    def _fits(self, j: int, vector: np.ndarray, cuts: Sequence[float]) -> list[Fit]:
+        """The support refitted, each time without terms that contribute less than a cut.
+
+        A penalised fit spreads weight over nearly dependent terms; once refitted without the
+        penalty some of them turn out to do next to nothing.
+        """
         if not self.settings.debias:
             columns = np.zeros_like(self.allowed, dtype=float)
             columns[:, j] = vector
             cost = float(self.library.weights[vector != 0].sum())
-            return Fit(cost, float(self.sums.loss(columns)[j]), vector)
-        found = fit(self.problem, j, np.flatnonzero(vector))
-        contribution = np.abs(found.coefficients) * np.sqrt(np.diag(self.sums.xx))
-        kept = np.flatnonzero(contribution > NEGLIGIBLE * math.sqrt(self.sums.yy[j]))
-        used = np.count_nonzero(found.coefficients)
-        return found if len(kept) == used else fit(self.problem, j, kept)
+            return [Fit(cost, float(self.sums.loss(columns)[j]), vector)]
+        found = [fit(self.problem, j, np.flatnonzero(vector))]
+        for cut in cuts:
+            contribution = np.abs(found[-1].coefficients) * np.sqrt(np.diag(self.sums.xx))
+            kept = np.flatnonzero(contribution > cut * math.sqrt(self.sums.yy[j]))
+            if len(kept) < np.count_nonzero(found[-1].coefficients):
+                found.append(fit(self.problem, j, kept))
+        return found[1:] if len(found) > 1 and cuts == (NEGLIGIBLE,) else found
 
 
 def _canonical(law: Law) -> Law:

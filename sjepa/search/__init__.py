@@ -1,10 +1,10 @@
 """Search structures and coordinates together; the default way of learning."""
 
+from sjepa.search.budget import SearchBudget
 from sjepa.search.diagnostics import Finding, diagnose_latents, diagnose_law, plain
 from sjepa.search.elegant import elegant_search
 from sjepa.search.gates import Admission, Gates
 from sjepa.search.result import Found, SearchResult
-from sjepa.search.settings import SearchBudget
 from sjepa.search.structures import Structure, enumerate_structures, structures_of
 
 

@@ -10,6 +10,7 @@ from torch import nn
 from sjepa.backend import Progress
 from sjepa.data import Trajectories
 from sjepa.models.encoders import LinearEncoder
+from sjepa.search.budget import SearchBudget
 from sjepa.search.conclude import conclude, found_with
 from sjepa.search.gates import Gates
 from sjepa.search.growth import grow, noise_floor
@@ -21,7 +22,6 @@ from sjepa.search.restarts import Restarts
 from sjepa.search.result import Found, SearchResult
 from sjepa.search.select import NOISE_MULTIPLE
 from sjepa.search.setting import Setting, prepare
-from sjepa.search.settings import SearchBudget
 from sjepa.search.starts import starting_readouts
 from sjepa.search.structures import Structure, enumerate_structures
 from sjepa.search.subspace import closed_under_affine_maps

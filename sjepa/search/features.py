@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -57,17 +58,14 @@ class ActiveFeatures:
         return picked * self.active.reshape(*self.active.shape, *[1] * (values.ndim - 1))
 
 
-_CACHE: dict[int, tuple[Library, list[nn.Module]]] = {}
+_BUILT: WeakKeyDictionary[Library, list[nn.Module]] = WeakKeyDictionary()
 
 
 def _modules(library: Library) -> list[nn.Module]:
     """One module for each term, built once for a library."""
-    known = _CACHE.get(id(library))
-    if known is None or known[0] is not library:
-        built = [
+    if library not in _BUILT:
+        _BUILT[library] = [
             Law([t], library.inputs, ["f"], "map", canonical=False).torch(trainable=False)
             for t in library.terms
         ]
-        _CACHE.clear()
-        _CACHE[id(library)] = known = (library, list(built))
-    return known[1]
+    return _BUILT[library]

@@ -103,7 +103,7 @@ class GaugeMoves:
         for curve in values[:, present].T:
             polynomial = np.polynomial.Polynomial.fit(self.nodes, curve, len(self.nodes) - 1)
             trimmed = polynomial.convert().trim(1e-6 * np.abs(curve).max())
-            for root in trimmed.roots():
-                if abs(root.imag) < 1e-3 * (1 + abs(root)) and 1e-3 < abs(root.real) < LARGEST:
-                    found.add(round(float(root.real), 6))
+            roots = np.asarray(trimmed.roots(), dtype=complex)
+            real = roots.real[np.abs(roots.imag) < 1e-3 * (1 + np.abs(roots))]
+            found |= {round(float(r), 6) for r in real if 1e-3 < abs(r) < LARGEST}
         return sorted(found)

@@ -87,22 +87,23 @@ def minimise(loss: Callable[[], Tensor], parameters: Sequence[nn.Parameter], ste
         parameters, max_iter=steps, max_eval=int(1.3 * steps) + 1, history_size=20,
         tolerance_grad=1e-9, tolerance_change=1e-12, line_search_fn="strong_wolfe",
     )  # fmt: skip
-    best = [float("inf"), [p.detach().clone() for p in parameters]]
+    lowest = float("inf")
+    best = [p.detach().clone() for p in parameters]
 
     def closure() -> Tensor:
+        nonlocal lowest, best
         optimiser.zero_grad()
         value = loss()
         value.backward()
-        now = float(value.detach())
-        if now < best[0]:  # type: ignore[operator]
-            best[0], best[1] = now, [p.detach().clone() for p in parameters]
+        if float(value.detach()) < lowest:
+            lowest, best = float(value.detach()), [p.detach().clone() for p in parameters]
         return value
 
     optimiser.step(closure)  # type: ignore[no-untyped-call]
     with torch.no_grad():
-        for p, value in zip(parameters, best[1], strict=True):  # type: ignore[arg-type]
-            p.copy_(value)
-    return float(best[0])  # type: ignore[arg-type]
+        for p, found in zip(parameters, best, strict=True):
+            p.copy_(found)
+    return lowest
 
 
 def unit_scale(head: LinearEncoder, task: Task, observed: Observed) -> None:

@@ -16,20 +16,24 @@ from sjepa.symbolic import Law, Library
 def law_of(
     library: Library, support: tuple[tuple[int, ...], ...], coefficients: Tensor, order: int
 ) -> Law:
-    """The law with coefficients (d, S). Second-order laws take positions and velocities."""
+    """The law with coefficients (d, S).
+
+    A second-order law takes positions and velocities, and gives the derivatives of the latter.
+    """
     values = np.zeros((len(library), len(support)))
     for j, row in enumerate(support):
         for s, p in enumerate(row):
             values[p, j] = float(coefficients[j, s])
-    law = library.law(values, library.inputs[: len(support)])
-    if order == 2 and len(law.inputs) == len(support):
-        return Law(law.expressions, state_names(library, len(support)), law.outputs, canonical=False)
-    return law
+    if order == 1:
+        return library.law(values, library.inputs)
+    names = state_names(library, len(support))
+    law = library.law(values, names[len(support) :])
+    return Law(law.expressions, names, law.outputs, canonical=False)
 
 
-def state_names(library: Library, latent_dim: int, order: int = 2) -> tuple[str, ...]:
-    """Names of the state: coordinates, and for second order their velocities after them."""
-    if order == 1 or len(library.inputs) == 2 * latent_dim:
+def state_names(library: Library, latent_dim: int) -> tuple[str, ...]:
+    """Coordinates and their velocities, which the library may have named."""
+    if len(library.inputs) == 2 * latent_dim:
         return tuple(library.inputs)
     return (*library.inputs, *(f"{name}_dot" for name in library.inputs))
 

@@ -14,11 +14,11 @@ from sjepa.backend import Progress
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError
 from sjepa.models import Whitening
+from sjepa.search.budget import SearchBudget
 from sjepa.search.gates import Gates
 from sjepa.search.observed import Observed, fit_whitening, pieces
 from sjepa.search.polish import Task
 from sjepa.search.race import ladder
-from sjepa.search.settings import SearchBudget
 from sjepa.search.starts import Mode, linear_modes
 from sjepa.search.structures import Structure
 from sjepa.symbolic import Library

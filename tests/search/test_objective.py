@@ -97,7 +97,5 @@ def test_the_derivative_form_agrees_on_clean_slopes(pendulum: Trajectories) -> N
 def test_padding_counts_for_nothing(pendulum: Trajectories) -> None:
     short = Trajectories([x[: 61 - 3 * (i % 3)] for i, x in enumerate(pendulum.x)], 0.07)
     z = torch.tensor(short.padded()["x"])[None]
-    found = integral_fit(
-        ActiveFeatures(LIBRARY, [PENDULUM]), z, sampling_grid(short), [5, 20]
-    )
+    found = integral_fit(ActiveFeatures(LIBRARY, [PENDULUM]), z, sampling_grid(short), [5, 20])
     assert found.risk[0] < 1e-8
