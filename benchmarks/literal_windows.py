@@ -96,5 +96,5 @@ def literal_epoch(
         optimizer.step()
         if condition.updates_encoder:
             world.target.update(world.encoder)
-        losses.append(float(loss))
+        losses.append(loss.item())
     return sum(losses) / len(losses)
