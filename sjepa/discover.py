@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from sjepa.backend import Backend, Budget, Problem, Progress
 from sjepa.data import Trajectories, differentiate, weak_windows
-from sjepa.errors import ConfigError, DataError
+from sjepa.errors import ConfigError, DataError, NumericalWarning
 from sjepa.registry import make_backend
 from sjepa.symbolic import Front, Grammar, Library
 
@@ -19,6 +21,10 @@ Form = Literal["auto", "derivative", "weak", "discrete"]
 
 # Noise above this share of a signal's spread makes the integral form the better one.
 NOISY = 1e-3
+# A law that leaves more than this share of the variance unexplained is worth a warning.
+POOR = 0.2
+# More inputs than this would make a default library of hundreds of terms.
+MOST_INPUTS = 16
 
 
 def default_library(names: Sequence[str], states: int | None = None) -> Library:
@@ -52,7 +58,7 @@ def discover(
     u: Any = None,
     x_dot: Any = None,
     backend: str | Mapping[str, Any] | type[Backend] | Backend = "stlsq",
-    library: Library | None = None,
+    library: Library | Sequence[str] | None = None,
     grammar: Grammar | None = None,
     feature_names: Sequence[str] | None = None,
     form: Form = "auto",
@@ -75,7 +81,10 @@ def discover(
     x_dot : like x, optional
         Known derivatives. Otherwise they are estimated.
     backend : name, mapping with a "name", class or instance
-    library, grammar : what may be written; by default monomials, sines, cosines and x|x|
+    library : Library or list of terms, optional
+        What the law may be made of; by default monomials, sines, cosines and x|x|.
+    grammar : Grammar, optional
+        The same for engines that write expression trees.
     feature_names : names of the states, by default x1, x2, ...
     form : "derivative", "weak", "discrete" or "auto"
         Fit time derivatives point by point; integrals against smooth bumps (for noisy data, with
@@ -99,11 +108,20 @@ def discover(
     q' = p
     p' = -4*q
     """
-    trajectories = _trajectories(x, t, u, feature_names)
     engine = make_backend(backend)
+    if form not in ("auto", "derivative", "weak", "discrete"):
+        raise ConfigError(f"form is 'auto', 'derivative', 'weak' or 'discrete', got {form!r}.")
+    trajectories = _trajectories(x, t, u, feature_names)
     states = trajectories.obs_shape[0]
     names = [*(trajectories.names or ()), *(trajectories.action_names or ())]
+    if library is not None and not isinstance(library, Library):
+        library = _library(library, names)
     if library is None and grammar is None:
+        if len(names) > MOST_INPUTS:
+            raise DataError(
+                f"{len(names)} inputs are too many for the default library: give a library, or "
+                "fewer columns. Rows are times; if x is transposed, give x.T."
+            )
         if engine.trees:
             grammar = default_grammar(names, states)
         else:
@@ -118,8 +136,6 @@ def discover(
         "warm": warm,
         "progress": progress,
     }
-    if form not in ("auto", "derivative", "weak", "discrete"):
-        raise ConfigError(f"form is 'auto', 'derivative', 'weak' or 'discrete', got {form!r}.")
     if form == "discrete":
         problem = Problem(*_next_values(trajectories), realisation="map", **common)
     elif x_dot is not None:
@@ -127,10 +143,41 @@ def discover(
         problem = Problem(_inputs(trajectories), np.concatenate(slopes), **common)
     else:
         problem = _differentiated(trajectories, form, derivative, engine, common)
-    return engine.search(problem)
+    front = engine.search(problem)
+    _warn(front, problem)
+    return front
+
+
+def _library(terms: Any, names: Sequence[str]) -> Library:
+    """A list of terms is a library too."""
+    if isinstance(terms, str) or not all(isinstance(t, str) for t in terms):
+        raise ConfigError(
+            f"library is a Library or a list of terms such as ['x', 'sin(x)'], got {terms!r:.60}."
+        )
+    return Library.from_terms(list(terms), names)
+
+
+def _warn(front: Front, problem: Problem) -> None:
+    """Say aloud what makes a law doubtful."""
+    rows = 0 if problem.targets is None else len(problem.targets)
+    terms = len(problem.candidate_library) if problem.library is not None else 0
+    if rows < terms:
+        warnings.warn(
+            f"Only {rows} rows for {terms} candidate terms: almost any law fits. "
+            "Give more data or a smaller library.",
+            NumericalWarning, stacklevel=3,
+        )  # fmt: skip
+    if len(front) and (loss := front.best_candidate().loss) > POOR:
+        warnings.warn(
+            f"The best law leaves {100 * loss:.0f} % of the variance unexplained: the library "
+            "may lack a term, or the derivatives may be too noisy.",
+            NumericalWarning, stacklevel=3,
+        )  # fmt: skip
 
 
 def _trajectories(x: Any, t: Any, u: Any, names: Sequence[str] | None) -> Trajectories:
+    if isinstance(x, str | Path):
+        raise DataError(f"x is a path; read it with sjepa.data.read({str(x)!r}) first.")
     if isinstance(x, Trajectories):
         if t is not None or u is not None:
             raise DataError("Trajectories already hold their times and actions; give x alone.")
@@ -199,8 +246,11 @@ def _differentiated(
     result = differentiate(trajectories, **options)
     spread = np.concatenate(trajectories.x).std(axis=0)
     share = float((result.noise / np.maximum(spread, 1e-300)).max())
+    # The slope of a constant column is rounding; as a target it would be fitted like any other.
+    flat = spread <= 1e-12 * np.abs(np.concatenate(trajectories.x)).max(axis=0)
+    slopes = [np.where(flat, 0.0, d) for d in result.x_dot]
     smooth = _Smooth(
-        result.trajectories, result.x_dot, [np.flatnonzero(v) for v in result.valid], share
+        result.trajectories, slopes, [np.flatnonzero(v) for v in result.valid], share
     )
     if form == "weak" and engine.trees:
         raise ConfigError(f"{engine.name!r} needs rows, which the weak form does not have.")
@@ -220,5 +270,5 @@ def _weak_rows(trajectories: Trajectories, library: Library) -> tuple[np.ndarray
     for i, x in enumerate(trajectories.x):
         windows = weak_windows(trajectories.t[i])
         features.append(windows.phi @ run(_inputs(trajectories[i : i + 1])))
-        targets.append(-(windows.dphi @ x))
+        targets.append(-(windows.dphi @ x) * (np.ptp(x, axis=0) > 1e-12 * np.abs(x).max(axis=0)))
     return np.concatenate(features), np.concatenate(targets)

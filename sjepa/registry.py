@@ -107,7 +107,9 @@ def make_backend(
         return backend
     if isinstance(backend, Mapping):
         settings = {**backend, **settings}
-        backend = settings.pop("name", None)  # type: ignore[assignment]
+        if "name" not in settings:
+            raise UnknownBackend(f"A backend given as a mapping needs a 'name', got {settings!r}.")
+        backend = settings.pop("name")
     if isinstance(backend, type) and issubclass(backend, Backend):
         return _build(backend, settings)
     if not isinstance(backend, str):

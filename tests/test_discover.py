@@ -107,6 +107,12 @@ def test_progress_is_reported() -> None:
         ({"x": np.zeros((5, 4, 4)), "t": 0.1}, DataError, "learn coordinates"),
         ({"x_dot": np.zeros((3, 2))}, DataError, "x_dot has shapes"),
         ({"form": "wek"}, ConfigError, "'weak'"),
+        ({"x": "data.csv", "t": None}, DataError, "sjepa.data.read"),
+        ({"x": np.zeros((2, 500)), "t": 0.1, "feature_names": None}, DataError, "give x.T"),
+        ({"library": "polynomial"}, ConfigError, "list of terms"),
+        ({"backend": {"threshold": 0.1}}, UnknownBackend, "needs a 'name'"),
+        ({"feature_names": ["sin", "p"]}, SjepaError, "function or a reserved word"),
+        ({"feature_names": ["lambda", "p"]}, SjepaError, "function or a reserved word"),
         ({"form": "discrete", "t": np.cumsum(np.linspace(1, 2, 400))}, DataError, "equal steps"),
         ({"backend": "stslq"}, UnknownBackend, "Did you mean 'stlsq'"),
         ({"backend": 3}, UnknownBackend, "a name, a mapping"),
@@ -117,6 +123,7 @@ def test_progress_is_reported() -> None:
         ({"library": sjepa.Library.paper(["a", "b"])}, SjepaError, "called q, p"),
     ],
 )
+@pytest.mark.filterwarnings("ignore::sjepa.errors.NumericalWarning")
 def test_wrong_input_gets_one_line(
     arguments: dict[str, object], error: type[Exception], message: str
 ) -> None:
@@ -134,3 +141,33 @@ def test_a_missing_engine_names_the_install_command(monkeypatch: pytest.MonkeyPa
     with pytest.raises(BackendUnavailable, match=r"needs no_such_package.*pip install x"):
         sjepa.discover(oscillator(T), T, backend="nowhere")
     assert sjepa.available_backends()["nowhere"] is False
+
+
+def test_a_constant_column_does_not_move() -> None:
+    x = np.column_stack([oscillator(T), np.full(len(T), 3.0)])
+    for form in ("derivative", "weak"):
+        law = sjepa.discover(x, T, feature_names=["q", "p", "k"], library=["q", "p", "k"], form=form)
+        assert law.best().lines(4)[2] == "k' = 0"
+
+
+def test_a_list_of_terms_is_a_library() -> None:
+    front = sjepa.discover(oscillator(T), T, feature_names=NAMES, library=["q", "p", "q*p"])
+    assert front.best().lines(5) == LAW
+
+
+def test_noisy_data_at_random_times() -> None:
+    rng = np.random.default_rng(3)
+    times = [np.sort(rng.uniform(0, 12, 400)) for _ in range(3)]
+    x = [a * oscillator(t, a) + 0.01 * rng.normal(size=(400, 2)) for a, t in zip((0.5, 1, 1.5), times, strict=True)]
+    law = sjepa.discover(x, times, backend="subset", feature_names=NAMES).best()
+    assert [len(pairs) for pairs in law.terms] == [1, 1]
+    np.testing.assert_allclose(law.with_free_terms().coefficients, [1, -4], rtol=0.02)
+
+
+def test_doubtful_laws_come_with_a_warning() -> None:
+    from sjepa.errors import NumericalWarning
+
+    with pytest.warns(NumericalWarning, match="Only 3 rows for 16 candidate terms"):
+        sjepa.discover(oscillator(T)[:3], 0.02)
+    with pytest.warns(NumericalWarning, match="of the variance unexplained"):
+        sjepa.discover(oscillator(T), T, feature_names=NAMES, library=["q*p"])

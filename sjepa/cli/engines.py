@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sjepa.cli.app import app
@@ -36,6 +37,6 @@ def backends(json: Annotated[bool, typer.Option(help="Print JSON.")] = False) ->
             str(row["engine"]),
             str(row["version"]),
             "yes" if row["installed"] else "no",
-            "" if row["installed"] else str(row["install"]),
+            "" if row["installed"] else escape(str(row["install"])),
         )
     Console().print(table)

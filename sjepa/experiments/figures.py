@@ -120,16 +120,21 @@ def latent_geometry(results: Sequence[Result]) -> Figure | None:
         return None
     figure, axes = _axes(len(chosen), width=3.5 * len(chosen) + 0.8, height=3.5)
     cloud = None
-    limit = max(np.abs(r.curves["q"]).max() for r in chosen.values())
+    limit = max(np.quantile(np.abs(r.curves["q"]), 0.99) for r in chosen.values())
     for ax, name in zip(axes, [n for n in wanted if n in chosen], strict=True):
         r = chosen[name]
         x, y = r.curves["latents"].T[:2]
         cloud = ax.scatter(
-            x, y, c=r.curves["q"], s=3, lw=0, cmap="twilight_shifted",
+            x, y, c=r.curves["q"], s=3, lw=0, cmap="viridis",
             vmin=-limit, vmax=limit, rasterized=True,
         )  # fmt: skip
         ax.set(title=f"{LABELS[name]}, seed {r.seed}", xlabel="$z_1$", ylabel="$z_2$")
-        ax.set_aspect("equal", "datalim")
+        # A trajectory that goes over the top runs far off; the frame is for the others.
+        low, high = np.quantile(r.curves["latents"][:, :2], [0.005, 0.995], axis=0)
+        half = 0.62 * (high - low).max()
+        (cx, cy) = (low + high) / 2
+        ax.set(xlim=(cx - half, cx + half), ylim=(cy - half, cy + half))
+        ax.set_aspect("equal", "box")
     assert cloud is not None
     figure.colorbar(cloud, ax=axes, label="angle $q$", shrink=0.85)
     return figure

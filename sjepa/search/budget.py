@@ -53,18 +53,19 @@ class SearchBudget:
     def rounds(self, horizon: int, restarts: int, samples: int) -> list[Round]:
         """Three rounds: all restarts briefly and near, a few for long and far."""
 
-        def spell(steps: int, rows: int, share: float, keep: int) -> Round:
+        def spell(steps: int, rows: int, share: float, keep: int, leniency: float) -> Round:
             far = max(4, round(share * horizon))
             return Round(
                 steps=max(5, round(self.effort * steps)),
                 batch=max(2, round(rows / samples)),
                 horizon=far,
                 keep=keep,
+                leniency=leniency,
                 stride=max(1, far // 8),
             )
 
         return [
-            spell(50, 1200, 0.27, max(30, restarts // 4)),
-            spell(80, 1600, 0.55, 3 * self.finalists),
-            spell(120, 3200, 1.0, 2 * self.finalists),
+            spell(50, 1200, 0.27, max(30, restarts // 4), 2.2),
+            spell(80, 1600, 0.55, 3 * self.finalists, 1.5),
+            spell(120, 3200, 1.0, 2 * self.finalists, 1.0),
         ]

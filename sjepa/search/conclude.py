@@ -14,10 +14,14 @@ from sjepa.search.diagnostics import Finding, diagnose_latents, diagnose_law
 from sjepa.search.growth import noise_floor
 from sjepa.search.polish import Task
 from sjepa.search.result import Found, SearchResult
-from sjepa.search.rollout import RolloutLoss, law_of, refine_by_rollouts, states
+from sjepa.search.rollout import RolloutLoss, coefficients_of, law_of, refine_by_rollouts, states
 from sjepa.search.select import adequacy, front_of, simplest_adequate
 from sjepa.search.setting import Setting
 from sjepa.symbolic import Candidate
+
+
+# Rollouts go this much further than the horizon of the search.
+FURTHER = 1.35
 
 
 def found_with(setting: Setting, task: Task, head: nn.Module) -> Found:
@@ -25,10 +29,10 @@ def found_with(setting: Setting, task: Task, head: nn.Module) -> Found:
     fit = task.risk(head, setting.train, setting.validation)
     law = law_of(setting.library, task.structure.support, fit.coefficients[0], setting.order)
     candidate = Candidate.score(law, fit.losses[0].tolist(), setting.library)
-    held = setting.validation
+    whole = setting.whole
     with torch.no_grad():
-        z = states(head(held.x), held.grid.times, setting.order)
-    admission = setting.gates.check(z, held.raw, held.grid.mask)
+        z = states(head(whole.x), whole.grid.times, setting.order)
+    admission = setting.gates.check(z, whole.raw, whole.grid.mask)
     linear = isinstance(head, LinearEncoder)
     return Found(candidate, task.structure, setting.encoder(head), admission, linear)
 
@@ -72,22 +76,26 @@ def _refine(setting: Setting, best: Found, held: RolloutLoss) -> Found:
     if not setting.budget.rollout:
         return best
     head = deepcopy(_head(best.encoder))
-    length = int(setting.train.grid.mask.sum(1).min())
-    far = min(int(1.35 * setting.horizon), length - 2)
+    far = int(FURTHER * setting.horizon)
     law, _ = refine_by_rollouts(
         head, best.law, setting.train, far, setting.order, setting.budget.rollout
     )
-    candidate = Candidate.score(law, best.candidate.losses, setting.library)
+    task = setting.task(best.structure)
+    numbers = coefficients_of(law, setting.library, best.structure.support)
+    with torch.no_grad():
+        z = head(setting.validation.x)
+        losses = task.fit(task.features, z, setting.validation, numbers[None]).losses[0]
+    candidate = Candidate.score(law, losses.tolist(), setting.library)
     refined = replace(best, candidate=candidate, encoder=setting.encoder(head))
     return refined if _rollout(held, refined) <= _rollout(held, best) else best
 
 
 @torch.no_grad()
 def _diagnose(setting: Setting, best: Found, delta: float, floor: float) -> list[Finding]:
-    held = setting.validation
-    z = states(_head(best.encoder)(held.x), held.grid.times, setting.order)
+    whole = setting.whole
+    z = states(_head(best.encoder)(whole.x), whole.grid.times, setting.order)
     return [
-        *diagnose_latents(z, held.raw, held.grid.mask, setting.gates),
+        *diagnose_latents(z, whole.raw, whole.grid.mask, setting.gates),
         *diagnose_law(best.candidate.loss, delta, floor),
     ]
 

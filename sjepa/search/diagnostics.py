@@ -10,7 +10,7 @@ import numpy as np
 
 from sjepa.metrics import latent_spread
 from sjepa.metrics.arrays import as_array
-from sjepa.search.gates import Admission, Gates
+from sjepa.search.gates import Admission, Gates, narrowest
 
 
 # The paper's rule: a trace of the covariance below this is a constant representation.
@@ -47,9 +47,7 @@ def diagnose_latents(
     spread = latent_spread(rows)
     if spread.covariance_trace < CONSTANT_TRACE:
         return [constant_collapse(spread.covariance_trace)]
-    centred = rows - rows.mean(0)
-    eigenvalues = np.linalg.eigvalsh(centred.T @ centred / len(rows))
-    ratio = float(eigenvalues[0] / eigenvalues.mean())
+    ratio = narrowest(rows)
     if ratio < gates.variance:
         return [dimensional_collapse(ratio, gates.variance, z.shape[-1], spread)]
     return shortcuts(gates.check(z, observations, flags), gates)
@@ -97,8 +95,8 @@ def dimensional_collapse(ratio: float, limit: float, dim: int, spread: Any) -> F
     return Finding(
         "dimensional collapse", ratio, limit,
         f"the {dim} coordinates vary in about {spread.effective_rank:.1f} directions: the "
-        f"narrowest has {ratio:.1e} of the mean variance (at least {limit:g} is asked for). "
-        "Some of them repeat the others.",
+        f"narrowest has a variance of {ratio:.1e} where 1 is the mean (at least {limit:g} is "
+        "asked for). Some of them repeat the others.",
     )  # fmt: skip
 
 

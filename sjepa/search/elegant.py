@@ -5,31 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import nn
 
 from sjepa.backend import Progress
 from sjepa.data import Trajectories
-from sjepa.models.encoders import LinearEncoder
 from sjepa.search.budget import SearchBudget
-from sjepa.search.conclude import conclude, found_with
+from sjepa.search.conclude import conclude
+from sjepa.search.finalists import finalists, lengthened, polished
 from sjepa.search.gates import Gates
-from sjepa.search.growth import grow, noise_floor
-from sjepa.search.polish import Task, linear_head, polish, unit_scale
 from sjepa.search.polynomial import gauged_heads
 from sjepa.search.race import Runner, run_race
-from sjepa.search.reduce import reductions
 from sjepa.search.restarts import Restarts
-from sjepa.search.result import Found, SearchResult
-from sjepa.search.select import NOISE_MULTIPLE
-from sjepa.search.setting import Setting, prepare
+from sjepa.search.result import SearchResult
+from sjepa.search.setting import RACE_RANK, Setting, prepare
 from sjepa.search.starts import starting_readouts
 from sjepa.search.structures import Structure, enumerate_structures
 from sjepa.search.subspace import closed_under_affine_maps
 from sjepa.symbolic import Library
-
-
-# Encoders are grown where the best linear one leaves more than this share unexplained.
-GROW_ABOVE = 2e-3
 
 
 def elegant_search(
@@ -44,7 +35,7 @@ def elegant_search(
     delta: float | str = "auto",
     delta_roll: float | None = None,
     gates: Gates | None = None,
-    proposals: Sequence[Structure] = (),
+    structures: Sequence[Structure] = (),
     rank: int | None = None,
     progress: Progress | None = None,
 ) -> SearchResult:
@@ -75,7 +66,7 @@ def elegant_search(
         Largest adequate rollout loss, in units of the variance of the coordinates.
     gates : Gates, optional
         What makes coordinates admissible.
-    proposals : structures to try besides the enumerated ones, for instance from a backend's front
+    structures : structures to try besides the enumerated ones, for instance from a backend's front
         (:func:`sjepa.search.structures_of`)
     rank : int, optional
         Principal components to search in; by default those that are not noise.
@@ -84,76 +75,28 @@ def elegant_search(
         trajectories, library, latent_dim, order, seed, budget or SearchBudget(), validation,
         gates or Gates(), rank, progress,
     )  # fmt: skip
-    if not proposals and closed_under_affine_maps(library, latent_dim):
+    heads = []
+    if not structures and closed_under_affine_maps(library, latent_dim):
         heads = gauged_heads(setting)
-    else:
-        heads = _polished(setting, _race(setting, proposals))
-    return conclude(setting, _finalists(setting, heads), delta, delta_roll)
+    if not heads:
+        heads = polished(setting, _race(setting, structures))
+        heads += lengthened(setting, heads)
+    return conclude(setting, finalists(setting, heads), delta, delta_roll)
 
 
-def _race(setting: Setting, proposals: Sequence[Structure]) -> list[Runner]:
+def _race(setting: Setting, given: Sequence[Structure]) -> list[Runner]:
     budget = setting.budget
     structures = enumerate_structures(
         setting.library, setting.latent_dim, budget.structures, budget.max_terms
     )
-    structures += [s for s in proposals if s not in structures]
+    structures += [s for s in given if s not in structures]
     generator = torch.Generator().manual_seed(setting.seed)
     entries = [s for s in structures for _ in range(budget.restarts)]
-    readouts = starting_readouts(
-        setting.modes, setting.whitening.rank, setting.latent_dim, len(entries), generator
-    )
+    rank = min(setting.whitening.rank, RACE_RANK)
+    readouts = starting_readouts(setting.modes, rank, setting.latent_dim, len(entries), generator)
     restarts = Restarts(setting.library, entries, readouts.float(), setting.order)
     rounds = budget.rounds(setting.horizon, len(entries), setting.train.length)
     return run_race(
-        restarts, setting.train, rounds, setting.gates, generator,
+        restarts, setting.train.leading(rank), rounds, setting.near, generator,
         lambda line, share: setting.tell(line, 0.5 * share),
     )  # fmt: skip
-
-
-def _finalists(setting: Setting, heads: list[tuple[LinearEncoder, Task]]) -> list[Found]:
-    """Shorten the best encoders' laws, grow encoders that need it, and score them all."""
-    heads = heads + _shortened(setting, heads)
-    risks = [float(t.risk(h, setting.train, setting.validation).risk) for h, t in heads]
-    floors = [noise_floor(h, t, setting.validation) for h, t in heads]
-    lacking = min(risks) > max(GROW_ABOVE, 2 * NOISE_MULTIPLE * min(floors))
-    found = []
-    for i, (head, task) in enumerate(heads):
-        best_head: nn.Module = head
-        if setting.budget.grow and lacking and risks[i] <= sorted(risks)[:4][-1]:
-            setting.tell(f"growing {task.structure.names(setting.library)}", 0.8)
-            best_head, _ = grow(head, task, setting.train, setting.validation, setting.seed)
-        found.append(found_with(setting, task, best_head))
-    return found
-
-
-def _polished(setting: Setting, runners: Sequence[Runner]) -> list[tuple[LinearEncoder, Task]]:
-    """The best runner of each structure, polished."""
-    best: dict[Structure, Runner] = {}
-    for runner in runners:
-        best.setdefault(runner.structure, runner)
-    chosen = list(best.values())[: setting.budget.finalists]
-    heads = []
-    for i, runner in enumerate(chosen):
-        task, head = setting.task(runner.structure), linear_head(runner.readout)
-        polish(head, task, setting.train, setting.budget.polish, setting.stride)
-        unit_scale(head, task, setting.train)
-        heads.append((head, task))
-        share = 0.5 + 0.25 * (i + 1) / len(chosen)
-        setting.tell(f"polished {runner.structure.names(setting.library)}", share)
-    return heads
-
-
-def _shortened(
-    setting: Setting, heads: Sequence[tuple[LinearEncoder, Task]], most: int = 2
-) -> list[tuple[LinearEncoder, Task]]:
-    """Shorter structures from the encoders that fit best."""
-    risks = [float(t.risk(h, setting.train, setting.validation).risk) for h, t in heads]
-    shorter = []
-    for i in sorted(range(len(heads)), key=lambda i: risks[i])[:most]:
-        for head, task in reductions(
-            *heads[i], setting.train, setting.budget.polish, setting.stride
-        ):
-            setting.tell(f"shortened to {task.structure.names(setting.library)}", 0.77)
-            unit_scale(head, task, setting.train)
-            shorter.append((head, task))
-    return shorter

@@ -33,8 +33,7 @@ class Gates:
     Parameters
     ----------
     variance : float, default=1e-3
-        Smallest variance of any direction, relative to the mean one. Scale is a gauge, so only
-        the shape of the distribution counts.
+        Smallest variance of any direction of the standardised coordinates: scale is a gauge.
     within : float, default=0.15
         Smallest share of variance, in any direction, that is motion along trajectories. Set it
         to 0 when the state truly contains constants of motion.
@@ -55,14 +54,10 @@ class Gates:
         flags = np.ones(z.shape[:2], bool) if mask is None else as_array(mask) > 0
         valid = z[flags]
         spread = latent_spread(valid)
-        centred = valid - valid.mean(0)
-        eigenvalues = np.linalg.eigvalsh(centred.T @ centred / len(valid))
-        flat = eigenvalues[0] < self.variance * max(eigenvalues.mean(), 1e-300)
-        flat = flat or spread.min_std <= 1e-6 * (1e-6 + np.abs(valid).max())
         within = within_trajectory_share(z, flags).worst if self.within > 0 else 1.0
         near = neighbour_test(z, observations, flags, ahead=self.ahead, max_points=points)
         reasons = []
-        if flat:
+        if narrowest(valid) < self.variance:
             reasons.append("variance")
         if within < self.within:
             reasons.append("within")
@@ -71,3 +66,12 @@ class Gates:
         return Admission(
             spread.min_std, spread.effective_rank, float(within), float(near), tuple(reasons)
         )
+
+
+def narrowest(rows: np.ndarray) -> float:
+    """Smallest eigenvalue of the correlation matrix of (n, d); 0 if a coordinate is constant."""
+    std = rows.std(0)
+    if (std <= 1e-9 * (1e-9 + np.abs(rows).max())).any():
+        return 0.0
+    scaled = (rows - rows.mean(0)) / std
+    return max(float(np.linalg.eigvalsh(scaled.T @ scaled / len(rows))[0]), 0.0)

@@ -56,6 +56,11 @@ class GaugeMoves:
             frontier = found[:width]
         return best
 
+    def gauge(self, matrix: Tensor, offset: Tensor) -> Gauge:
+        """The gauge y = z A + b, measured."""
+        shares, _ = term_shares(self.features, self.z, self.velocity, matrix[None], offset[None])
+        return Gauge(matrix, offset, shares[0])
+
     def score(self, gauge: Gauge) -> Score:
         """Fewest terms; then an origin at rest, without constants; then the complexity."""
         support = gauge.support(PRESENT)

@@ -68,7 +68,7 @@ def grow(
         batch = train.pick(rows)
         z = grown(batch.x)
         loss = task.fit(features, z, batch, stride=stride).risk[0]
-        loss = loss + degeneracy(z[None], 2.0 * task.within)[0]
+        loss = loss + degeneracy(z[None], task.within)[0]
         optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(grown.parameters(), 1.0)

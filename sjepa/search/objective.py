@@ -82,15 +82,6 @@ def integral_fit(
     return least_squares(targets, designs, features.active, coefficients)
 
 
-def derivative_fit(
-    features: ActiveFeatures, z: Tensor, slopes: Tensor, coefficients: Tensor | None = None
-) -> Fit:
-    """Fit time derivatives point by point, for clean data: z and slopes (R, B, T, d)."""
-    columns = features.arranged(features.evaluate(z)).flatten(-2)
-    target = slopes.movedim(-1, 1).flatten(-2)
-    return least_squares([target], [columns], features.active, coefficients)
-
-
 def least_squares(
     targets: Sequence[Tensor],
     designs: Sequence[Tensor],

@@ -46,6 +46,10 @@ class Observed:
         every = -(-self.x[..., 0].numel() // samples)
         return self if every <= 1 else self.pick(torch.arange(0, len(self), every))
 
+    def leading(self, rank: int) -> Observed:
+        """The first components alone."""
+        return Observed(self.x[..., :rank], self.grid, self.raw)
+
     def pick(self, rows: Tensor) -> Observed:
         return Observed(self.x[rows], self.grid.pick(rows), self.raw[rows])
 

@@ -76,7 +76,7 @@ def polish(
     def loss() -> Tensor:
         z = head(observed.x)
         fit = task.fit(features, z, observed, stride=stride)
-        return fit.risk[0] + degeneracy(z[None], 2.0 * task.within)[0]
+        return fit.risk[0] + degeneracy(z[None], task.within)[0]
 
     return minimise(loss, list(head.parameters()), iterations)
 

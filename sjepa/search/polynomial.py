@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from sjepa.models.encoders import LinearEncoder
 from sjepa.search.gauge import THRESHOLDS, Gauge, search_gauge
-from sjepa.search.gauge_moves import GaugeMoves
+from sjepa.search.gauge_moves import PRESENT, GaugeMoves
 from sjepa.search.polish import Task, linear_head, polish
 from sjepa.search.setting import Setting
 from sjepa.search.structures import Structure, structure
 from sjepa.search.subspace import Subspace, search_subspace
+from sjepa.symbolic.front import KNEE
 
 
 # Points on which the size of terms is measured, for each term of the library.
@@ -38,7 +40,38 @@ def gauged_heads(setting: Setting) -> list[tuple[LinearEncoder, Task]]:
         support = best.support(threshold)
         if all(support) and (found := structure(library, support)) not in heads:
             heads[found] = _head(setting, space, best, setting.task(found))
+    again = _regauged(setting, list(heads.values()), points)
+    if again is not None and again[1].structure not in heads:
+        heads[again[1].structure] = again
     return list(heads.values())
+
+
+def _regauged(
+    setting: Setting, heads: list[tuple[LinearEncoder, Task]], points: Tensor
+) -> tuple[LinearEncoder, Task] | None:
+    """Better coordinates for the simplest good law, which is cleaner than the dense one was."""
+    if not heads:
+        return None
+    risks = [float(t.risk(h, setting.train, setting.validation).risk) for h, t in heads]
+    good = [pair for pair, risk in zip(heads, risks, strict=True) if risk <= min(risks) ** KNEE]
+    head, task = min(good, key=lambda pair: pair[1].structure.cost)
+    library, d = setting.library, setting.latent_dim
+    with torch.no_grad():
+        seen = head(points)
+        numbers = task.risk(head, setting.train, setting.train).coefficients[0]
+    law = torch.zeros(len(library), d, dtype=torch.float64)
+    for j, row in enumerate(task.structure.support):
+        law[list(row), j] = numbers[j, : len(row)]
+    eye, zero = torch.eye(d, dtype=torch.float64), torch.zeros(d, dtype=torch.float64)
+    moves = GaugeMoves(Subspace(eye, law, 0.0), seen, library)
+    best = moves.improve(moves.gauge(eye, zero))
+    found = best.support(PRESENT)
+    if not all(found):
+        return None
+    weight, bias = head.linear.weight.detach(), head.linear.bias.detach()
+    space = Subspace(weight.T, law, 0.0)
+    shifted = Gauge(best.matrix, bias @ best.matrix + best.offset, best.shares)
+    return _head(setting, space, shifted, setting.task(structure(library, found)))
 
 
 def _head(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -16,12 +16,17 @@ from sjepa.search.structures import Structure
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One stretch of training: optimiser steps, trajectories a step, horizons, survivors."""
+    """One stretch of training: optimiser steps, trajectories a step, horizons, survivors.
+
+    `leniency` multiplies what the neighbour test may find: coordinates on their way to the state
+    fail it for a while.
+    """
 
     steps: int
     batch: int
     horizon: int
     keep: int
+    leniency: float = 1.0
     stride: int = 4
     rate: float = 0.03
 
@@ -91,7 +96,7 @@ def train(
     for _ in range(spell.steps):
         rows = torch.randperm(len(observed), generator=generator)[: spell.batch]
         fit, z = restarts.fit(observed, rows, horizons, spell.stride)
-        loss = fit.risk + degeneracy(z, 2.0 * gates.within)
+        loss = fit.risk + degeneracy(z, 1.5 * gates.within)
         optimiser.zero_grad()
         torch.nan_to_num(loss, nan=0.0, posinf=0.0).sum().backward()
         grad = restarts.readouts.grad
@@ -121,6 +126,7 @@ def judge(
     rows = torch.randperm(len(observed), generator=generator)[:trajectories]
     fit, z = restarts.fit(observed, rows, ladder(spell.horizon), spell.stride)
     risk = torch.nan_to_num(fit.risk, nan=float("inf")).tolist()
+    gates = replace(gates, neighbour=spell.leniency * gates.neighbour)
     raw, mask = observed.raw[rows], observed.grid.mask[rows]
     if restarts.order == 2:
         z = join_velocities(z, observed.grid.times[rows].to(z.dtype))

@@ -67,9 +67,6 @@ class Restarts:
         picked = [self.structures[i] for i in index.tolist()]
         return Restarts(self.library, picked, self.readouts.detach()[index], self.order)
 
-    def to(self, dtype: torch.dtype) -> Restarts:
-        return Restarts(self.library, self.structures, self.readouts.to(dtype), self.order)
-
 
 def join_velocities(z: Tensor, times: Tensor) -> Tensor:
     """z and its central differences side by side: (..., B, T, d) -> (..., B, T, 2 d)."""

@@ -53,7 +53,7 @@ class SearchResult:
         Whether the chosen law reaches `delta`.
     rollout : float
         Validation rollout loss of the chosen law, in units of the variance of z.
-    findings : list of Finding
+    findings : tuple of Finding
         What a user should know about the result; see :mod:`sjepa.search.diagnostics`.
     notes : tuple of str
         What was chosen on the way, and why.

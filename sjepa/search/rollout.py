@@ -10,12 +10,11 @@ from sjepa.models import Transition
 from sjepa.search.observed import Observed
 from sjepa.search.polish import minimise
 from sjepa.search.restarts import join_velocities
+from sjepa.search.structures import Support
 from sjepa.symbolic import Law, Library
 
 
-def law_of(
-    library: Library, support: tuple[tuple[int, ...], ...], coefficients: Tensor, order: int
-) -> Law:
+def law_of(library: Library, support: Support, coefficients: Tensor, order: int) -> Law:
     """The law with coefficients (d, S).
 
     A second-order law takes positions and velocities, and gives the derivatives of the latter.
@@ -29,6 +28,16 @@ def law_of(
     names = state_names(library, len(support))
     law = library.law(values, names[len(support) :])
     return Law(law.expressions, names, law.outputs, canonical=False)
+
+
+def coefficients_of(law: Law, library: Library, support: Support) -> Tensor:
+    """The coefficients (d, S) of a law with this support: the inverse of :func:`law_of`."""
+    result = torch.zeros(len(support), max(map(len, support)), dtype=torch.float64)
+    for j, row in enumerate(support):
+        own = {term: coefficient for coefficient, term in law.terms[j]}
+        for s, p in enumerate(row):
+            result[j, s] = float(own.get(library.terms[p], 0.0))
+    return result
 
 
 def state_names(library: Library, latent_dim: int) -> tuple[str, ...]:
@@ -54,10 +63,14 @@ class RolloutLoss:
     """Mean squared error of rollouts in units of the variance of z, for one encoder and law."""
 
     def __init__(self, observed: Observed, horizon: int, order: int, most_starts: int = 3) -> None:
-        self.observed, self.order = observed, order
-        whole = observed.grid.mask.sum(1).min().item()
-        self.horizon = max(1, min(horizon, int(whole) - 1 - (order == 2)))
-        self.starts = starts(int(whole), self.horizon, order, most_starts)
+        self.order = order
+        edge = 1 if order == 2 else 0
+        lengths = observed.grid.mask.sum(1)
+        # Trajectories too short for the horizon are left out, unless most of them are.
+        self.horizon = max(1, min(horizon, int(lengths.median()) - 1 - edge))
+        self.observed = observed.pick(torch.nonzero(lengths > self.horizon + edge)[:, 0])
+        shortest = int(self.observed.grid.mask.sum(1).min())
+        self.starts = starts(shortest, self.horizon, order, most_starts)
 
     def __call__(self, head: nn.Module, law: nn.Module) -> Tensor:
         z = head(self.observed.x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from torch import nn
@@ -19,7 +19,7 @@ from sjepa.search.gates import Gates
 from sjepa.search.observed import Observed, fit_whitening, pieces
 from sjepa.search.polish import Task
 from sjepa.search.race import ladder
-from sjepa.search.starts import Mode, linear_modes
+from sjepa.search.starts import Mode, linear_modes, moving_share
 from sjepa.search.structures import Structure
 from sjepa.symbolic import Library
 
@@ -27,13 +27,19 @@ from sjepa.symbolic import Library
 # Share of the slowest period that the longest horizon covers, and its limits in samples.
 PERIOD_SHARE = 0.4
 SHORTEST, LONGEST = 8, 60
+# Components that the race works with; the others come in when encoders are polished.
+RACE_RANK = 20
 # Samples that encoders are polished on; more change nothing but the time.
 MOST_SAMPLES = 60_000
 
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """Everything that is decided before the search starts."""
+    """Everything that is decided before the search starts.
+
+    `train` and `validation` are cut into pieces of a few horizons, `whole` are the uncut
+    validation trajectories, and `near` the gates for pieces, in which less of the motion shows.
+    """
 
     library: Library
     latent_dim: int
@@ -44,6 +50,8 @@ class Setting:
     whitening: Whitening
     train: Observed
     validation: Observed
+    whole: Observed
+    near: Gates
     modes: list[Mode]
     horizon: int
     progress: Progress | None
@@ -59,7 +67,7 @@ class Setting:
 
     def task(self, structure: Structure) -> Task:
         horizons = tuple(ladder(self.horizon))
-        return Task(self.library, structure, self.order, horizons, self.gates.within)
+        return Task(self.library, structure, self.order, horizons, self.near.within)
 
     def encoder(self, head: nn.Module) -> nn.Module:
         return nn.Sequential(deepcopy(self.whitening), head)
@@ -97,21 +105,21 @@ def prepare(
             f"ask for latent_dim={whitening.rank} or fewer."
         )
     whole = Observed.of(trajectories, whitening)
-    modes = linear_modes(whole, order)
+    modes = linear_modes(whole.leading(RACE_RANK), order)
     step = float(np.median(np.concatenate(trajectories.steps)))
     horizon = budget.horizon or _horizon(modes, step, whole.length, order)
-    every = max(1, horizon // LONGEST)
+    every = max(1, round(horizon / LONGEST))
     horizon = max(2, horizon // every)
     longest = max(order * horizon + 1, math.ceil(1.7 * order * horizon))
-    if every > 1 or whole.length > 1.5 * longest:
-        train = Observed.of(pieces(trajectories, longest, every), whitening)
-    else:
-        train = whole
-    train = train.thinned(MOST_SAMPLES)
-    held = Observed.of(pieces(validation, max(longest, 4), every), whitening)
+    cut = every > 1 or whole.length > 1.5 * longest
+    train = Observed.of(pieces(trajectories, longest, every), whitening) if cut else whole
+    held = Observed.of(validation, whitening)
+    parts = Observed.of(pieces(validation, max(longest, 4), every), whitening) if cut else held
+    seen = moving_share(train).trace() / moving_share(whole).trace()
+    near = replace(gates, within=gates.within * min(1.0, float(seen)))
     return Setting(
-        library, latent_dim, order, seed, budget, gates, whitening, train, held, modes, horizon,
-        progress,
+        library, latent_dim, order, seed, budget, gates, whitening, train.thinned(MOST_SAMPLES),
+        parts, held, near, modes, horizon, progress,
     )  # fmt: skip
 
 

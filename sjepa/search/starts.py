@@ -48,7 +48,7 @@ def linear_modes(observed: Observed, order: int = 1, horizon: int = 10) -> list[
     matrix = torch.linalg.solve(total.T @ total + ridge, total.T @ change).numpy()
     # z = x w moves as dz/dt = x (matrix w): right eigenvectors are the invariant read-outs.
     values, vectors = np.linalg.eig(matrix)
-    share = _moving_share(observed)
+    share = moving_share(observed)
     modes = []
     for value, vector in zip(values, vectors.T, strict=True):
         if value.imag < -1e-12:
@@ -62,10 +62,10 @@ def linear_modes(observed: Observed, order: int = 1, horizon: int = 10) -> list[
         rate = np.sqrt(abs(value)) if order == 2 else abs(value)
         modes.append(Mode(basis, float(rate), error, moving))
     usable = [m for m in modes if m.moving > MOVING] or modes
-    return sorted(usable, key=lambda m: (m.error > 0.5, m.frequency))
+    return sorted(usable, key=lambda m: m.frequency / max(1.0 - m.error, 1e-3))
 
 
-def _moving_share(observed: Observed) -> np.ndarray:
+def moving_share(observed: Observed) -> np.ndarray:
     """Covariance (rank, rank) of the motion along trajectories; the total one is the identity."""
     mask = observed.grid.mask.unsqueeze(-1).to(observed.x)
     own = (observed.x * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True)

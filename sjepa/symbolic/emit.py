@@ -138,6 +138,8 @@ class TorchLaw(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         program = self.program
+        if not isinstance(z, Tensor):
+            raise TypeError(f"Expected a tensor, got {type(z).__name__}; law.numpy() takes arrays.")
         if z.shape[-1] != program.inputs:
             raise ValueError(
                 f"Expected a tensor (..., {program.inputs}) with the inputs last, "

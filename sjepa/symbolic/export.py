@@ -14,6 +14,7 @@ from sympy.printing.mathml import mathml
 
 from sjepa.symbolic.functions import CLIP, EPS
 from sjepa.symbolic.operators import NODES
+from sjepa.symbolic.parse import symbol
 from sjepa.symbolic.text import TextPrinter, safe_quotient
 
 
@@ -49,16 +50,24 @@ class _LatexPrinter(LatexPrinter):
         return r" \vee ".join(self._print(a) for a in expr.args)
 
 
+def _latex_name(name: str) -> str:
+    """A name of several letters in upright type; z1 and theta are left to SymPy."""
+    text = str(sympy.latex(sympy.Symbol(name)))
+    return rf"\mathrm{{{text}}}" if re.fullmatch(r"[A-Za-z]{2,}", text) else text
+
+
 def latex_lines(law: Law, digits: int) -> list[str]:
     """One equation a line, in the part of LaTeX that matplotlib's mathtext also reads."""
     lines = []
+    names = {symbol(n): _latex_name(n) for n in (*law.inputs, *law.outputs)}
+    printer = _LatexPrinter({"symbol_names": names})
     for name, expr in zip(law.outputs, law.expressions, strict=True):
-        symbol = sympy.latex(sympy.Symbol(name))
+        moved = names[symbol(name)]
         if law.realisation == "field":
-            left = rf"\dot{{{symbol}}}"
+            left = rf"\dot{{{moved}}}"
         else:
-            left = rf"{symbol}^{{+}}" if name in law.inputs else symbol
-        right = _LatexPrinter().doprint(rounded(expr, digits))
+            left = rf"{moved}^{{+}}" if name in law.inputs else moved
+        right = printer.doprint(rounded(expr, digits))
         lines.append(f"{left} = {right}")
     return lines
 

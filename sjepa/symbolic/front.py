@@ -70,7 +70,7 @@ class Candidate:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Front:
     """Laws that no other law beats in both complexity and loss, simplest first.
 
@@ -124,6 +124,19 @@ class Front:
 
     def __iter__(self) -> Iterator[Candidate]:
         return iter(self.candidates)
+
+    def __repr__(self) -> str:
+        """One line for each law; the one at the knee is marked."""
+        if not self.candidates:
+            return f"Front: no law found{''.join(f'; {n}' for n in self.notes)}"
+        chosen = self.best_candidate()
+        lines = [f"  complexity ({self.measure})       loss  equation"]
+        for c in self:
+            equation = "; ".join(c.law.lines(digits=4))
+            equation = equation if len(equation) <= 90 else equation[:89] + "…"
+            mark = ">" if c is chosen else " "
+            lines.append(f"{mark} {self.complexity(c):17g}  {c.loss:9.2e}  {equation}")
+        return "\n".join([*lines, *(f"  note: {n}" for n in self.notes)])
 
     def complexity(self, candidate: Candidate) -> float:
         return float(getattr(candidate, self.measure))

@@ -8,6 +8,7 @@ Limits on length, nesting and the size of numbers keep the work bounded for any 
 from __future__ import annotations
 
 import ast
+import keyword
 import math
 import re
 import unicodedata
@@ -33,6 +34,7 @@ CONSTANTS = {"pi": sympy.pi, "E": sympy.E}
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _RUN_OF_SIGNS = re.compile(rf"(?:[-+~!]\s*){{{MAX_NESTING},}}")
+_MISSING_SIGN = re.compile(r"\d[^\W\d_]|[\w)]\s+[\w(]|\d\(")
 _JULIA_FLOAT = re.compile(r"(?<![\w.])(\d+(?:\.\d*)?|\.\d+)f([+-]?\d+)")
 _RELATIONS = {ast.Lt: sympy.Lt, ast.LtE: sympy.Le, ast.Gt: sympy.Gt, ast.GtE: sympy.Ge}
 
@@ -51,6 +53,8 @@ def check_names(names: Sequence[str], what: str) -> tuple[str, ...]:
                 f"{what.capitalize()} name {name!r} cannot be used in an equation: "
                 "use letters, digits and underscores, starting with a letter."
             )
+        if what == "input" and (name in SPELLINGS or name == "where" or keyword.iskeyword(name)):
+            raise LawError(f"{name!r} is a function or a reserved word; call the input otherwise.")
     if repeated := sorted({n for n in names if names.count(n) > 1}):
         raise LawError(f"The {what} name {repeated[0]!r} is used twice.")
     if what == "input" and not names:
@@ -130,10 +134,9 @@ class _Reader:
                 warnings.simplefilter("ignore", SyntaxWarning)  # "3(x)" warns before it fails
                 tree = ast.parse(python.strip(), mode="eval")
         except SyntaxError as error:
-            column = (error.offset or 1) + leading
-            raise ParseError(
-                f"Not an expression: {error.msg} (column {self._original(column)})."
-            ) from None
+            column = self._original((error.offset or 1) + leading)
+            hint = " Write products as 2*x." if _MISSING_SIGN.search(self.text) else ""
+            raise ParseError(f"Not an expression: {error.msg} (column {column}).{hint}") from None
         except (MemoryError, RecursionError, ValueError, OverflowError):
             raise ParseError("The equation is too deeply nested (column 1).") from None
         self.leading = leading

@@ -248,6 +248,8 @@ def _run_files(folder: Path) -> list[Path]:
 
 
 def _read_csv(path: Path) -> _Table:
+    if not path.is_file():
+        raise FormatError(f"{path} does not exist.")
     with path.open(newline="", encoding="utf-8") as file:
         lines = csv.reader(file)
         header = [name.strip().lower() for name in next(lines, [])]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sjepa.losses import RepresentationLoss, correction_penalty, one_step_loss, rollout_loss
 from sjepa.models import Transition
+from sjepa.symbolic import SparseLaw
 from sjepa.training.conditions import Condition
 from sjepa.training.sampling import Chunk
 from sjepa.training.settings import Settings
@@ -119,23 +120,20 @@ class Objective:
     ) -> tuple[Tensor, Tensor | None]:
         """Rollouts (B, S, steps + 1, d), and the correction penalty if there is a correction."""
         transition = self.transition
-        if transition.correction is not None and transition.symbolic is not None:
-            if not self.condition.correction:
-                return transition.rollout(z, dt, side), None
-            path, corrections = transition.rollout_with_corrections(z, dt, side)
-            mask = None if valid is None else valid.unsqueeze(-1)
-            parameters = transition.correction.parameters()
-            return path, correction_penalty(
-                corrections, parameters, self.settings.correction_tau, mask
-            )
-        return roll(transition, z, dt, side), None
+        if not self.condition.correction or transition.correction is None:
+            return roll(transition, z, dt, side), None
+        path, corrections = transition.rollout_with_corrections(z, dt, side)
+        mask = None if valid is None else valid.unsqueeze(-1)
+        parameters = transition.correction.parameters()
+        tau = self.settings.correction_tau
+        return path, correction_penalty(corrections, parameters, tau, mask)
 
 
 def roll(transition: Transition, z: Tensor, dt: Tensor, side: Tensor | None = None) -> Tensor:
     """``transition.rollout``, by the quick way where there is one."""
     if applies_to(transition, side):
-        assert transition.symbolic is not None
-        return sparse_rollout(transition.symbolic, z, dt)  # type: ignore[arg-type]
+        assert isinstance(transition.symbolic, SparseLaw)
+        return sparse_rollout(transition.symbolic, z, dt)
     return transition.rollout(z, dt, side)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+import sympy
 import torch
 from torch import Tensor, nn
 
 from sjepa.symbolic import Law, Library
-from sjepa.symbolic.complexity import split_terms, term_weight
+from sjepa.symbolic.complexity import term_weight
 
 
 class TreeLaw(nn.Module):
@@ -27,26 +27,25 @@ class TreeLaw(nn.Module):
         super().__init__()
         self.library, self.xi = library, xi
         self.emit = law.torch(trainable="terms", dtype=torch.float32)
-        position, weights = self._multipliers()
+        position, weights = self._multipliers(law.with_free_terms())
         self.position: Tensor
         self.weights: Tensor
         self.register_buffer("position", position, persistent=False)
         self.register_buffer("weights", weights, persistent=False)
 
-    def _multipliers(self) -> tuple[Tensor, Tensor]:
+    def _multipliers(self, free: Law) -> tuple[Tensor, Tensor]:
         """Where the multipliers stand among the coefficients, and the weights of their terms."""
-        free = self.emit.law()
         known = self.library.term_weights if self.library else {}
-        values = free.coefficients
-        position, weights, start = [], [], 0
-        for expr in free.expressions:
-            for value, term in split_terms(expr):
-                # Coefficients are listed in reading order, and terms may hold numbers too.
-                matches = np.flatnonzero(values[start:] == value)
-                if len(matches):
-                    position.append(start + int(matches[0]))
-                    weights.append(known.get(term, term_weight(term)))
-                    start = position[-1] + 1
+        stripped, symbols, values = free._skeleton
+        number = {symbol: i for i, symbol in enumerate(symbols)}
+        numbers = dict(zip(symbols, map(sympy.Float, values.tolist()), strict=True))
+        position, weights = [], []
+        for part in (p for e in stripped for p in sympy.Add.make_args(e)):
+            factors = sympy.Mul.make_args(part)
+            if (multiplier := next((f for f in factors if f in number), None)) is not None:
+                term = sympy.Mul(*(f for f in factors if f is not multiplier)).xreplace(numbers)
+                position.append(number[multiplier])
+                weights.append(known.get(term, term_weight(term)))
         return torch.tensor(position, dtype=torch.long), torch.tensor(weights, dtype=torch.float32)
 
     def forward(self, z: Tensor) -> Tensor:

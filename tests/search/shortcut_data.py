@@ -62,7 +62,7 @@ def _observed(features: list[np.ndarray], states: np.ndarray, step: float) -> Tr
     return Trajectories(list(x @ mix + noise), step, state=list(states))
 
 
-def vicreg_coordinates(data: Trajectories, horizon: int = 5, starts: int = 6) -> np.ndarray:
+def vicreg_coordinates(data: Trajectories, horizon: int = 5, starts: int = 4) -> np.ndarray:
     """A linear encoder trained for prediction with variance, covariance and mean terms alone.
 
     The predictor is the best linear one over `horizon` samples, solved inside the loss; of
@@ -79,8 +79,8 @@ def _train_vicreg(white: torch.Tensor, horizon: int, seed: int) -> tuple[float, 
     readout = torch.randn(white.shape[-1], 2, generator=generator, dtype=torch.float64)
     readout = (readout / readout.norm(dim=0)).requires_grad_()
     representation = RepresentationLoss({"variance": 3.0, "covariance": 0.25, "mean": 0.01})
-    optimiser = torch.optim.Adam([readout], lr=0.03)
-    for _ in range(300):
+    optimiser = torch.optim.Adam([readout], lr=0.05)
+    for _ in range(200):
         z = white @ readout
         now, later = z[:, :-horizon].flatten(0, 1), z[:, horizon:].flatten(0, 1)
         with torch.no_grad():

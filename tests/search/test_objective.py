@@ -7,7 +7,7 @@ from shortcut_data import pendulum_states
 
 from sjepa.data import Trajectories
 from sjepa.search.features import ActiveFeatures
-from sjepa.search.objective import derivative_fit, integral_fit
+from sjepa.search.objective import integral_fit
 from sjepa.search.observed import sampling_grid
 from sjepa.symbolic import Library
 
@@ -82,16 +82,6 @@ def test_second_order_needs_no_velocity(pendulum: Trajectories) -> None:
     )
     assert found.risk[0] < 1e-8
     assert found.coefficients[0, 0, 0] == pytest.approx(-1.0, rel=1e-4)
-
-
-def test_the_derivative_form_agrees_on_clean_slopes(pendulum: Trajectories) -> None:
-    z = torch.tensor(np.stack(pendulum.x))
-    slopes = torch.stack([z[..., 1], -z[..., 0].sin()], dim=-1)
-    found = derivative_fit(ActiveFeatures(LIBRARY, [PENDULUM]), z[None], slopes[None])
-    assert found.risk[0] < 1e-12
-    torch.testing.assert_close(
-        found.coefficients[0, :, 0], torch.tensor([1.0, -1.0]).double(), rtol=1e-8, atol=0
-    )
 
 
 def test_padding_counts_for_nothing(pendulum: Trajectories) -> None:

@@ -136,7 +136,7 @@ def test_files_that_are_not_pysr_s_are_refused(tmp_path: Path) -> None:
         law_from_pysr(written(tmp_path / "a.csv", "1,x0", header="Complexity,Equation"))
     with pytest.raises(FormatError, match="has no rows"):
         law_from_pysr(written(tmp_path / "b.csv"))
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FormatError, match="does not exist"):
         law_from_pysr(tmp_path / "nosuch.csv")
     with pytest.raises(ParseError, match="template"):
         law_from_pysr(RUNS / "template")

@@ -63,7 +63,7 @@ def test_both_ways_of_batching_have_the_expectation_of_all_windows(
         mean = float((count * value).sum() / count.sum())
         # Windows: every one exactly once, so only rounding is left. Tiles: random offsets, which
         # weigh the first and last starts of a trajectory a little less than the others.
-        assert mean == pytest.approx(float(full), rel=1e-5 if batching == "windows" else 0.03)
+        assert mean == pytest.approx(full.item(), rel=1e-5 if batching == "windows" else 0.03)
 
 
 def test_windows_that_reach_into_padding_do_not_count() -> None:
