@@ -23,6 +23,7 @@ from sjepa.experiments.common import (
 )
 from sjepa.experiments.profiles import Profile
 from sjepa.metrics import (
+    RolloutScore,
     correction_ratio,
     correction_recovery,
     mean_squared_error,
@@ -70,24 +71,22 @@ def run_condition(
     backend: Any = "stlsq",
     device: torch.device | None = None,
     report: Report | None = None,
-) -> Result:
-    """Train and evaluate one condition."""
+) -> Result | None:
+    """Train and evaluate one condition; None if it needs a package that is not installed."""
     device = device or torch.device("cpu")
     data = load("exp2", device)
     start = perf_counter()
+    law: Law | None
     if name == "pysindy":
+        if not available_backends()["pysindy"]:
+            return None
         law, transition = _pysindy(data)
     else:
         law, transition = _train(name, seed, profile, backend, data, report)
     seconds = perf_counter() - start
-    result = evaluate(transition, law, data)
-    return Result(
-        name,
-        seed,
-        {**law_metrics(law, LIBRARY), **result.metrics, "seconds": seconds},
-        None if law is None else law.to_json(),
-        result.curves,
-    )
+    metrics, curves = evaluate(transition, law, data)
+    metrics = {**law_metrics(law, LIBRARY), **metrics, "seconds": seconds}
+    return Result(name, seed, metrics, None if law is None else law.to_json(), curves)
 
 
 def _train(
@@ -151,10 +150,8 @@ def _debiased(law: Law, data: dict[str, Split], profile: Profile) -> tuple[Law, 
     return law, Transition(law.torch(trainable=False), integrator=profile.integrator)
 
 
-def _pysindy(data: dict[str, Split]) -> tuple[Law | None, Transition]:
+def _pysindy(data: dict[str, Split]) -> tuple[Law, Transition]:
     """Plain PySINDy on the states: STLSQ with a threshold of 0.1, no mask."""
-    if not available_backends()["pysindy"]:
-        return None, Transition(OPEN_ZERO.torch())
     train = data["train"].batch
     rows = derivative_rows(train.x, train.dt, integrator="rk4")
     engine = make_backend("pysindy", options={"threshold": 0.1})
@@ -162,11 +159,10 @@ def _pysindy(data: dict[str, Split]) -> tuple[Law | None, Transition]:
     return law, Transition(law.torch(trainable=False), integrator="rk4")
 
 
-OPEN_ZERO = Law.from_string(["0", "0"], ["q", "p"])
-
-
-def evaluate(transition: Transition, law: Law | None, data: dict[str, Split]) -> Result:
-    """Every figure of the paper's tables for Experiment 2, in double precision."""
+def evaluate(
+    transition: Transition, law: Law | None, data: dict[str, Split]
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Every figure of the paper's tables for Experiment 2, in double precision, and curves."""
     device = data["test"].batch.x.device
     precise = torch.float32 if device.type == "mps" else torch.float64
     transition = transition.to(precise).eval()
@@ -192,10 +188,10 @@ def evaluate(transition: Transition, law: Law | None, data: dict[str, Split]) ->
         metrics |= _allocation(parts, curves)
     if law is not None:
         metrics |= coefficient_metrics(law)
-    return Result("", 0, metrics, None, curves)
+    return metrics, curves
 
 
-def rollouts(transition: Transition, split: Split, dtype: torch.dtype) -> Any:
+def rollouts(transition: Transition, split: Split, dtype: torch.dtype) -> RolloutScore:
     """Open-loop rollouts of 80 steps from the first state of 60 trajectories."""
     n, k = EVALUATION_TRAJECTORIES, EVALUATION_STEPS
     device = split.batch.x.device

@@ -197,18 +197,17 @@ def _exp2_jobs(
     device: torch.device,
     queue: Any,
 ) -> list[Result]:
-    return list(
-        workers(
-            delayed(_exp2_task)(c, s, profile, backend, device, queue)
-            for c in sorted(wanted, key=lambda c: "hybrid" not in c)
-            for s in seeds
-        )
+    found = workers(
+        delayed(_exp2_task)(c, s, profile, backend, device, queue)
+        for c in sorted(wanted, key=lambda c: "hybrid" not in c)
+        for s in seeds
     )
+    return [r for r in found if r is not None]
 
 
 def _exp2_task(
     condition: str, seed: int, profile: Profile, backend: Any, device: torch.device, queue: Any
-) -> Result:
+) -> Result | None:
     _one_thread(queue)
     report = _reporter(queue, f"seed {seed}: {condition}")
     return exp2.run_condition(condition, seed, profile, backend, device, report)

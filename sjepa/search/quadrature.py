@@ -9,13 +9,16 @@ from torch import Tensor
 
 # Points whose cubic is integrated over the interval in their middle.
 STENCIL = 4
+# Largest sum of the sizes of an interval's weights, in units of the interval; 1.2 for equal steps.
+SWING = 3.0
 
 
 def interval_weights(t: np.ndarray) -> np.ndarray:
     """Weights (T - 1, 4) of the cubic rule on every interval of the times t (T,).
 
     The integral over [t_i, t_i+1] is the weighted sum of the values at the four points from
-    :func:`stencil_start` on. Fifth order on any grid; with fewer than four points the trapezium.
+    :func:`stencil_start` on, of fifth order in the step. With fewer than four points, and where
+    points nearly coincide so that a cubic would swing and multiply noise, the trapezium.
     """
     t = np.asarray(t, dtype=float)
     steps = np.diff(t)
@@ -28,7 +31,12 @@ def interval_weights(t: np.ndarray) -> np.ndarray:
     powers = np.arange(STENCIL)
     vandermonde = nodes[:, None, :] ** powers[None, :, None]  # (T - 1, power, node)
     moments = np.broadcast_to(1.0 / (powers + 1.0), (len(steps), STENCIL))
-    return np.linalg.solve(vandermonde, moments[..., None])[..., 0] * steps[:, None]
+    weights = np.linalg.solve(vandermonde, moments[..., None])[..., 0]
+    wild = np.flatnonzero(np.abs(weights).sum(axis=1) > SWING)
+    weights[wild] = 0.0
+    first = np.arange(len(steps)) - start
+    weights[wild, first[wild]] = weights[wild, first[wild] + 1] = 0.5
+    return weights * steps[:, None]
 
 
 def stencil_start(length: int) -> np.ndarray:
