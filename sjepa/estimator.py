@@ -29,7 +29,8 @@ class SJEPA(BaseEstimator):
     latent_dim : int, default=2
         Number of coordinates, called z1, z2, ...
     backend : name, mapping with a "name", Backend class or instance
-        Engine of the symbolic search where coordinates are fixed or alternate with it.
+        Engine of the symbolic search where coordinates are fixed or alternate with it. In the
+        elegant search an engine other than the default proposes structures for a second run.
     search : "elegant" or "alternating"
         Search structures and coordinates together (the default), or in turns as in the paper.
     encoder : "auto", "identity", or a callable or nn.Module
@@ -140,8 +141,9 @@ class SJEPA(BaseEstimator):
         if not isinstance(space, Library):
             space = space.library(space.inputs[: self.latent_dim])
         return learn_elegant(
-            trajectories, space, self.latent_dim, self.order, self.delta, seed, self.progress
-        )
+            trajectories, space, self.latent_dim, self.order, self.delta, self.backend, seed,
+            self.progress,
+        )  # fmt: skip
 
     def _space(self, dimension: int | None) -> Any:
         if self.library is not None or self.grammar is not None:

@@ -15,7 +15,7 @@ from sjepa.data import Trajectories, TrajectoryBatch
 from sjepa.discover import discover
 from sjepa.errors import ConfigError, DataError
 from sjepa.models import NeuralField, make_encoder
-from sjepa.search import elegant_search
+from sjepa.search import SearchResult, Structure, elegant_search, structures_of
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.training import (
     EXPERIMENT_1,
@@ -49,16 +49,41 @@ def learn_elegant(
     latent_dim: int,
     order: int,
     delta: float | str,
+    backend: Any,
     seed: int,
     progress: Progress | None,
 ) -> Learned:
-    """Search structures and coordinates together; see :mod:`sjepa.search`."""
-    result = elegant_search(
-        trajectories, library, latent_dim, order=order, delta=delta, seed=seed, progress=progress
-    )
+    """Search structures and coordinates together; see :mod:`sjepa.search`.
+
+    With an engine other than the default one, the search is run again with the structures that
+    the engine proposes in the coordinates found first.
+    """
+
+    def search(structures: Sequence[Structure]) -> SearchResult:
+        return elegant_search(
+            trajectories, library, latent_dim, order=order, delta=delta, seed=seed,
+            structures=structures, progress=progress,
+        )  # fmt: skip
+
+    result = search(())
+    if backend != "stlsq" and order == 1:
+        proposed = _proposed(result, trajectories, library, backend, seed)
+        result = search(proposed) if proposed else result
     encoder = result.encoder.double().eval()
     notes = [*result.notes, *(finding.sentence for finding in result.findings)]
     return Learned(result.law, result.front, encoder, notes)
+
+
+def _proposed(
+    result: SearchResult, trajectories: Trajectories, library: Library, backend: Any, seed: int
+) -> list[Structure]:
+    """What an engine finds in the coordinates of a search, as far as the library has it."""
+    encoder = result.encoder.double().eval()
+    latents = [_latents(encoder, x) for x in trajectories.x]
+    names = list(library.inputs[: latents[0].shape[1]])
+    encoded = Trajectories(latents, trajectories.t, names=names)
+    front = discover(encoded, backend=backend, library=library, seed=seed)
+    return structures_of(front, library)
 
 
 def learn_frozen(
@@ -113,7 +138,8 @@ class _Frozen(nn.Module):
 
 def _latents(encoder: Callable[[Any], Any], x: np.ndarray) -> np.ndarray:
     given = torch.as_tensor(x) if isinstance(encoder, nn.Module) else x
-    z = np.asarray(encoder(given), dtype=float)
+    with torch.no_grad():
+        z = np.asarray(encoder(given), dtype=float)
     if z.ndim != 2 or len(z) != len(x):
         raise DataError(
             f"The encoder turned a trajectory of shape {x.shape} into {z.shape}; "
