@@ -11,7 +11,7 @@ from sjepa.symbolic import Candidate, Front, Gram, Grammar, Law, Library
 
 if TYPE_CHECKING:
     from sjepa.data import Trajectories
-    from sjepa.discover import discover
+    from sjepa.discovery import discover
     from sjepa.estimator import SJEPA
     from sjepa.induced import induced_complexity
 
@@ -41,7 +41,7 @@ __all__ = [
 _LAZY = {
     "SJEPA": "sjepa.estimator",
     "Trajectories": "sjepa.data",
-    "discover": "sjepa.discover",
+    "discover": "sjepa.discovery",
     "induced_complexity": "sjepa.induced",
 }
 

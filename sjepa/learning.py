@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from sjepa.backend import Progress
 from sjepa.data import Trajectories, TrajectoryBatch
-from sjepa.discover import discover
+from sjepa.discovery import discover
 from sjepa.errors import ConfigError, DataError
 from sjepa.models import NeuralField, make_encoder
 from sjepa.search import SearchResult, Structure, elegant_search, structures_of

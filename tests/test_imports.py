@@ -70,3 +70,14 @@ def test_the_version_has_one_value() -> None:
 
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert data["project"]["version"] == sjepa.__version__
+
+
+def test_public_names_stay_what_they_are_after_everything_is_imported() -> None:
+    code = (
+        "import sjepa, pkgutil, importlib\n"
+        "for m in pkgutil.walk_packages(sjepa.__path__, 'sjepa.'):\n"
+        "    m.name.endswith('__main__') or importlib.import_module(m.name)\n"
+        "assert callable(sjepa.discover) and callable(sjepa.SJEPA) and callable(sjepa.induced_complexity)\n"
+    )
+    out = run(code)
+    assert out.returncode == 0, out.stderr

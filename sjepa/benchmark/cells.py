@@ -11,7 +11,7 @@ import numpy as np
 
 from sjepa.benchmark.scores import field_error, match, valid_time
 from sjepa.data import System, Trajectories, dysts_system, find_system, simulate
-from sjepa.discover import discover
+from sjepa.discovery import discover
 from sjepa.symbolic import Grammar, Law, Library
 
 

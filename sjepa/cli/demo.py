@@ -37,7 +37,7 @@ def _timed(console: Console, first: str, work: Callable[[Any], Any]) -> Any:
 
 def _from_states(console: Console) -> None:
     from sjepa.data import SYSTEMS, simulate
-    from sjepa.discover import discover
+    from sjepa.discovery import discover
 
     system = SYSTEMS["drag_pendulum"]
     data = simulate(system, seed=0, noise=0.01)

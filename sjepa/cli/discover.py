@@ -34,7 +34,7 @@ def discover(
 ) -> None:
     """Find the equations that move measured states."""
     from sjepa.data import read
-    from sjepa.discover import discover as run
+    from sjepa.discovery import discover as run
     from sjepa.symbolic import Library
 
     log = Console(stderr=True)
