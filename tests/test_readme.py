@@ -1,5 +1,6 @@
 """The README's Python runs as written, and its commands exist."""
 
+import os
 import re
 import subprocess
 import sys
@@ -14,7 +15,13 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.S)
 
 @pytest.mark.parametrize("code", BLOCKS, ids=lambda c: c.strip().splitlines()[-1][:40])
 def test_python_in_the_readme_runs(code: str, tmp_path: Path) -> None:
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    out = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
     assert out.returncode == 0, out.stderr
 
 
