@@ -249,9 +249,7 @@ def _differentiated(
     # The slope of a constant column is rounding; as a target it would be fitted like any other.
     flat = spread <= 1e-12 * np.abs(np.concatenate(trajectories.x)).max(axis=0)
     slopes = [np.where(flat, 0.0, d) for d in result.x_dot]
-    smooth = _Smooth(
-        result.trajectories, slopes, [np.flatnonzero(v) for v in result.valid], share
-    )
+    smooth = _Smooth(result.trajectories, slopes, [np.flatnonzero(v) for v in result.valid], share)
     if form == "weak" and engine.trees:
         raise ConfigError(f"{engine.name!r} needs rows, which the weak form does not have.")
     if form == "weak" or (form == "auto" and share > NOISY and not engine.trees):

@@ -146,7 +146,9 @@ def test_a_missing_engine_names_the_install_command(monkeypatch: pytest.MonkeyPa
 def test_a_constant_column_does_not_move() -> None:
     x = np.column_stack([oscillator(T), np.full(len(T), 3.0)])
     for form in ("derivative", "weak"):
-        law = sjepa.discover(x, T, feature_names=["q", "p", "k"], library=["q", "p", "k"], form=form)
+        law = sjepa.discover(
+            x, T, feature_names=["q", "p", "k"], library=["q", "p", "k"], form=form
+        )
         assert law.best().lines(4)[2] == "k' = 0"
 
 
@@ -158,7 +160,10 @@ def test_a_list_of_terms_is_a_library() -> None:
 def test_noisy_data_at_random_times() -> None:
     rng = np.random.default_rng(3)
     times = [np.sort(rng.uniform(0, 12, 400)) for _ in range(3)]
-    x = [a * oscillator(t, a) + 0.01 * rng.normal(size=(400, 2)) for a, t in zip((0.5, 1, 1.5), times, strict=True)]
+    x = [
+        a * oscillator(t, a) + 0.01 * rng.normal(size=(400, 2))
+        for a, t in zip((0.5, 1, 1.5), times, strict=True)
+    ]
     law = sjepa.discover(x, times, backend="subset", feature_names=NAMES).best()
     assert [len(pairs) for pairs in law.terms] == [1, 1]
     np.testing.assert_allclose(law.with_free_terms().coefficients, [1, -4], rtol=0.02)

@@ -11,7 +11,7 @@ from sjepa.data._check import Array
 from sjepa.errors import DataError
 
 
-# Largest factor by which interpolation may multiply noise; equal steps have 1.3 inside, 3.1 at ends.
+# Largest factor by which interpolation may multiply noise; 1.3 for equal steps, 3.1 at the ends.
 SWING = 4.0
 
 

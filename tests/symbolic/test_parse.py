@@ -111,9 +111,7 @@ def test_refused_inside_a_law_file(text: str) -> None:
 
 
 # PySR writes x > 0 for its operator `greater`, a number.
-@pytest.mark.parametrize(
-    "text", [t for t in HOSTILE if t != "x > 0"], ids=lambda t: repr(t[:24])
-)
+@pytest.mark.parametrize("text", [t for t in HOSTILE if t != "x > 0"], ids=lambda t: repr(t[:24]))
 def test_refused_inside_a_hall_of_fame(text: str, tmp_path: Path) -> None:
     import csv
 
