@@ -24,7 +24,7 @@ app = typer.Typer(
 )
 
 # Each module adds its commands to `app` when imported.
-_COMMANDS = ("export", "engines", "benchmark", "discover", "demo")
+_COMMANDS = ("export", "engines", "benchmark", "discover", "experiment", "demo")
 
 
 def main() -> None:

@@ -88,7 +88,8 @@ PROFILES: Mapping[str, Profile] = {
         integrator="rk4",
         penalised=False,
         debias=True,
-        epochs=_SHORT,
+        # A step of rk4 costs four evaluations, and the laws themselves are not trained.
+        epochs=_SHORT | {"hybrid_regularised": 40, "hybrid_unregularised": 40, "neural_only": 40},
         stlsq={},
     ),
 }
