@@ -5,6 +5,7 @@ from sjepa.models.encoders import ENCODERS, make_encoder
 from sjepa.models.fields import Correction, NeuralField
 from sjepa.models.integrators import INTEGRATORS
 from sjepa.models.simulation import Simulation, simulate
+from sjepa.models.stochastic import GaussianEncoder
 from sjepa.models.transition import Transition
 from sjepa.models.whitening import Whitening
 from sjepa.models.windows import HistoryWindow, sliding_windows
@@ -15,6 +16,7 @@ __all__ = [
     "INTEGRATORS",
     "Correction",
     "EMATarget",
+    "GaussianEncoder",
     "HistoryWindow",
     "NeuralField",
     "Simulation",
