@@ -23,12 +23,14 @@ class ProfileName(StrEnum):
     fast = "fast"
 
 
-@app.command()
+# `--seeds 7 19 37` is how people write it; the parser takes the first, the rest are extras.
+@app.command(context_settings={"allow_extra_args": True})
 def experiment(
+    context: typer.Context,
     name: Annotated[Name, typer.Argument(help="Which experiment.")],
     out: Annotated[Path, typer.Option(help="Folder for metrics, laws, tables and figures.")],
     seeds: Annotated[
-        list[str] | None, typer.Option(help="Optimisation seeds: --seeds 7 --seeds 19, or 7,19.")
+        list[str] | None, typer.Option(help="Optimisation seeds: --seeds 7 19 37, or 7,19,37.")
     ] = None,
     backend: Annotated[str, typer.Option(help="Search engine for the laws.")] = "stlsq",
     profile: Annotated[
@@ -49,6 +51,8 @@ def experiment(
     from sjepa.experiments import run
     from sjepa.experiments.runner import SEEDS
 
+    if context.args and not seeds:
+        raise ConfigError(f"Unexpected {' '.join(context.args)!r}; see sjepa experiment --help.")
     console = Console()
     columns = (
         TextColumn("{task.description}"), BarColumn(bar_width=20),
@@ -64,7 +68,7 @@ def experiment(
 
         run(
             name.value,
-            read_seeds(seeds) or SEEDS,
+            read_seeds([*(seeds or ()), *context.args]) or SEEDS,
             backend,
             profile.value,
             out,
@@ -78,7 +82,7 @@ def experiment(
 
 
 def read_seeds(texts: list[str] | None) -> list[int]:
-    """Seeds given one by one or separated by commas."""
+    """Seeds given one by one, separated by commas or by blanks."""
     parts = [part for text in texts or [] for part in text.replace(",", " ").split()]
     try:
         return list(dict.fromkeys(int(part) for part in parts))
