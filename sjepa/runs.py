@@ -1,0 +1,145 @@
+"""The folder of a run: what was asked, the last checkpoint, a log, and in the end the model.
+
+================  =============================================================================
+run.json          settings, where the data came from, and a fingerprint of them
+checkpoint.*      the state of the search (safetensors), replaced as it goes
+log.txt           what happened when
+config.json, ...  the model of :mod:`sjepa.saving`, once the run has finished
+================  =============================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from sjepa.data import Trajectories
+from sjepa.errors import ConfigError, FormatError
+from sjepa.saving import FILES, Saved, read, write_files
+from sjepa.storage import read_json, sweep, write_json
+
+
+KIND, VERSION = "sjepa-run", 1
+# Files of ours that a folder may hold before a run has begun in it: a log may come first.
+_OWN = {"run.json", "log.txt", "checkpoint.safetensors", ".lock", *FILES}
+
+
+class Run:
+    """A run and its folder. Make one with :meth:`begin` or :meth:`open`.
+
+    Only one process at a time may work on a run.
+    """
+
+    def __init__(self, folder: Path, asked: Mapping[str, Any]) -> None:
+        self.folder, self.asked = folder, dict(asked)
+        self._lock: Any = None
+
+    @classmethod
+    def begin(cls, folder: str | Path, asked: Mapping[str, Any]) -> Self:
+        """Start a run in a new or empty folder; `asked` is plain data."""
+        folder = Path(folder)
+        if (folder / "run.json").exists():
+            raise ConfigError(
+                f"{folder} already holds a run: go on with it by sjepa fit --resume {folder}, "
+                "or choose another folder."
+            )
+        if folder.exists() and (
+            not folder.is_dir() or any(p.name not in _OWN - set(FILES) for p in folder.iterdir())
+        ):
+            raise ConfigError(f"{folder} already holds other things; choose another folder.")
+        folder.mkdir(parents=True, exist_ok=True)
+        run = cls(folder, asked)
+        write_json(folder / "run.json", KIND, VERSION, {"asked": run.asked})
+        return run
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Self:
+        """A run that was begun before."""
+        folder = Path(folder)
+        if not (folder / "run.json").exists():
+            raise FormatError(f"{folder} is not the folder of a run: there is no run.json in it.")
+        data = read_json(folder / "run.json", KIND, VERSION)
+        if not isinstance(data.get("asked"), dict):
+            raise FormatError(f"{folder}/run.json is damaged: it does not say what was asked.")
+        return cls(folder, data["asked"])
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoint.safetensors"
+
+    @property
+    def finished(self) -> bool:
+        return (self.folder / "config.json").exists()
+
+    def finish(self, saved: Saved) -> None:
+        """Write the model; the checkpoint has served its purpose."""
+        write_files(self.folder, saved)
+        self.checkpoint.unlink(missing_ok=True)
+
+    def result(self) -> Saved:
+        return read(self.folder)
+
+    def check(self, asked: Mapping[str, Any]) -> None:
+        """Refuse to go on with other settings or other data than the run began with."""
+        for key in sorted({*self.asked, *asked}):
+            before, now = self.asked.get(key), asked.get(key)
+            if before == now:
+                continue
+            if key == "fingerprint":
+                raise ConfigError(
+                    f"The data are not those that the run in {self.folder} began with; "
+                    "give the old data, or begin a run in another folder."
+                )
+            raise ConfigError(
+                f"The run in {self.folder} began with {key}={before!r:.60}, now it is "
+                f"{now!r:.60}; use the old value, or begin a run in another folder."
+            )
+
+    def __enter__(self) -> Self:
+        """Lock the folder against a second process, and clear what a killed one left."""
+        self._lock = _lock(self.folder)
+        sweep(self.folder)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def _lock(folder: Path) -> Any:
+    """An open file that no other process can lock; the system releases it when we die."""
+    file = (folder / ".lock").open("wb")
+    try:
+        import fcntl
+    except ImportError:  # no such locks on Windows: two runs in one folder are then not noticed
+        return file
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise ConfigError(f"Another process is at work in {folder}; wait for it.") from None
+    return file
+
+
+def fingerprint(trajectories: Trajectories) -> str:
+    """A checksum of all numbers and names: the same data give the same one."""
+    found = hashlib.sha256(repr((trajectories.names, trajectories.action_names)).encode())
+    for series in (trajectories.x, trajectories.t, trajectories.u or []):
+        for array in series:
+            found.update(f"{array.dtype.str} {array.shape}".encode())
+            found.update(memoryview(array.copy(order="C")).cast("B") if array.size else b"")
+    return found.hexdigest()
+
+
+def writable(folder: Path) -> None:
+    """Fail now, not after an hour of search, where a folder cannot be written."""
+    folder = folder.absolute()
+    nearest = next(p for p in (folder, *folder.parents) if p.exists())
+    if not nearest.is_dir():
+        raise ConfigError(f"{nearest} is a file, not a folder; choose another place.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise ConfigError(f"{nearest} cannot be written to; choose another place.")
