@@ -132,7 +132,7 @@ class SJEPA(BaseEstimator):
         settings and data, and comes to the same result.
         """
         trajectories = as_trajectories(x, t, u)
-        self._check(trajectories)
+        self.check(trajectories)
         if run is None:
             return self._fit(trajectories, None)
         asked = {"settings": plain_params(self), "fingerprint": fingerprint(trajectories)}
@@ -141,7 +141,7 @@ class SJEPA(BaseEstimator):
             begun = (Path(run) / "run.json").exists()
             run = Run.open(run) if begun else Run.begin(run, asked)
         with run:
-            run.check({**run.asked, **asked})
+            run.check(asked)
             if run.finished:
                 return apply_saved(self, run.result(), self.encoder)
             self._fit(trajectories, run)
@@ -156,7 +156,8 @@ class SJEPA(BaseEstimator):
         for callback in callbacks:
             callback.on_start(self)
         learned = self._learn(trajectories, journal)
-        self.law_: Law = learned.law
+        # Canonical, so that the law that is saved and read again is the same to the last bit.
+        self.law_: Law = learned.law.canonical()
         self.front_: Front = learned.front
         self.encoder_ = learned.encoder
         self.diagnostics_: list[str] = list(learned.notes)
@@ -168,7 +169,8 @@ class SJEPA(BaseEstimator):
             callback.on_end(self)
         return self
 
-    def _check(self, trajectories: Trajectories) -> None:
+    def check(self, trajectories: Trajectories) -> None:
+        """Refuse settings that contradict each other or the data, before anything is done."""
         if self.search not in WAYS:
             raise ConfigError(f"search is one of {', '.join(WAYS)}, got {self.search!r}.")
         if not isinstance(self.latent_dim, int) or self.latent_dim < 1:

@@ -12,7 +12,7 @@ import pandas as pd
 from torch import nn
 
 from sjepa.backend import Backend
-from sjepa.errors import FormatError, SjepaError
+from sjepa.errors import ConfigError, FormatError, SjepaError
 from sjepa.learning import _Frozen, _identity
 from sjepa.saving import METRICS, Saved
 from sjepa.symbolic import Grammar, Library
@@ -53,6 +53,25 @@ def _plain(value: Any) -> Any:
 def _name_of(value: Any) -> str:
     named = value if isinstance(value, type) or hasattr(value, "__qualname__") else type(value)
     return f"{named.__module__}.{named.__qualname__}"
+
+
+def model_from(asked: Mapping[str, Any]) -> Any:
+    """An estimator with the settings that a run was begun with."""
+    from sjepa.estimator import SJEPA
+
+    model, settings = SJEPA(), asked.get("settings")
+    if not isinstance(settings, dict):
+        raise FormatError("The run's run.json is damaged: it holds no settings.")
+    known = model.get_params(deep=False)
+    for name, value in settings.items():
+        if name not in known:
+            raise FormatError(f"The run has a setting {name!r} that this release has not.")
+        if isinstance(value, dict) and set(value) == {"given"}:
+            raise ConfigError(
+                f"The run was begun in Python with {name} {value['given']!r:.60}, which a file "
+                "cannot hold; go on there, with fit(..., run=folder)."
+            )
+    return model.set_params(**{k: _from_plain(k, v) for k, v in settings.items()})
 
 
 def saved_from(model: Any) -> Saved:

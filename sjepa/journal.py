@@ -53,18 +53,22 @@ class Journal:
     def record(self, step: Step, state: Callable[[], dict[str, Any]], ended: bool = False) -> None:
         """Note an epoch; save a checkpoint if a cycle `ended` or it is cheap enough.
 
-        The state is saved before anybody is told, so that a callback may stop the fit without
-        losing anything.
+        A callback that stops the fit loses nothing: the state of this epoch is saved then too.
         """
         if step.risk is not None:
             row = asdict(step)
             self.rows.append({key: row[key] for key in _HISTORY})
-        if ended or self._due():
+        saved = ended or self._due()
+        if saved:
             self.save(state)
-        self.tell(step)
-        if ended:
-            for callback in self.callbacks:
+        try:
+            self.tell(step)
+            for callback in self.callbacks if ended else ():
                 callback.on_cycle(step)
+        except BaseException:
+            if not saved:
+                self.save(state)
+            raise
 
     def _due(self) -> bool:
         since = time.monotonic() - self._last

@@ -18,13 +18,20 @@ from typing import Any, Self
 
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, FormatError
-from sjepa.saving import FILES, Saved, read, write_files
+from sjepa.saving import Saved, read, write_files
 from sjepa.storage import read_json, sweep, write_json
 
 
 KIND, VERSION = "sjepa-run", 1
-# Files of ours that a folder may hold before a run has begun in it: a log may come first.
-_OWN = {"run.json", "log.txt", "checkpoint.safetensors", ".lock", *FILES}
+# Where the data of a run come from: the arguments of :func:`sjepa.data.read`, and their kinds.
+_SOURCE: Mapping[str, tuple[type, ...]] = {
+    "path": (str,),
+    "time": (str, float, int, type(None)),
+    "id": (str, type(None)),
+    "columns": (list, type(None)),
+    "actions": (list,),
+    "drop_nan": (bool,),
+}
 
 
 class Run:
@@ -41,19 +48,24 @@ class Run:
     def begin(cls, folder: str | Path, asked: Mapping[str, Any]) -> Self:
         """Start a run in a new or empty folder; `asked` is plain data."""
         folder = Path(folder)
+        cls.check_free(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        run = cls(folder, asked)
+        write_json(folder / "run.json", KIND, VERSION, {"asked": run.asked})
+        return run
+
+    @staticmethod
+    def check_free(folder: Path) -> None:
+        """Refuse a folder that something is in already."""
         if (folder / "run.json").exists():
             raise ConfigError(
                 f"{folder} already holds a run: go on with it by sjepa fit --resume {folder}, "
                 "or choose another folder."
             )
         if folder.exists() and (
-            not folder.is_dir() or any(p.name not in _OWN - set(FILES) for p in folder.iterdir())
+            not folder.is_dir() or any(not _ours(p.name) for p in folder.iterdir())
         ):
             raise ConfigError(f"{folder} already holds other things; choose another folder.")
-        folder.mkdir(parents=True, exist_ok=True)
-        run = cls(folder, asked)
-        write_json(folder / "run.json", KIND, VERSION, {"asked": run.asked})
-        return run
 
     @classmethod
     def open(cls, folder: str | Path) -> Self:
@@ -65,6 +77,21 @@ class Run:
         if not isinstance(data.get("asked"), dict):
             raise FormatError(f"{folder}/run.json is damaged: it does not say what was asked.")
         return cls(folder, data["asked"])
+
+    def source(self) -> dict[str, Any]:
+        """Where the data came from, if the run was begun from a file."""
+        source = self.asked.get("data")
+        if source is None:
+            raise ConfigError(
+                f"The run in {self.folder} was begun in Python; go on there, with "
+                "fit(..., run=folder) and the same data."
+            )
+        if not isinstance(source, dict) or any(
+            key not in source or not isinstance(source[key], kinds)
+            for key, kinds in _SOURCE.items()
+        ):
+            raise FormatError(f"{self.folder}/run.json is damaged: it does not say where data are.")
+        return {key: source[key] for key in _SOURCE}
 
     @property
     def checkpoint(self) -> Path:
@@ -84,18 +111,19 @@ class Run:
 
     def check(self, asked: Mapping[str, Any]) -> None:
         """Refuse to go on with other settings or other data than the run began with."""
-        for key in sorted({*self.asked, *asked}):
-            before, now = self.asked.get(key), asked.get(key)
-            if before == now:
-                continue
-            if key == "fingerprint":
+        before, now = self.asked.get("settings"), asked["settings"]
+        if not isinstance(before, dict):
+            raise FormatError(f"{self.folder}/run.json is damaged: it holds no settings.")
+        for key in sorted({*before, *now}):
+            if before.get(key) != now.get(key):
                 raise ConfigError(
-                    f"The data are not those that the run in {self.folder} began with; "
-                    "give the old data, or begin a run in another folder."
+                    f"The run in {self.folder} began with {key}={before.get(key)!r:.60}, now it is "
+                    f"{now.get(key)!r:.60}; use the old value, or begin a run in another folder."
                 )
+        if self.asked.get("fingerprint") != asked["fingerprint"]:
             raise ConfigError(
-                f"The run in {self.folder} began with {key}={before!r:.60}, now it is "
-                f"{now!r:.60}; use the old value, or begin a run in another folder."
+                f"The data are not those that the run in {self.folder} began with; "
+                "give the old data, or begin a run in another folder."
             )
 
     def __enter__(self) -> Self:
@@ -108,6 +136,11 @@ class Run:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+def _ours(name: str) -> bool:
+    """What a run that was killed before it began properly may have left."""
+    return name in (".lock", "log.txt") or name.startswith(".run.json.")
 
 
 def _lock(folder: Path) -> Any:
