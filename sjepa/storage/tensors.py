@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,9 @@ def write_state(path: Path, kind: str, version: int, state: Any) -> bytes:
     from safetensors.torch import save
 
     text, tensors = pack(state)
-    metadata = {"format": kind, "version": str(version), "state": text}
-    metadata["digest"] = _digest(text, tensors)
-    content = save(tensors, metadata)
+    about = {"format": kind, "version": version, "digest": _digest(text, tensors), "state": text}
+    # One entry: several would be written in a different order every time.
+    content = save(tensors, {"sjepa": json.dumps(about)})
     write_whole(path, content)
     return content
 
@@ -36,19 +37,18 @@ def read_state(path: Path, kind: str, version: int) -> Any:
         raise FormatError(f"{path} is damaged: it is empty.")
     try:
         with safe_open(str(path), "pt") as file:
-            metadata = file.metadata() or {}
-            if metadata.get("format") != kind:
+            about = json.loads((file.metadata() or {}).get("sjepa", "null"))
+            if not isinstance(about, dict) or about.get("format") != kind:
                 raise FormatError(f"{path} is not a {kind} file; nothing was read from it.")
-            number = metadata.get("version", "")
-            check_version(path, int(number) if number.isdecimal() else number, version)
+            check_version(path, about.get("version"), version)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FormatError:
         raise
     except (SafetensorError, OSError, ValueError, RuntimeError, TypeError, KeyError) as error:
         reason = " ".join(str(error).split())[:100]
         raise FormatError(f"{path} is damaged or not a safetensors file ({reason}).") from None
-    text = metadata.get("state", "")
-    if metadata.get("digest") != _digest(text, tensors):
+    text = about.get("state")
+    if not isinstance(text, str) or about.get("digest") != _digest(text, tensors):
         raise FormatError(f"{path} is damaged: its contents do not match their checksum.")
     try:
         return unpack(text, tensors)
