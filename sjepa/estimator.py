@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from sjepa.backend import Backend
 from sjepa.callbacks import Callback, Log, Told, check_callbacks
 from sjepa.data import Trajectories
+from sjepa.data_notes import look
 from sjepa.errors import ConfigError, DataError
 from sjepa.estimator_files import apply_saved, plain_params, saved_from
 from sjepa.journal import Journal
@@ -177,6 +178,7 @@ class SJEPA(BaseEstimator):
             raise ConfigError(f"latent_dim must be a whole number from 1, got {self.latent_dim!r}.")
         if self.library is not None and self.grammar is not None:
             raise ConfigError("Give a library or a grammar, not both.")
+        look(trajectories, states=isinstance(self.encoder, str) and self.encoder == "identity")
         size = int(np.prod(trajectories.obs_shape))
         if self.feature_names is not None and self.encoder == "auto":
             if len(self.feature_names) != self.latent_dim:

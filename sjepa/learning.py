@@ -185,15 +185,16 @@ def learn_alternating(
         encoder = make_encoder(_architecture(trajectories), trajectories.obs_shape, latent_dim)
         world = World(encoder, neural=NeuralField(latent_dim), integrator=integrator).to(place)
     curves = Curves(journal, warm, plan, settings.report)
-    if not curves.in_cycles:
-        phase = Phase(world, warm, train_batch, validation, settings, generator)
-        curves.follow_warm_start(phase)
-        phase.run()
-    loop = Alternating(
-        world, space, train_batch, validation, plan, settings, generator, None, seed,
-    )  # fmt: skip
-    curves.follow_cycles(loop)
-    loop.run()
+    with curves.guarded():
+        if not curves.in_cycles:
+            phase = Phase(world, warm, train_batch, validation, settings, generator)
+            curves.follow_warm_start(phase)
+            phase.run()
+        loop = Alternating(
+            world, space, train_batch, validation, plan, settings, generator, None, seed,
+        )  # fmt: skip
+        curves.follow_cycles(loop)
+        loop.run()
     assert world.symbolic is not None
     z = world.encode(train_batch.x)
     law = refine(

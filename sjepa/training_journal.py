@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from sjepa.errors import FormatError, SjepaError
 from sjepa.callbacks import Step
+from sjepa.errors import FormatError, SjepaError
 from sjepa.journal import Journal
 from sjepa.training import Alternating, Alternation, Condition, Event, Phase
 
@@ -29,23 +30,29 @@ class Curves:
     def follow_warm_start(self, phase: Phase) -> None:
         """Continue the phase if there is a checkpoint of it, and note its epochs."""
         if self._state:
-            self._load(phase.load_state_dict)
+            phase.load_state_dict(self._state["state"])
         phase.callback = self._listener(lambda: {"stage": "warm", "state": phase.state_dict()})
 
     def follow_cycles(self, loop: Alternating) -> None:
         """Continue the cycles if there is a checkpoint of them, and note their epochs."""
         if self.in_cycles:
-            self._load(loop.load_state_dict)
+            loop.load_state_dict(self._state["state"])
         loop.callback = self._listener(lambda: {"stage": "cycles", "state": loop.state_dict()})
 
-    def _load(self, load: Callable[[dict[str, Any]], None]) -> None:
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """What fails after going on from a checkpoint is the checkpoint's fault until proven ours."""
         try:
-            load(self._state["state"])
-        except (SjepaError, LookupError, TypeError, ValueError, RuntimeError, AssertionError) as e:
-            reason = " ".join(str(e).split())[:100]
+            yield
+        except SjepaError:
+            raise
+        except Exception as error:
+            if not self._state:
+                raise
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
             raise FormatError(
-                f"{self.journal.path} does not fit this run ({reason}); begin again elsewhere."
-            ) from e
+                f"{self.journal.path} does not fit this run ({reason}); remove it to begin again."
+            ) from error
 
     def _listener(self, state: Callable[[], dict[str, Any]]) -> Callable[[Event], None]:
         def listen(event: Event) -> None:

@@ -34,6 +34,10 @@ class Bar(Quiet):
         )  # fmt: skip
         self.task = self.bar.add_task(first, total=1.0, law="")
 
+    def show(self, line: str, share: float) -> None:
+        """As a ``progress`` function."""
+        self.bar.update(self.task, description=line[:70], completed=share)
+
     def on_step(self, step: Step) -> None:
         fields: dict[str, Any] = {}
         if step.law is not None:
