@@ -22,10 +22,11 @@ def look(trajectories: Trajectories, states: bool) -> None:
     """Check magnitudes and rates; `states` says that every column is a coordinate of the law."""
     for i, x in enumerate(trajectories.x):
         rows = np.abs(x.reshape(len(x), -1)).max(axis=1)
-        if (row := int(rows.argmax())) is not None and rows[row] > LARGEST:
+        if rows.max() > LARGEST:
+            row = int(rows.argmax())
             raise DataError(
-                f"x is {rows[row]:.3g} in trajectory {i}, row {row}: powers of such numbers overflow; "
-                "rescale the data, for instance to a spread of 1."
+                f"x is {rows[row]:.3g} in trajectory {i}, row {row}: powers of such numbers "
+                "overflow; rescale the data, for instance to a spread of 1."
             )
     low = np.min([x.reshape(len(x), -1).min(axis=0) for x in trajectories.x], axis=0)
     high = np.max([x.reshape(len(x), -1).max(axis=0) for x in trajectories.x], axis=0)
@@ -33,11 +34,11 @@ def look(trajectories: Trajectories, states: bool) -> None:
     if not spread.max() > SMALLEST:
         raise DataError("x does not change at all: there is nothing that an equation could say.")
     if states and (flat := np.flatnonzero(spread <= 1e-12 * np.abs(high).clip(1e-300))).size:
-        name = trajectories.names[flat[0]] if trajectories.names else f"column {flat[0]}"
-        _say(f"{name} never changes; leave it out, its equation is 0.")
+        name = trajectories.names[flat[0]] if trajectories.names else flat[0]
+        _say(f"Column {name} never changes; leave it out, its equation is 0.")
     if len(trajectories) == 1:
         _say(
-            "there is one trajectory only, so its last fifth is the validation data; trajectories "
+            "There is one trajectory only, so its last fifth is the validation data; trajectories "
             "from other starts make a law more certain."
         )
     _look_at_time(trajectories, spread)
@@ -54,10 +55,10 @@ def _look_at_time(trajectories: Trajectories, spread: np.ndarray) -> None:
         how = "slow" if rate < SLOW else "fast"
         unit = "milliseconds, divide by 1000" if how == "slow" else "another unit, convert it"
         _say(
-            f"x moves by {rate:.1g} of its range in one unit of time, which is very {how}: "
+            f"The data move by {rate:.1g} of their range in one unit of time, which is very {how}: "
             f"if t is in {unit}."
         )
 
 
 def _say(text: str) -> None:
-    warnings.warn(text[0].upper() + text[1:], NumericalWarning, stacklevel=5)
+    warnings.warn(text, NumericalWarning, stacklevel=5)

@@ -55,11 +55,9 @@ def _name_of(value: Any) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def model_from(asked: Mapping[str, Any]) -> Any:
-    """An estimator with the settings that a run was begun with."""
-    from sjepa.estimator import SJEPA
-
-    model, settings = SJEPA(), asked.get("settings")
+def with_settings(model: Model, asked: Mapping[str, Any]) -> Model:
+    """Give an estimator the settings that a run was begun with."""
+    settings = asked.get("settings")
     if not isinstance(settings, dict):
         raise FormatError("The run's run.json is damaged: it holds no settings.")
     known = model.get_params(deep=False)
@@ -71,7 +69,8 @@ def model_from(asked: Mapping[str, Any]) -> Any:
                 f"The run was begun in Python with {name} {value['given']!r:.60}, which a file "
                 "cannot hold; go on there, with fit(..., run=folder)."
             )
-    return model.set_params(**{k: _from_plain(k, v) for k, v in settings.items()})
+    model.set_params(**{k: _from_plain(k, v) for k, v in settings.items()})
+    return model
 
 
 def saved_from(model: Any) -> Saved:
@@ -140,9 +139,13 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
     if saved.transition is not None:
         model.transition_ = saved.transition
     facts = saved.facts
-    notes, names, count = (facts.get(k) for k in ("diagnostics", "feature_names_in", "n_features_in"))
+    notes, names, count = (
+        facts.get(k) for k in ("diagnostics", "feature_names_in", "n_features_in")
+    )
     if not _texts(notes) or not _texts(names) or not isinstance(count, int):
-        raise FormatError("The model's config.json is damaged: its facts are not as they should be.")
+        raise FormatError(
+            "The model's config.json is damaged: its facts are not as they should be."
+        )
     model.diagnostics_, model.n_features_in_ = notes, count
     if names:
         model.feature_names_in_ = np.array(names, dtype=object)

@@ -102,7 +102,8 @@ def learn_frozen(
         function = _Frozen(function)
     latents = [_latents(function, x) for x in trajectories.x]
     names = _coordinates(encoder, trajectories, space, latents[0].shape[1], feature_names)
-    encoded = Trajectories(latents, trajectories.t, trajectories.u, names=names)
+    encoded = Trajectories(latents, trajectories.t, trajectories.u, names=names,
+                           action_names=trajectories.action_names)  # fmt: skip
     front = discover(
         encoded,
         backend=backend,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from sjepa.data import Trajectories
-from sjepa.errors import ConfigError, FormatError
+from sjepa.errors import ConfigError, FormatError, OutputError
 from sjepa.saving import Saved, read, write_files
 from sjepa.storage import read_json, sweep, write_json
 
@@ -49,7 +49,12 @@ class Run:
         """Start a run in a new or empty folder; `asked` is plain data."""
         folder = Path(folder)
         cls.check_free(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(
+                f"{folder} cannot be made ({error.strerror or error}); choose another place."
+            ) from error
         run = cls(folder, asked)
         write_json(folder / "run.json", KIND, VERSION, {"asked": run.asked})
         return run
@@ -173,6 +178,6 @@ def writable(folder: Path) -> None:
     folder = folder.absolute()
     nearest = next(p for p in (folder, *folder.parents) if p.exists())
     if not nearest.is_dir():
-        raise ConfigError(f"{nearest} is a file, not a folder; choose another place.")
+        raise OutputError(f"{nearest} is a file, not a folder; choose another place.")
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise ConfigError(f"{nearest} cannot be written to; choose another place.")
+        raise OutputError(f"{nearest} cannot be written to; choose another place.")

@@ -28,7 +28,15 @@ from sjepa.errors import ConfigError, FormatError
 from sjepa.models import Transition
 from sjepa.models.stored import describe, rebuild
 from sjepa.saved_front import front_from_plain, front_to_plain
-from sjepa.storage import read_bounded, read_json, read_state, write_json, write_state, write_whole
+from sjepa.storage import (
+    read_bounded,
+    read_json,
+    read_state,
+    regular,
+    write_json,
+    write_state,
+    write_whole,
+)
 from sjepa.symbolic import Front, Law
 
 
@@ -176,6 +184,7 @@ def _verified(folder: Path, config: Mapping[str, Any], name: str, most: int | No
     sums = config.get("checksums")
     wanted = sums.get(name) if isinstance(sums, dict) else None
     if most is None:
+        regular(folder / name)
         with (folder / name).open("rb") as file:
             found, content = hashlib.file_digest(file, "sha256").hexdigest(), b""
     else:

@@ -41,7 +41,7 @@ class Curves:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """What fails after going on from a checkpoint is the checkpoint's fault until proven ours."""
+        """What fails after going on from a checkpoint is taken for the fault of the checkpoint."""
         try:
             yield
         except SjepaError:

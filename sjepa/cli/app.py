@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from sjepa.cli.words import in_options
-from sjepa.errors import BackendUnavailable, MissingDependency, SjepaError
+from sjepa.errors import BackendUnavailable, MissingDependency, OutputError, SjepaError
 
 
 app = typer.Typer(
@@ -47,8 +47,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except SjepaError as error:
-        missing = isinstance(error, BackendUnavailable | MissingDependency)
-        _fail(in_options(str(error)), 3 if missing else 2)
+        _fail(in_options(str(error)), _code(error))
     except _Refused as error:
         if text := error.format_message():
             _fail(f"{text} See sjepa --help.", 2)
@@ -64,12 +63,16 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _code(error: SjepaError) -> int:
+    if isinstance(error, BackendUnavailable | MissingDependency):
+        return 3
+    return 4 if isinstance(error, OutputError) else 2
+
+
 def _of_system(error: OSError) -> str:
     name = f": {error.filename}" if error.filename else ""
     text = f"{error.strerror or error}{name}."
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        text += " Free some space, or write elsewhere; a run goes on with sjepa fit --resume."
-    elif error.errno in _UNWRITABLE:
+    if error.errno in _UNWRITABLE:
         text += " Choose a place that you may write to."
     return text
 

@@ -67,4 +67,3 @@ def discover(
         print(json_module.dumps({"law": json_module.loads(law.to_json()), "front": rows}, indent=1))
     else:
         print("\n".join(law.lines(digits=6)))
-

@@ -43,7 +43,9 @@ def fit(
     encoder: Annotated[
         str, typer.Option(help="auto: find coordinates; identity: take the columns as they are.")
     ] = "auto",
-    search: Annotated[str, typer.Option(help="elegant, or alternating as in the paper.")] = "elegant",
+    search: Annotated[
+        str, typer.Option(help="elegant, or alternating as in the paper.")
+    ] = "elegant",
     backend: Annotated[str, typer.Option(help="Search engine; see 'sjepa backends'.")] = "stlsq",
     backend_option: Annotated[
         list[str] | None, typer.Option(help="Option of the engine, name=value; repeatable.")
@@ -51,7 +53,9 @@ def fit(
     option: Annotated[
         list[str] | None, typer.Option(help="Option of the search, name=value; repeatable.")
     ] = None,
-    terms: Annotated[str, typer.Option(help="Candidate terms in z1, z2, ..., comma-separated.")] = "",
+    terms: Annotated[
+        str, typer.Option(help="Candidate terms in z1, z2, ..., comma-separated.")
+    ] = "",
     feature_names: Annotated[str, typer.Option(help="Names of the coordinates.")] = "",
     delta: Annotated[str, typer.Option(help="Largest adequate risk, or auto.")] = "auto",
     integrator: Annotated[str, typer.Option(help="rk4, euler, ...")] = "rk4",
@@ -141,9 +145,7 @@ def _check_place(out: Path) -> None:
     writable(out)
 
 
-def _begin(
-    out: Path, model: SJEPA, trajectories: Trajectories, source: dict[str, Any]
-) -> Run:
+def _begin(out: Path, model: SJEPA, trajectories: Trajectories, source: dict[str, Any]) -> Run:
     from sjepa.estimator_files import plain_params
     from sjepa.runs import Run, fingerprint
 
@@ -158,11 +160,12 @@ def _begin(
 
 def _reopen(folder: Path, data: Path | None) -> tuple[Run, SJEPA, dict[str, Any]]:
     """The run, its model before the fit, and where its data are."""
-    from sjepa.estimator_files import model_from
+    from sjepa.estimator import SJEPA
+    from sjepa.estimator_files import with_settings
     from sjepa.runs import Run
 
     run = Run.open(folder)
-    model = model_from(run.asked)
+    model = with_settings(SJEPA(), run.asked)
     source = run.source()
     if data is not None:
         source["path"] = str(data.absolute())

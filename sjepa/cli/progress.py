@@ -30,7 +30,7 @@ class Bar(Quiet):
             TextColumn("{task.description}", markup=False), BarColumn(bar_width=20),
             TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"),
             TimeRemainingColumn(), TextColumn("{task.fields[law]}", markup=False),
-            console=console, transient=True,
+            console=console, transient=True, disable=not console.is_terminal,
         )  # fmt: skip
         self.task = self.bar.add_task(first, total=1.0, law="")
 
@@ -84,7 +84,7 @@ class Brake(Quiet):
 
 
 class RunLog(logging.FileHandler):
-    """The log of a run; a full disk ends the run with its own message, not with one for each line."""
+    """The log of a run. A full disk ends the run by itself; no line of the log need say so."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, encoding="utf-8", delay=True)

@@ -19,7 +19,10 @@ MOST_BYTES = 2**20
 def _from_toml(context: typer.Context, path: Path | None) -> Path | None:
     """Make the values of a TOML file the defaults of this command."""
     if path is not None:
-        context.default_map = {**(context.default_map or {}), **read_settings(path, context.command)}
+        context.default_map = {
+            **(context.default_map or {}),
+            **read_settings(path, context.command),
+        }
     return path
 
 

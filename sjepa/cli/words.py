@@ -8,7 +8,7 @@ import re
 # What a message says to somebody who writes Python, and what it says here.
 _WORDS = (
     (r"load with allow_nan=True and call \.drop_nan\(\)", "use --drop-nan"),
-    (r"name (?:the columns to observe|some) with columns=\[\.\.\.\]", "name them with --columns a,b"),
+    (r"name (?:the columns to observe|some) with columns=\[\.\.\.\]", "name them: --columns a,b"),
     (r"pass time=\.\.\., one of", "give --time with one of"),
     (r"or pass time=([\d.]+)", r"or give a step: --time \1"),
     (r"id, columns and actions are for tables", "--id, --columns and --actions are for tables"),

@@ -7,7 +7,7 @@ import secrets
 import stat
 from pathlib import Path
 
-from sjepa.errors import FormatError
+from sjepa.errors import FormatError, OutputError
 
 
 UNFINISHED = ".unfinished"
@@ -22,9 +22,12 @@ def write_whole(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
-    except BaseException:
+    except OSError as error:
+        raise OutputError(
+            f"{path} cannot be written ({error.strerror or error}); make room, or write elsewhere."
+        ) from error
+    finally:
         draft.unlink(missing_ok=True)
-        raise
     _flush_folder(path.parent)
 
 

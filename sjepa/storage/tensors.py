@@ -41,7 +41,7 @@ def read_state(path: Path, kind: str, version: int) -> Any:
             if not isinstance(about, dict) or about.get("format") != kind:
                 raise FormatError(f"{path} is not a {kind} file; nothing was read from it.")
             check_version(path, about.get("version"), version)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
     except FormatError:
         raise
     except (SafetensorError, OSError, ValueError, RuntimeError, TypeError, KeyError) as error:
