@@ -12,7 +12,7 @@ from sjepa.symbolic import Candidate, Front, Gram, Grammar, Law, Library
 if TYPE_CHECKING:
     from sjepa.data import Trajectories
     from sjepa.discovery import discover
-    from sjepa.estimator import SJEPA
+    from sjepa.estimator import SJEPA, load
     from sjepa.induced import induced_complexity
 
 
@@ -34,6 +34,7 @@ __all__ = [
     "discover",
     "errors",
     "induced_complexity",
+    "load",
     "make_backend",
 ]
 
@@ -43,6 +44,7 @@ _LAZY = {
     "Trajectories": "sjepa.data",
     "discover": "sjepa.discovery",
     "induced_complexity": "sjepa.induced",
+    "load": "sjepa.estimator",
 }
 
 

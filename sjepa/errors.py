@@ -58,6 +58,10 @@ class FormatError(SjepaError, ValueError):
     """A saved file that is damaged, foreign or of a version this release cannot read."""
 
 
+class OutputError(SjepaError, OSError):
+    """A result cannot be written where it should go."""
+
+
 class MissingDependency(SjepaError, ImportError):
     """An optional package is needed for what was asked; the message is the install command."""
 

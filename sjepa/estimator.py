@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -13,11 +14,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sjepa.backend import Backend
+from sjepa.callbacks import Callback, Log, Told, check_callbacks
 from sjepa.data import Trajectories
+from sjepa.data_notes import look
 from sjepa.errors import ConfigError, DataError
+from sjepa.estimator_files import apply_saved, plain_params, saved_from
+from sjepa.journal import Journal
 from sjepa.learning import WAYS, Learned, learn_alternating, learn_elegant, learn_frozen
 from sjepa.metrics import AffineMap, r2
 from sjepa.models import Simulation, simulate
+from sjepa.runs import Run, fingerprint, writable
+from sjepa.saving import read as read_saved, save as save_files
 from sjepa.symbolic import Front, Grammar, Law, Library
 
 
@@ -48,6 +55,15 @@ class SJEPA(BaseEstimator):
     random_state : int, optional
     progress : callable, optional
         Called with a line of text and the share of the work done.
+    feature_names : sequence of str, optional
+        Names of the coordinates in the law; by default z1, z2, ..., or with ``encoder="identity"``
+        the names that the data come with.
+    options : mapping, optional
+        How much to do. For the elegant search the fields of :class:`sjepa.search.SearchBudget`;
+        for the alternating search ``cycles``, ``warm_epochs``, ``dynamics_epochs``,
+        ``space_epochs`` and the fields of :class:`sjepa.training.Settings`.
+    callbacks : list of Callback, optional
+        Told what happens; see :mod:`sjepa.callbacks`.
 
     Attributes
     ----------
@@ -59,6 +75,8 @@ class SJEPA(BaseEstimator):
         What to know about the result, in plain words.
     encoder_ : callable
         Observations (..., *obs) to coordinates (..., d).
+    history_ : DataFrame
+        What was measured on the way: stage, cycle, epoch, metric, value.
 
     Examples
     --------
@@ -85,6 +103,9 @@ class SJEPA(BaseEstimator):
         device: str = "auto",
         random_state: int | None = None,
         progress: Callable[[str, float], None] | None = None,
+        feature_names: Sequence[str] | None = None,
+        options: Mapping[str, Any] | None = None,
+        callbacks: Sequence[Callback] | None = None,
     ) -> None:
         self.latent_dim = latent_dim
         self.backend = backend
@@ -98,57 +119,105 @@ class SJEPA(BaseEstimator):
         self.device = device
         self.random_state = random_state
         self.progress = progress
+        self.feature_names = feature_names
+        self.options = options
+        self.callbacks = callbacks
 
-    def fit(self, x: Any, t: Any = None, u: Any = None) -> SJEPA:
-        """Learn from trajectories: arrays with times `t`, or a Trajectories."""
-        trajectories = _trajectories(x, t, u)
-        self._check(trajectories)
-        learned = self._learn(trajectories)
-        self.law_: Law = learned.law
+    def fit(
+        self, x: Any, t: Any = None, u: Any = None, *, run: str | Path | Run | None = None
+    ) -> SJEPA:
+        """Learn from trajectories: arrays with times `t`, or a Trajectories.
+
+        With `run`, a folder, checkpoints are left there, and in the end the model. A fit that was
+        stopped goes on from its last checkpoint when it is called again with the same folder,
+        settings and data, and comes to the same result.
+        """
+        trajectories = as_trajectories(x, t, u)
+        self.check(trajectories)
+        if run is None:
+            return self._fit(trajectories, None)
+        asked = {"settings": plain_params(self), "fingerprint": fingerprint(trajectories)}
+        if not isinstance(run, Run):
+            writable(Path(run))
+            begun = (Path(run) / "run.json").exists()
+            run = Run.open(run) if begun else Run.begin(run, asked)
+        with run:
+            run.check(asked)
+            if run.finished:
+                return apply_saved(self, run.result(), self.encoder)
+            self._fit(trajectories, run)
+            run.finish(saved_from(self))
+        return self
+
+    def _fit(self, trajectories: Trajectories, run: Run | None) -> SJEPA:
+        callbacks = [Log(), *check_callbacks(self.callbacks)]
+        if self.progress is not None:
+            callbacks.append(Told(self.progress))
+        journal = Journal(callbacks, None if run is None else run.checkpoint)
+        for callback in callbacks:
+            callback.on_start(self)
+        learned = self._learn(trajectories, journal)
+        # Canonical, so that the law that is saved and read again is the same to the last bit.
+        self.law_: Law = learned.law.canonical()
         self.front_: Front = learned.front
         self.encoder_ = learned.encoder
         self.diagnostics_: list[str] = list(learned.notes)
+        self.history_: pd.DataFrame = journal.table()
         self.n_features_in_ = int(np.prod(trajectories.obs_shape))
+        if trajectories.names is not None:
+            self.feature_names_in_ = np.array(trajectories.names, dtype=object)
+        for callback in callbacks:
+            callback.on_end(self)
         return self
 
-    def _check(self, trajectories: Trajectories) -> None:
+    def check(self, trajectories: Trajectories) -> None:
+        """Refuse settings that contradict each other or the data, before anything is done."""
         if self.search not in WAYS:
             raise ConfigError(f"search is one of {', '.join(WAYS)}, got {self.search!r}.")
         if not isinstance(self.latent_dim, int) or self.latent_dim < 1:
             raise ConfigError(f"latent_dim must be a whole number from 1, got {self.latent_dim!r}.")
         if self.library is not None and self.grammar is not None:
             raise ConfigError("Give a library or a grammar, not both.")
+        look(trajectories, states=isinstance(self.encoder, str) and self.encoder == "identity")
         size = int(np.prod(trajectories.obs_shape))
+        if self.feature_names is not None and self.encoder == "auto":
+            if len(self.feature_names) != self.latent_dim:
+                raise ConfigError(
+                    f"{len(self.feature_names)} feature_names for {self.latent_dim} coordinates."
+                )
+            if self.library is not None or self.grammar is not None:
+                raise ConfigError("The library or grammar names the inputs; leave feature_names.")
         if self.encoder == "auto" and self.latent_dim > size * (2 if self.order == 2 else 1):
             raise ConfigError(
                 f"latent_dim={self.latent_dim} is more than the {size} values of an observation."
             )
 
-    def _learn(self, trajectories: Trajectories) -> Learned:
+    def _learn(self, trajectories: Trajectories, journal: Journal) -> Learned:
         seed = 0 if self.random_state is None else int(self.random_state)
         if self.encoder != "auto":
-            dimension = self.latent_dim
             return learn_frozen(
                 trajectories, self.encoder, self._space(None), self.backend, seed,
-                dimension, self.progress,
+                self.latent_dim, journal, self.feature_names,
             )  # fmt: skip
         space = self._space(self.latent_dim)
         if self.search == "alternating":
             return learn_alternating(
                 trajectories, space, self.latent_dim, self.backend, self.integrator,
-                self.device, seed, self.progress,
+                self.device, seed, journal, self.options,
             )  # fmt: skip
         if not isinstance(space, Library):
             space = space.library(space.inputs[: self.latent_dim])
         return learn_elegant(
             trajectories, space, self.latent_dim, self.order, self.delta, self.backend, seed,
-            self.progress,
+            journal, self.options,
         )  # fmt: skip
 
     def _space(self, dimension: int | None) -> Any:
         if self.library is not None or self.grammar is not None:
             return self.library if self.library is not None else self.grammar
-        return None if dimension is None else Library.paper(_names(dimension))
+        if dimension is None:
+            return None
+        return Library.paper(list(self.feature_names or _names(dimension)))
 
     # Using what was learned ----------------------------------------------------------------------
 
@@ -190,7 +259,7 @@ class SJEPA(BaseEstimator):
 
     def score(self, x: Any, t: Any = None) -> float:
         """R2 of simulated against encoded coordinates over whole trajectories (1 is perfect)."""
-        trajectories = _trajectories(x, t, None)
+        trajectories = as_trajectories(x, t, None)
         truth, paths = [], []
         for one, times in zip(trajectories.x, trajectories.t, strict=True):
             z = self._encode(one)
@@ -203,6 +272,19 @@ class SJEPA(BaseEstimator):
         """The affine map from coordinates to known states, for comparison with them."""
         z = np.concatenate(np.atleast_3d(self.encode(x)))
         return AffineMap.fit(torch.as_tensor(z), torch.as_tensor(np.concatenate(list(states))))
+
+    def print(self, digits: int = 4) -> None:
+        """Print the equations."""
+        check_is_fitted(self, "law_")
+        print("\n".join(self.law_.lines(digits)))
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted model to a folder of plain files; read it with :func:`sjepa.load`.
+
+        An older model in that folder is replaced, in one step; anything else is left alone.
+        """
+        check_is_fitted(self, "law_")
+        save_files(Path(folder), saved_from(self))
 
     def sympy(self) -> list[sympy.Expr]:
         check_is_fitted(self, "law_")
@@ -217,7 +299,29 @@ def _names(dimension: int) -> list[str]:
     return [f"z{i + 1}" for i in range(dimension)]
 
 
-def _trajectories(x: Any, t: Any, u: Any) -> Trajectories:
+def load(folder: str | Path, encoder: Callable[[Any], Any] | None = None) -> SJEPA:
+    """The model that :meth:`SJEPA.save` or a finished run left in a folder.
+
+    Nothing in the folder is executed. An encoder of the user's own is not stored: give it again.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> t = np.arange(0, 10, 0.05)
+    >>> model = SJEPA(encoder="identity").fit(np.stack([np.cos(t), -np.sin(t)], axis=1), t)
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     model.save(f"{place}/rotation")
+    ...     print(load(f"{place}/rotation").law_)
+    z1' = z2
+    z2' = -z1
+    """
+    return apply_saved(SJEPA(), read_saved(Path(folder)), encoder)
+
+
+def as_trajectories(x: Any, t: Any, u: Any) -> Trajectories:
+    """What `fit` and `score` accept as data."""
+    if isinstance(x, list | tuple) and x and all(isinstance(one, Trajectories) for one in x):
+        x = Trajectories.concat(x)  # what model selection makes of a Trajectories
     if isinstance(x, Trajectories):
         if t is not None or u is not None:
             raise DataError("Trajectories already hold their times and actions; give x alone.")

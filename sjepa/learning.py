@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,20 +14,13 @@ from sjepa.backend import Progress
 from sjepa.data import Trajectories, TrajectoryBatch
 from sjepa.discovery import discover
 from sjepa.errors import ConfigError, DataError
+from sjepa.journal import Journal
+from sjepa.learning_options import search_budget, training_plan
 from sjepa.models import NeuralField, make_encoder
 from sjepa.search import SearchResult, Structure, elegant_search, structures_of
 from sjepa.symbolic import Front, Grammar, Law, Library
-from sjepa.training import (
-    EXPERIMENT_1,
-    Alternating,
-    Alternation,
-    Event,
-    Phase,
-    Settings,
-    World,
-    refine,
-    resolve_device,
-)
+from sjepa.training import Alternating, Phase, World, refine, resolve_device
+from sjepa.training_journal import Curves
 
 
 WAYS = ("elegant", "alternating")
@@ -51,24 +44,27 @@ def learn_elegant(
     delta: float | str,
     backend: Any,
     seed: int,
-    progress: Progress | None,
+    journal: Journal,
+    options: Mapping[str, Any] | None = None,
 ) -> Learned:
     """Search structures and coordinates together; see :mod:`sjepa.search`.
 
     With an engine other than the default one, the search is run again with the structures that
-    the engine proposes in the coordinates found first.
+    the engine proposes in the coordinates found first. Polished encoders are checkpoints.
     """
+    journal.restore()
+    budget = search_budget(options)
 
-    def search(structures: Sequence[Structure]) -> SearchResult:
+    def search(structures: Sequence[Structure], stage: str) -> SearchResult:
         return elegant_search(
-            trajectories, library, latent_dim, order=order, delta=delta, seed=seed,
-            structures=structures, progress=progress,
+            trajectories, library, latent_dim, order=order, delta=delta, seed=seed, budget=budget,
+            structures=structures, progress=journal, memory=journal.stage(stage),
         )  # fmt: skip
 
-    result = search(())
+    result = search((), "first")
     if backend != "stlsq" and order == 1:
         proposed = _proposed(result, trajectories, library, backend, seed)
-        result = search(proposed) if proposed else result
+        result = search(proposed, "second") if proposed else result
     encoder = result.encoder.double().eval()
     notes = [*result.notes, *(finding.sentence for finding in result.findings)]
     return Learned(result.law, result.front, encoder, notes)
@@ -94,6 +90,7 @@ def learn_frozen(
     seed: int,
     latent_dim: int,
     progress: Progress | None,
+    feature_names: Sequence[str] | None = None,
 ) -> Learned:
     """Keep the coordinates and search only the law."""
     if isinstance(encoder, str) and encoder != "identity":
@@ -104,10 +101,9 @@ def learn_frozen(
     if isinstance(function, nn.Module):
         function = _Frozen(function)
     latents = [_latents(function, x) for x in trajectories.x]
-    names = [f"z{i + 1}" for i in range(latents[0].shape[1])]
-    if isinstance(encoder, str) and trajectories.names is not None and space is not None:
-        names = list(space.inputs[: len(names)])
-    encoded = Trajectories(latents, trajectories.t, trajectories.u, names=names)
+    names = _coordinates(encoder, trajectories, space, latents[0].shape[1], feature_names)
+    encoded = Trajectories(latents, trajectories.t, trajectories.u, names=names,
+                           action_names=trajectories.action_names)  # fmt: skip
     front = discover(
         encoded,
         backend=backend,
@@ -117,6 +113,25 @@ def learn_frozen(
         progress=progress,
     )
     return Learned(front.best(), front, function, front.notes)
+
+
+def _coordinates(
+    encoder: Any,
+    trajectories: Trajectories,
+    space: Library | Grammar | None,
+    size: int,
+    given: Sequence[str] | None,
+) -> list[str]:
+    """Names of given coordinates: the user's, those of the library, those of the data, or z1..."""
+    if given is not None:
+        if len(given) != size:
+            raise ConfigError(f"{len(given)} feature_names for {size} coordinates.")
+        return list(given)
+    if space is not None:
+        return list(space.inputs[:size])
+    if isinstance(encoder, str) and trajectories.names is not None:
+        return list(trajectories.names)
+    return [f"z{i + 1}" for i in range(size)]
 
 
 def _identity(x: Any) -> Any:
@@ -156,27 +171,31 @@ def learn_alternating(
     integrator: str,
     device: str,
     seed: int,
-    progress: Progress | None,
+    journal: Journal,
+    options: Mapping[str, Any] | None = None,
 ) -> Learned:
     """The paper's Algorithm 1: a neural warm start, then dynamics and space search in turns."""
+    warm, plan, settings = training_plan(options, backend)
     place = resolve_device(device)
     train, held_out = trajectories.split((0.8, 0.2), seed=seed)
     train_batch = TrajectoryBatch.make(train, device=place)
     validation = TrajectoryBatch.make(held_out, device=place)
     generator = torch.Generator(place).manual_seed(seed)
-    settings = Settings()
-    report = _Reporter(progress)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         encoder = make_encoder(_architecture(trajectories), trajectories.obs_shape, latent_dim)
         world = World(encoder, neural=NeuralField(latent_dim), integrator=integrator).to(place)
-    warm = EXPERIMENT_1["warm_start"]
-    Phase(world, warm, train_batch, validation, settings, generator, report).run()
-    loop = Alternating(
-        world, space, train_batch, validation, Alternation(backend=backend), settings,
-        generator, report, seed,
-    )  # fmt: skip
-    loop.run()
+    curves = Curves(journal, warm, plan, settings.report)
+    with curves.guarded():
+        if not curves.in_cycles:
+            phase = Phase(world, warm, train_batch, validation, settings, generator)
+            curves.follow_warm_start(phase)
+            phase.run()
+        loop = Alternating(
+            world, space, train_batch, validation, plan, settings, generator, None, seed,
+        )  # fmt: skip
+        curves.follow_cycles(loop)
+        loop.run()
     assert world.symbolic is not None
     z = world.encode(train_batch.x)
     law = refine(
@@ -190,20 +209,3 @@ def learn_alternating(
 
 def _architecture(trajectories: Trajectories) -> str:
     return "mlp" if len(trajectories.obs_shape) == 1 else "cnn"
-
-
-class _Reporter:
-    """Turns the events of training into lines of progress."""
-
-    def __init__(self, progress: Progress | None) -> None:
-        self.progress = progress
-
-    def __call__(self, event: Event) -> None:
-        if self.progress is None:
-            return
-        cycle = f", cycle {event.cycle} of {event.cycles}" if event.cycles else ""
-        share = event.epoch / max(event.epochs, 1)
-        if event.cycles:
-            share = (event.cycle - 1 + share) / event.cycles
-        line = f"{event.phase}{cycle}: epoch {event.epoch}, loss {event.loss:.3g}"
-        self.progress(line, min(max(share, 0.0), 1.0))

@@ -1,46 +1,80 @@
-"""One place for what all commands share: the application, error reporting, exit codes.
-
-Exit codes: 0 done, 1 an unexpected failure, 2 wrong input or usage, 3 a package is missing,
-130 interrupted.
-"""
+"""One place for what all commands share: the application, error reporting, exit codes."""
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
+import warnings
+from typing import Any
 
 import typer
 
-from sjepa.errors import BackendUnavailable, MissingDependency, SjepaError
+from sjepa.cli.words import in_options
+from sjepa.errors import BackendUnavailable, MissingDependency, OutputError, SjepaError
 
 
 app = typer.Typer(
     name="sjepa",
     help="Find coordinates and the shortest adequate equation that moves them.",
+    epilog=(
+        "Exit codes: 0 done, 1 an unexpected failure, 2 wrong input or usage, 3 a package is "
+        "missing, 4 the result cannot be written, 130 stopped."
+    ),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 # Each module adds its commands to `app` when imported.
-_COMMANDS = ("export", "engines", "benchmark", "discover", "experiment", "demo")
+_COMMANDS = ("fit", "discover", "export", "benchmark", "experiment", "engines", "demo")
+
+# Typer's own refusals; the class has no public name that all releases share.
+_Refused: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM, errno.EFBIG}
+
+
+class Stopped(Exception):
+    """Somebody stopped a command; the message says how to go on."""
 
 
 def main() -> None:
     """Entry point of the ``sjepa`` command."""
+    warnings.showwarning = _show_warning
     for name in _COMMANDS:
         importlib.import_module(f"sjepa.cli.{name}")
     try:
-        app()
+        code = app(standalone_mode=False)
     except SjepaError as error:
-        missing = isinstance(error, BackendUnavailable | MissingDependency)
-        _fail(error, 3 if missing else 2)
+        _fail(in_options(str(error)), _code(error))
+    except _Refused as error:
+        if text := error.format_message():
+            _fail(f"{text} See sjepa --help.", 2)
+        sys.exit(2)
     except OSError as error:
-        name = f": {error.filename}" if error.filename else ""
-        _fail(f"{error.strerror or error}{name}", 2)
-    except KeyboardInterrupt:
-        _fail("stopped", 130)
+        _fail(_of_system(error), 4 if error.errno in _UNWRITABLE else 2)
+    except Stopped as stop:
+        _fail(stop, 130)
+    except (KeyboardInterrupt, typer.Abort):
+        _fail("stopped.", 130)
+    except MemoryError:
+        _fail("not enough memory; give fewer rows, columns or terms.", 2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _code(error: SjepaError) -> int:
+    if isinstance(error, BackendUnavailable | MissingDependency):
+        return 3
+    return 4 if isinstance(error, OutputError) else 2
+
+
+def _of_system(error: OSError) -> str:
+    name = f": {error.filename}" if error.filename else ""
+    text = f"{error.strerror or error}{name}."
+    if error.errno in _UNWRITABLE:
+        text += " Choose a place that you may write to."
+    return text
 
 
 def _fail(message: object, code: int) -> None:
@@ -48,3 +82,8 @@ def _fail(message: object, code: int) -> None:
     if os.environ.get("SJEPA_TRACEBACK"):
         raise
     sys.exit(code)
+
+
+def _show_warning(message: Any, category: Any, *place: Any, **more: Any) -> None:
+    """One line, without the place in our source that a user has no use for."""
+    print(f"sjepa: note: {in_options(' '.join(str(message).split()))}", file=sys.stderr)

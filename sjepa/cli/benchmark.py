@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,10 +12,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from sjepa.cli.app import app
+from sjepa.cli.settings import ConfigFile, words
 
 
 @app.command()
 def benchmark(
+    config: ConfigFile = None,
     backends: Annotated[str, typer.Option(help="Engines, comma-separated.")] = "stlsq,subset",
     systems: Annotated[
         str, typer.Option(help="Systems, comma-separated; empty for all; 'dysts:Name' for dysts'.")
@@ -25,6 +28,7 @@ def benchmark(
     workers: Annotated[int, typer.Option(help="Processes.")] = 1,
     engine: Annotated[str, typer.Option(help="Where to run: local, dask or ray.")] = "local",
     out: Annotated[Path | None, typer.Option(help="Folder for the table and the plot.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Compare engines on systems whose laws are known."""
     from sjepa.benchmark import benchmark as run, matrix, plot_results, summary
@@ -43,24 +47,24 @@ def benchmark(
             bar.update(task, description=text[:70], completed=done, total=total)
 
         table = run(
-            _words(systems) or None, _words(backends), _numbers(noise, float), _numbers(seeds, int),
+            words(systems) or None, words(backends), _numbers(noise, float), _numbers(seeds, int),
             seconds=seconds, workers=workers, engine=engine, out=out, progress=show,
         )  # fmt: skip
+    if out is not None:
+        plot_results(table).savefig(out / "results.png", dpi=150)
+    if json:
+        print(json_module.dumps(json_module.loads(table.to_json(orient="records")), indent=1))
+        return
     console.print(_as_table(matrix(table)))
     console.print()
     console.print(_as_table(summary(table)))
     if out is not None:
-        plot_results(table).savefig(out / "results.png", dpi=150)
         console.print(f"Written: {out}/results.parquet, results.csv, results.png")
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _numbers(text: str, kind: type) -> list[Any]:
     try:
-        return [kind(word) for word in _words(text)]
+        return [kind(word) for word in words(text)]
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not a comma-separated list of numbers") from None
 

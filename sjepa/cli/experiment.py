@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_module
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from sjepa.cli.app import app
+from sjepa.cli.settings import ConfigFile
 from sjepa.errors import ConfigError
 
 
@@ -42,8 +44,11 @@ def experiment(
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     jobs: Annotated[int, typer.Option(help="Processes.")] = 2,
+    config: ConfigFile = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the metrics as JSON.")] = False,
 ) -> None:
     """Run one of the paper's experiments and set our figures beside its own."""
+    import pandas as pd
     from rich.console import Console
     from rich.markdown import Markdown
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -53,7 +58,7 @@ def experiment(
 
     if context.args and not seeds:
         raise ConfigError(f"Unexpected {' '.join(context.args)!r}; see sjepa experiment --help.")
-    console = Console()
+    console = Console(stderr=json)
     columns = (
         TextColumn("{task.description}"), BarColumn(bar_width=20),
         TextColumn("{task.fields[line]}"), TimeElapsedColumn(),
@@ -77,6 +82,10 @@ def experiment(
             n_jobs=jobs,
             progress=progress,
         )
+    if json:
+        metrics = pd.read_parquet(out / "metrics.parquet").to_json(orient="records")
+        print(json_module.dumps(json_module.loads(metrics), indent=1))
+        return
     console.print(Markdown((out / "tables.md").read_text(encoding="utf-8")))
     console.print(f"Written to {out}")
 

@@ -16,9 +16,17 @@ from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError, MissingDependency
 
 
+# What a file may expand to when it is read: so many bytes, and so many for each of its own.
+MOST_BYTES, MOST_EXPANSION = 2**28, 200
+
+
 def read_npz(path: Path) -> list[dict[str, Array]]:
     if not zipfile.is_zipfile(path):
         raise DataError("this is not an NPZ archive, or it is cut short; write it again.")
+    with zipfile.ZipFile(path) as archive:
+        claimed = sum(entry.file_size for entry in archive.infolist())
+    if claimed > MOST_EXPANSION * path.stat().st_size + MOST_BYTES:
+        raise DataError(f"it claims to hold {claimed} bytes in {path.stat().st_size}.")
     with np.load(path, allow_pickle=False) as archive:
         return [{key: archive[key] for key in archive.files}]
 

@@ -15,10 +15,27 @@ from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError
 
 
+# What a file may expand to when it is read: plain values, and so many for each byte.
+MOST_CELLS, MOST_EXPANSION = 10_000_000, 1000
+
+
 def read_csv(path: Path) -> pd.DataFrame:
     frame = pd.read_csv(path, low_memory=False)
     if len(frame.columns) == 1 and re.search(r"[;\t]", str(frame.columns[0])):
         raise DataError("the columns are not separated by commas; export with commas.")
+    return frame
+
+
+def read_parquet(path: Path) -> pd.DataFrame:
+    """A few bytes of Parquet can stand for billions of rows, so they are counted first."""
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(path) as file:
+        about = file.metadata
+        cells = about.num_rows * max(about.num_columns, 1)
+        if about.num_rows < 0 or cells > MOST_EXPANSION * path.stat().st_size + MOST_CELLS:
+            raise DataError(f"it claims to hold {cells} values in {path.stat().st_size} bytes.")
+        frame: pd.DataFrame = file.read().to_pandas()
     return frame
 
 

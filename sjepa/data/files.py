@@ -15,8 +15,7 @@ Files are data: nothing in them is ever executed or unpickled.
 from __future__ import annotations
 
 import secrets
-import zipfile
-import zlib
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -25,12 +24,12 @@ import pandas as pd
 
 from sjepa.data import _array_files as arrays, _table_files as tables
 from sjepa.data.trajectories import Trajectories
-from sjepa.errors import DataError
+from sjepa.errors import DataError, SjepaError
 
 
 _READERS: dict[str, Callable[[Path], Any]] = {
     ".csv": tables.read_csv,
-    ".parquet": pd.read_parquet,
+    ".parquet": tables.read_parquet,
     ".npz": arrays.read_npz,
     ".h5": arrays.read_hdf5,
     ".hdf5": arrays.read_hdf5,
@@ -40,10 +39,6 @@ _WRITERS: dict[str, Callable[[Trajectories, BinaryIO], None]] = {
     ".parquet": tables.write_parquet,
     ".npz": arrays.write_npz,
 }
-
-
-# pandas, pyarrow, numpy and h5py each have their own words for a broken file.
-_BROKEN = (ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 def read(
@@ -80,12 +75,9 @@ def read(
         return Trajectories.concat(parts, labels=[str(f) for f in files])
     if path.suffix.lower() not in _READERS:
         raise DataError(f"{path}: unknown file ending; known are {', '.join(_READERS)}.")
-    if not path.exists():
-        raise DataError(f"{path}: there is no such file; check the path.")
-    if not path.stat().st_size:
-        raise DataError(f"{path}: the file is empty; write it again.")
+    _check_file(path)
     try:
-        found = _READERS[path.suffix.lower()](path)
+        found = _load(path)
         if isinstance(found, pd.DataFrame):
             return tables.from_table(found, time, id, columns, actions, allow_nan)
         if id is not None or columns is not None or len(actions):
@@ -95,9 +87,32 @@ def read(
         return Trajectories.concat([arrays.from_arrays(group, time, allow_nan) for group in found])
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
-    except _BROKEN as error:
+    except MemoryError as error:
+        raise DataError(f"{path}: too large for the memory of this machine.") from error
+
+
+def _check_file(path: Path) -> None:
+    """Only plain files are opened: a pipe would wait, a device never ends."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataError(f"{path}: there is no such file; check the path.") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise DataError(f"{path}: this is not a plain file.")
+    if not found.st_size:
+        raise DataError(f"{path}: the file is empty; write it again.")
+
+
+def _load(path: Path) -> Any:
+    """A table, or groups of arrays."""
+    try:
+        return _READERS[path.suffix.lower()](path)
+    except (SjepaError, MemoryError):
+        raise
+    except Exception as error:
+        # pandas, pyarrow, numpy and h5py each have their own words for a broken file.
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise DataError(f"{path}: cannot be read as {path.suffix[1:]} ({reason}).") from error
+        raise DataError(f"cannot be read as {path.suffix[1:]} ({reason[:200]}).") from error
 
 
 def write(trajectories: Trajectories, path: str | Path) -> Path:

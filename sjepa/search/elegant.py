@@ -12,6 +12,7 @@ from sjepa.search.budget import SearchBudget
 from sjepa.search.conclude import conclude
 from sjepa.search.finalists import finalists, lengthened, polished
 from sjepa.search.gates import Gates
+from sjepa.search.memory import Memory, recall, remember
 from sjepa.search.polynomial import gauged_heads
 from sjepa.search.race import Runner, run_race
 from sjepa.search.restarts import Restarts
@@ -38,6 +39,7 @@ def elegant_search(
     structures: Sequence[Structure] = (),
     rank: int | None = None,
     progress: Progress | None = None,
+    memory: Memory | None = None,
 ) -> SearchResult:
     """Find coordinates of observations and the simplest adequate law that moves them.
 
@@ -70,17 +72,21 @@ def elegant_search(
         (:func:`sjepa.search.structures_of`)
     rank : int, optional
         Principal components to search in; by default those that are not noise.
+    memory : Memory, optional
+        Where the polished encoders are kept, and looked for when a search starts again.
     """
     setting = prepare(
         trajectories, library, latent_dim, order, seed, budget or SearchBudget(), validation,
         gates or Gates(), rank, progress,
     )  # fmt: skip
-    heads = []
-    if not structures and closed_under_affine_maps(library, latent_dim):
+    heads = recall(setting, memory)
+    if not heads and not structures and closed_under_affine_maps(library, latent_dim):
         heads = gauged_heads(setting)
+        remember(heads, memory)
     if not heads:
         heads = polished(setting, _race(setting, structures))
         heads += lengthened(setting, heads)
+        remember(heads, memory)
     return conclude(setting, finalists(setting, heads), delta, delta_roll)
 
 

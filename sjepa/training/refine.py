@@ -63,7 +63,10 @@ def refine(
         improved = False
         for _ in range(8):
             scaled = normal + damping * torch.diag(normal.diagonal().clamp(min=1e-12))
-            trial = best - torch.linalg.lstsq(scaled, slope.unsqueeze(1)).solution.squeeze(1)
+            # Not the default driver: gelsy starts from memory that nobody has set, so that a
+            # nearly singular matrix gives another answer every time (pytorch issue 71222).
+            move = torch.linalg.lstsq(scaled, slope.unsqueeze(1), driver="gelsd").solution
+            trial = best - move.squeeze(1)
             found = errors(trial)
             if (value := found.square().mean()) < loss:
                 gain = 1.0 - float(value / loss)

@@ -1,0 +1,231 @@
+"""``sjepa fit``: coordinates and equations from a file, with checkpoints."""
+
+from __future__ import annotations
+
+import json as json_module
+import logging
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from sjepa.cli.app import Stopped, app
+from sjepa.cli.datafile import Actions, Columns, DropNan, Id, Time, read_source, source_of
+from sjepa.cli.settings import ConfigFile, pairs_of, terms_of, words
+from sjepa.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from sjepa.data import Trajectories
+    from sjepa.estimator import SJEPA
+    from sjepa.runs import Run
+
+logger = logging.getLogger("sjepa.cli")
+# Simulating all of a large data set would take longer than the fit.
+MOST_SCORED = 20
+
+
+@app.command()
+def fit(
+    data: Annotated[
+        Path | None, typer.Argument(help="CSV, Parquet, NPZ or HDF5 file, or a folder of them.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for checkpoints, log and the model.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the run in this folder.", metavar="RUN")
+    ] = None,
+    config: ConfigFile = None,
+    latent_dim: Annotated[int, typer.Option(help="Number of coordinates to find.")] = 2,
+    encoder: Annotated[
+        str, typer.Option(help="auto: find coordinates; identity: take the columns as they are.")
+    ] = "auto",
+    search: Annotated[
+        str, typer.Option(help="elegant, or alternating as in the paper.")
+    ] = "elegant",
+    backend: Annotated[str, typer.Option(help="Search engine; see 'sjepa backends'.")] = "stlsq",
+    backend_option: Annotated[
+        list[str] | None, typer.Option(help="Option of the engine, name=value; repeatable.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="Option of the search, name=value; repeatable.")
+    ] = None,
+    terms: Annotated[
+        str, typer.Option(help="Candidate terms in z1, z2, ..., comma-separated.")
+    ] = "",
+    feature_names: Annotated[str, typer.Option(help="Names of the coordinates.")] = "",
+    delta: Annotated[str, typer.Option(help="Largest adequate risk, or auto.")] = "auto",
+    integrator: Annotated[str, typer.Option(help="rk4, euler, ...")] = "rk4",
+    order: Annotated[int, typer.Option(help="1, or 2 for laws of accelerations.")] = 1,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    time: Time = None,
+    id: Id = None,
+    columns: Columns = "",
+    actions: Actions = "",
+    drop_nan: DropNan = False,
+    tensorboard: Annotated[
+        Path | None, typer.Option(help="Folder for TensorBoard's files.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Find coordinates of observations and the shortest adequate law that moves them."""
+    from sjepa.estimator import SJEPA
+
+    log = Console(stderr=True)
+    if resume is not None:
+        if out is not None:
+            raise ConfigError("--resume goes on in its own folder; leave --out away.")
+        run, model, source = _reopen(resume, data)
+        trajectories = _read(source, log)
+    else:
+        if data is None:
+            raise ConfigError("Give a data file, or --resume with the folder of a run.")
+        source = source_of(data, time, id, columns, actions, drop_nan)
+        model = SJEPA(
+            latent_dim,
+            backend={"name": backend, **pairs} if (pairs := _engine(backend_option)) else backend,
+            search=search,  # type: ignore[arg-type]
+            encoder=encoder,
+            delta=_delta(delta),
+            integrator=integrator,
+            order=order,  # type: ignore[arg-type]
+            device=device,
+            random_state=seed,
+            feature_names=words(feature_names) or None,
+            options=pairs_of(option, "--option") or None,
+        )
+        if out is not None:
+            _check_place(out)
+        trajectories = _read(source, log)
+        if terms:
+            model.library = _library(terms, model, trajectories)
+        run = None if out is None else _begin(out, model, trajectories, source)
+    _fit(model, trajectories, run, log, tensorboard)
+    _report(model, trajectories, run, json)
+
+
+def _engine(texts: list[str] | None) -> dict[str, Any]:
+    return pairs_of(texts, "--backend-option")
+
+
+def _delta(text: str) -> float | str:
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise ConfigError(f"--delta is a number or auto, got {text!r}.") from None
+
+
+def _read(source: dict[str, Any], log: Console) -> Trajectories:
+    trajectories, dropped = read_source(source)
+    if dropped:
+        log.print(dropped, highlight=False, soft_wrap=True)
+    return trajectories
+
+
+def _library(terms: str, model: SJEPA, trajectories: Trajectories) -> Any:
+    from sjepa.symbolic import Library
+
+    names = list(model.feature_names or ())
+    if not names and model.encoder == "identity":
+        size = trajectories.obs_shape[0]
+        names = list(trajectories.names or [f"z{i + 1}" for i in range(size)])
+    names = names or [f"z{i + 1}" for i in range(model.latent_dim)]
+    model.feature_names = None
+    return Library.from_terms(terms_of(terms), [*names, *(trajectories.action_names or ())])
+
+
+def _check_place(out: Path) -> None:
+    from sjepa.runs import Run, writable
+
+    Run.check_free(out)
+    writable(out)
+
+
+def _begin(out: Path, model: SJEPA, trajectories: Trajectories, source: dict[str, Any]) -> Run:
+    from sjepa.estimator_files import plain_params
+    from sjepa.runs import Run, fingerprint
+
+    model.check(trajectories)
+    asked = {
+        "settings": plain_params(model),
+        "fingerprint": fingerprint(trajectories),
+        "data": source,
+    }
+    return Run.begin(out, asked)
+
+
+def _reopen(folder: Path, data: Path | None) -> tuple[Run, SJEPA, dict[str, Any]]:
+    """The run, its model before the fit, and where its data are."""
+    from sjepa.estimator import SJEPA
+    from sjepa.estimator_files import with_settings
+    from sjepa.runs import Run
+
+    run = Run.open(folder)
+    model = with_settings(SJEPA(), run.asked)
+    source = run.source()
+    if data is not None:
+        source["path"] = str(data.absolute())
+    elif not Path(source["path"]).exists():
+        raise ConfigError(
+            f"The data of this run are no longer at {source['path']}; say where they are: "
+            f"sjepa fit DATA --resume {folder}"
+        )
+    return run, model, source
+
+
+def _fit(
+    model: SJEPA, data: Trajectories, run: Run | None, log: Console, tensorboard: Path | None
+) -> None:
+    from sjepa.callbacks import TensorBoard
+    from sjepa.cli.progress import Bar, Brake, RunLog
+
+    with ExitStack() as stack:
+        if run is not None:
+            stack.enter_context(RunLog(run.folder / "log.txt"))
+        bar, brake = stack.enter_context(Bar(log)), stack.enter_context(Brake(log))
+        model.callbacks = [bar, brake]
+        if tensorboard is not None:
+            model.callbacks = [*model.callbacks, TensorBoard(tensorboard)]
+        try:
+            model.fit(data, run=run)
+        except KeyboardInterrupt:
+            share = bar.bar.tasks[0].percentage
+            logger.info("stopped at %.0f %%", share)
+            where = f" Go on with: sjepa fit --resume {run.folder}" if run is not None else ""
+            raise Stopped(f"stopped at {share:.0f} %.{where}") from None
+        except Exception as error:
+            logger.error("%s: %s", type(error).__name__, error)
+            raise
+        finally:
+            model.callbacks = None
+
+
+def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> None:
+    score = None
+    if data.u is None:  # actions between the samples are not known here
+        score = model.score(data[:: -(-len(data) // MOST_SCORED)])
+    if json:
+        result = {
+            "law": json_module.loads(model.law_.to_json()),
+            "equations": model.law_.lines(6),
+            "front": model.equations_.to_dict("records"),
+            "diagnostics": model.diagnostics_,
+            "score": score,
+            "run": None if run is None else str(run.folder),
+        }
+        print(json_module.dumps(result, indent=1))
+        return
+    model.print(digits=6)
+    console = Console(stderr=True)
+    terms, tree = (model.law_.complexity(m) for m in ("terms", "tree"))
+    told = f"Complexity {terms:g} (terms), {tree:g} (tree)."
+    if score is not None:
+        told += f" R2 of simulated against encoded trajectories: {score:.4f}."
+    console.print(told, *model.diagnostics_, sep="\n", highlight=False, soft_wrap=True)
+    if run is not None:
+        console.print(f"Written to {run.folder}; sjepa.load({str(run.folder)!r}) reads it.",
+                      highlight=False, soft_wrap=True)  # fmt: skip

@@ -1,0 +1,110 @@
+"""What a search shows while it runs, and how it is stopped."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from sjepa.callbacks import Quiet, Step
+
+
+class Bar(Quiet):
+    """A bar with the time left, and below it the present equation, its complexity and risk."""
+
+    def __init__(self, console: Console, first: str = "starting") -> None:
+        self.bar = Progress(
+            TextColumn("{task.description}", markup=False), BarColumn(bar_width=20),
+            TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"),
+            TimeRemainingColumn(), TextColumn("{task.fields[law]}", markup=False),
+            console=console, transient=True, disable=not console.is_terminal,
+        )  # fmt: skip
+        self.task = self.bar.add_task(first, total=1.0, law="")
+
+    def show(self, line: str, share: float) -> None:
+        """As a ``progress`` function."""
+        self.bar.update(self.task, description=line[:70], completed=share)
+
+    def on_step(self, step: Step) -> None:
+        fields: dict[str, Any] = {}
+        if step.law is not None:
+            fields["law"] = f"\n{step.law}  (complexity {step.complexity:g}, risk {step.risk:.3g})"
+        elif step.risk is not None:
+            fields["law"] = f"\nrisk {step.risk:.3g}"
+        self.bar.update(self.task, description=step.text[:70], completed=step.share, **fields)
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+
+class Brake(Quiet):
+    """Ctrl-C, or a polite request to end, stops a fit at its next step; twice stops at once."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.pressed = False
+        self._before: dict[int, Any] = {}
+
+    def _press(self, number: int, frame: FrameType | None) -> None:
+        if self.pressed:
+            raise KeyboardInterrupt
+        self.pressed = True
+        self.console.print("Stopping at the next checkpoint; press Ctrl-C again to stop at once.")
+
+    def on_step(self, step: Step) -> None:
+        if self.pressed:
+            raise KeyboardInterrupt
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._press)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+class RunLog(logging.FileHandler):
+    """The log of a run. A full disk ends the run by itself; no line of the log need say so."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, encoding="utf-8", delay=True)
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Nothing can be said where nothing can be written."""
+
+    def __enter__(self) -> Self:
+        logger = logging.getLogger("sjepa")
+        self._level = logger.level
+        logger.setLevel(logging.DEBUG)
+        logger.addHandler(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        logger = logging.getLogger("sjepa")
+        logger.removeHandler(self)
+        logger.setLevel(self._level)
+        try:
+            self.close()
+        except OSError:
+            pass

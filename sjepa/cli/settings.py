@@ -1,0 +1,121 @@
+"""Options that come from a file, and values that come as text."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sjepa.errors import ConfigError, did_you_mean
+
+
+MOST_BYTES = 2**20
+
+
+def _from_toml(context: typer.Context, path: Path | None) -> Path | None:
+    """Make the values of a TOML file the defaults of this command."""
+    if path is not None:
+        context.default_map = {
+            **(context.default_map or {}),
+            **read_settings(path, context.command),
+        }
+    return path
+
+
+def read_settings(path: Path, command: Any) -> dict[str, Any]:
+    """The settings of a file, by the names of a command's options; unknown ones are refused."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ConfigError(f"{path} is too large for a file of settings.")
+        with path.open("rb") as file:
+            data = tomllib.load(file)
+    except FileNotFoundError:
+        raise ConfigError(f"{path} does not exist; --config takes a TOML file.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}.") from None
+    known = {p.name: p for p in command.params if p.name not in ("config", "help")}
+    found: dict[str, Any] = {}
+    for key, value in data.items():
+        name = key.replace("-", "_")
+        table = "option" if name == "options" else name
+        if table not in known:
+            hint = did_you_mean(key, [n.replace("_", "-") for n in known])
+            listing = ", ".join(n.replace("_", "-") for n in known)
+            raise ConfigError(f"{path}: there is no option {key!r}.{hint} Options: {listing}.")
+        if isinstance(value, dict):
+            found |= _table(path, table, value, known)
+        elif isinstance(value, list) and not known[table].multiple:
+            found[table] = ",".join(map(str, value))
+        else:
+            found[table] = value
+    return found
+
+
+def _table(path: Path, name: str, values: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """``[backend]`` and ``[options]``: a name, and options as they would stand on the line."""
+    if name == "backend" and "backend_option" in known:
+        if "name" not in values:
+            raise ConfigError(f"{path}: [backend] needs a name.")
+        rest = {k: v for k, v in values.items() if k != "name"}
+        return {"backend": values["name"], "backend_option": _pairs(rest)}
+    if name == "option":
+        return {"option": _pairs(values)}
+    raise ConfigError(f"{path}: {name!r} is one value, not a table.")
+
+
+def _pairs(values: dict[str, Any]) -> list[str]:
+    return [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in values.items()]
+
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", callback=_from_toml, is_eager=True, metavar="FILE.toml",
+        help="Read options from a TOML file; those on the line come first.",
+    ),
+]  # fmt: skip
+
+
+def words(text: str) -> list[str]:
+    """Words separated by commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def terms_of(text: str) -> list[str]:
+    """Split at commas outside parentheses: max(x, y) is one term."""
+    parts, depth, start = [], 0, 0
+    for i, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    parts = [p.strip() for p in [*parts, text[start:]]]
+    if not all(parts):
+        raise ConfigError(f"--terms has an empty term: {text!r}.")
+    return parts
+
+
+def pairs_of(texts: Sequence[str] | None, option: str) -> dict[str, Any]:
+    """``name=value`` texts as a mapping; values are read as JSON where they can be."""
+    found: dict[str, Any] = {}
+    for text in texts or ():
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise ConfigError(f"{option} takes name=value, got {text!r}.")
+        try:
+            found[name.strip()] = json.loads(value)
+        except ValueError:
+            found[name.strip()] = {"True": True, "False": False, "None": None}.get(value, value)
+    return found
+
+
+def number_or_name(text: str | None) -> str | float | None:
+    """A step in time, or the name of a column."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text

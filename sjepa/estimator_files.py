@@ -1,0 +1,170 @@
+"""Between the estimator and its files: parameters as plain data, fitted attributes and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from torch import nn
+
+from sjepa.backend import Backend
+from sjepa.errors import ConfigError, FormatError, SjepaError
+from sjepa.learning import _Frozen, _identity
+from sjepa.saving import METRICS, Saved
+from sjepa.symbolic import Grammar, Library
+
+
+Model = TypeVar("Model", bound=Any)
+# Not settings of the search, and not data.
+_LEFT_OUT = ("progress", "callbacks")
+
+
+def plain_params(model: Any) -> dict[str, Any]:
+    """The parameters of an estimator as JSON can hold them; what cannot be held is named only."""
+    params = model.get_params(deep=False)
+    return {k: _plain(v) for k, v in sorted(params.items()) if k not in _LEFT_OUT}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Library):
+        return {"library": value.to_dict()}
+    if isinstance(value, Grammar):
+        return {"grammar": value.to_dict()}
+    if isinstance(value, Backend) and is_dataclass(value):
+        value = {"name": value.name, **asdict(value)}
+    if isinstance(value, type) and issubclass(value, Backend):
+        value = value.name
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Mapping):
+        value = dict(value)
+    if isinstance(value, tuple):
+        value = list(value)
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError):
+        return {"given": _name_of(value)}
+
+
+def _name_of(value: Any) -> str:
+    named = value if isinstance(value, type) or hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def with_settings(model: Model, asked: Mapping[str, Any]) -> Model:
+    """Give an estimator the settings that a run was begun with."""
+    settings = asked.get("settings")
+    if not isinstance(settings, dict):
+        raise FormatError("The run's run.json is damaged: it holds no settings.")
+    known = model.get_params(deep=False)
+    for name, value in settings.items():
+        if name not in known:
+            raise FormatError(f"The run has a setting {name!r} that this release has not.")
+        if isinstance(value, dict) and set(value) == {"given"}:
+            raise ConfigError(
+                f"The run was begun in Python with {name} {value['given']!r:.60}, which a file "
+                "cannot hold; go on there, with fit(..., run=folder)."
+            )
+    model.set_params(**{k: _from_plain(k, v) for k, v in settings.items()})
+    return model
+
+
+def saved_from(model: Any) -> Saved:
+    """What :mod:`sjepa.saving` writes, from a fitted estimator."""
+    encoder, given = model.encoder_, ""
+    if isinstance(encoder, _Frozen):
+        encoder = encoder.module
+    if encoder is _identity:
+        encoder = None
+    elif not isinstance(model.encoder, str):
+        encoder, given = None, _name_of(model.encoder)
+    facts = {
+        "diagnostics": list(model.diagnostics_),
+        "n_features_in": model.n_features_in_,
+        "feature_names_in": list(getattr(model, "feature_names_in_", [])),
+        "frozen": isinstance(model.encoder_, _Frozen),
+    }
+    return Saved(
+        params=plain_params(model),
+        law=model.law_,
+        front=model.front_,
+        encoder=encoder,
+        given=given,
+        transition=getattr(model, "transition_", None),
+        metrics=_with_result(model),
+        facts=facts,
+    )
+
+
+def _with_result(model: Any) -> pd.DataFrame:
+    """The history, and what the law is in the end."""
+    law = model.law_
+    final = {
+        "omega_terms": law.complexity("terms", model.library),
+        "omega_tree": law.complexity("tree"),
+        "coefficients": len(law.coefficients),
+        "front_size": len(model.front_),
+    }
+    rows = [("final", 0, 0, name, float(value)) for name, value in final.items()]
+    ending = pd.DataFrame(rows, columns=list(METRICS))
+    before = model.history_[model.history_["stage"] != "final"]
+    return pd.concat([before, ending], ignore_index=True) if len(before) else ending
+
+
+def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
+    """Make an estimator what was saved; `encoder` is the user's own, if it was one."""
+    if saved.given:
+        if encoder is None or isinstance(encoder, str):
+            raise FormatError(
+                f"The encoder of this model ({saved.given}) is the user's own and not stored; "
+                "give it again: sjepa.load(folder, encoder=...)."
+            )
+        function = _Frozen(encoder) if isinstance(encoder, nn.Module) else encoder
+    elif saved.encoder is None:
+        function, encoder = _identity, "identity"
+    else:
+        frozen = saved.facts.get("frozen") is True
+        function, encoder = (_Frozen(saved.encoder) if frozen else saved.encoder), "auto"
+    known = model.get_params(deep=False)
+    if unknown := sorted(set(saved.params) - set(known)):
+        raise FormatError(f"This model has a parameter {unknown[0]!r} that this release has not.")
+    params = {k: _from_plain(k, v) for k, v in saved.params.items() if k != "encoder"}
+    model.set_params(**{k: v for k, v in params.items() if k in known}, encoder=encoder)
+    model.law_, model.front_, model.encoder_ = saved.law, saved.front, function
+    model.history_ = saved.metrics
+    if saved.transition is not None:
+        model.transition_ = saved.transition
+    facts = saved.facts
+    notes, names, count = (
+        facts.get(k) for k in ("diagnostics", "feature_names_in", "n_features_in")
+    )
+    if not _texts(notes) or not _texts(names) or not isinstance(count, int):
+        raise FormatError(
+            "The model's config.json is damaged: its facts are not as they should be."
+        )
+    model.diagnostics_, model.n_features_in_ = notes, count
+    if names:
+        model.feature_names_in_ = np.array(names, dtype=object)
+    return model
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) for v in value)
+
+
+def _from_plain(name: str, value: Any) -> Any:
+    """A parameter as it was given; one that could not be stored is None."""
+    if not isinstance(value, dict):
+        return value
+    try:
+        if "library" in value and name == "library":
+            return Library.from_dict(value["library"])
+        if "grammar" in value and name == "grammar":
+            return Grammar(**value["grammar"])
+    except (SjepaError, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise FormatError(f"The model's {name} cannot be read ({error!s:.80}).") from None
+    return None if set(value) == {"given"} else value

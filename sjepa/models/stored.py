@@ -1,0 +1,159 @@
+"""Networks as plain data: a description of what to build, and the tensors to fill it with.
+
+Only what stands in the table below can be stored; whatever else somebody uses as an encoder has
+to be given again, since rebuilding it would mean running code from a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sjepa.errors import FormatError, SjepaError
+from sjepa.models.encoders import (
+    CausalConvEncoder,
+    FrameEncoder,
+    IdentityEncoder,
+    LinearEncoder,
+    MLPEncoder,
+    ResidualEncoder,
+)
+from sjepa.models.fields import BoundedField, Correction, NeuralField
+from sjepa.models.whitening import Whitening
+from sjepa.models.windows import HistoryWindow
+
+
+Description = dict[str, Any]
+# No network here is larger; it keeps a hostile file from asking for one that is.
+MOST = 2**31
+MOST_PARTS = 64
+LIMITS = {"depth": MOST_PARTS, "k": 10_000, "history": 10_000}
+
+
+def _obs(module: Any, latent_dim: int) -> Description:
+    return {"obs_shape": list(module.obs_shape), "latent_dim": latent_dim}
+
+
+def _linear(module: LinearEncoder) -> Description:
+    return _obs(module, module.linear.out_features)
+
+
+def _mlp(module: MLPEncoder) -> Description:
+    layers = [m for m in module.net if isinstance(m, nn.Linear)]
+    width = layers[0].out_features
+    return _obs(module, layers[-1].out_features) | {"width": width, "depth": len(layers) - 1}
+
+
+def _residual(module: ResidualEncoder) -> Description:
+    return _mlp(module.residual)
+
+
+def _conv(module: CausalConvEncoder) -> Description:
+    last: Any = module.net[-1]
+    size = {"history": module.history, "width": last.in_channels}
+    return _obs(module, last.out_channels) | size
+
+
+def _frame(module: FrameEncoder) -> Description:
+    first: Any = module.features[0]
+    inner: Any = module.head[0]
+    last: Any = module.head[-1]
+    size = {"channels": first.out_channels, "width": inner.out_features}
+    return _obs(module, last.out_features) | size
+
+
+def _whitening(module: Whitening) -> Description:
+    return {"obs_shape": list(module.obs_shape), "rank": module.rank}
+
+
+def _identity(module: IdentityEncoder) -> Description:
+    size = torch.Size(module.obs_shape).numel()
+    return _obs(module, size)
+
+
+def _field(module: BoundedField) -> Description:
+    first: Any = module.net[0]
+    last: Any = module.net[-1]
+    return {
+        "latent_dim": first.in_features,
+        "width": first.out_features,
+        "bound": float(module.bound),
+        "output_dim": last.out_features,
+    }
+
+
+def _history(module: HistoryWindow) -> Description:
+    return {"k": module.k, "obs_shape": list(module.obs_shape)}
+
+
+# Name in the file, class, and how to find the arguments that build one like it.
+TABLE: Mapping[str, tuple[type[nn.Module], Callable[[Any], Description]]] = {
+    "linear": (LinearEncoder, _linear),
+    "mlp": (MLPEncoder, _mlp),
+    "residual": (ResidualEncoder, _residual),
+    "conv1d": (CausalConvEncoder, _conv),
+    "cnn": (FrameEncoder, _frame),
+    "identity": (IdentityEncoder, _identity),
+    "whitening": (Whitening, _whitening),
+    "history": (HistoryWindow, _history),
+    "neural_field": (NeuralField, _field),
+    "correction": (Correction, _field),
+}
+
+
+def describe(module: nn.Module) -> Description | None:
+    """What :func:`rebuild` needs besides the tensors; None if the module cannot be stored."""
+    if type(module) is nn.Sequential:
+        parts = [describe(part) for part in module]
+        return None if None in parts else {"type": "sequential", "parts": parts}
+    for name, (cls, arguments) in TABLE.items():
+        if type(module) is cls:
+            try:
+                return {"type": name, **arguments(module)}
+            except (AttributeError, IndexError, TypeError):
+                return None
+    return None
+
+
+def rebuild(description: Any, tensors: Mapping[str, Tensor]) -> nn.Module:
+    """The module of a description, filled with tensors.
+
+    It is laid out without memory first, so that a file can ask for no more than it holds.
+    """
+    try:
+        with torch.device("meta"):
+            module = _build(description)
+        module.load_state_dict(dict(tensors), strict=True, assign=True)
+    except (SjepaError, LookupError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise FormatError(f"Its network cannot be rebuilt ({reason}).") from None
+    return module.requires_grad_(False).eval()
+
+
+def _build(description: Any, depth: int = 0) -> nn.Module:
+    if not isinstance(description, dict) or depth > 4:
+        raise FormatError("no description of a network")
+    given = dict(description)
+    kind = given.pop("type", None)
+    if kind == "sequential":
+        parts = given.get("parts")
+        if not isinstance(parts, list) or len(parts) > MOST_PARTS:
+            raise FormatError("no list of parts")
+        return nn.Sequential(*(_build(part, depth + 1) for part in parts))
+    if kind not in TABLE:
+        raise FormatError(f"no network is called {kind!r:.40}")
+    for name, value in given.items():
+        _check_argument(name, value)
+    return TABLE[kind][0](**given)
+
+
+def _check_argument(name: str, value: Any) -> None:
+    values = value if isinstance(value, list) else [value]
+    if len(values) > 8 or not all(type(v) in (int, float) and 0 < v < MOST for v in values):
+        raise FormatError(f"{name} is {value!r:.40}")
+    if value_limit := LIMITS.get(name):
+        if value > value_limit:
+            raise FormatError(f"{name} is {value!r}")

@@ -1,0 +1,183 @@
+"""The folder of a run: what was asked, the last checkpoint, a log, and in the end the model.
+
+================  =============================================================================
+run.json          settings, where the data came from, and a fingerprint of them
+checkpoint.*      the state of the search (safetensors), replaced as it goes
+log.txt           what happened when
+config.json, ...  the model of :mod:`sjepa.saving`, once the run has finished
+================  =============================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from sjepa.data import Trajectories
+from sjepa.errors import ConfigError, FormatError, OutputError
+from sjepa.saving import Saved, read, write_files
+from sjepa.storage import read_json, sweep, write_json
+
+
+KIND, VERSION = "sjepa-run", 1
+# Where the data of a run come from: the arguments of :func:`sjepa.data.read`, and their kinds.
+_SOURCE: Mapping[str, tuple[type, ...]] = {
+    "path": (str,),
+    "time": (str, float, int, type(None)),
+    "id": (str, type(None)),
+    "columns": (list, type(None)),
+    "actions": (list,),
+    "drop_nan": (bool,),
+}
+
+
+class Run:
+    """A run and its folder. Make one with :meth:`begin` or :meth:`open`.
+
+    Only one process at a time may work on a run.
+    """
+
+    def __init__(self, folder: Path, asked: Mapping[str, Any]) -> None:
+        self.folder, self.asked = folder, dict(asked)
+        self._lock: Any = None
+
+    @classmethod
+    def begin(cls, folder: str | Path, asked: Mapping[str, Any]) -> Self:
+        """Start a run in a new or empty folder; `asked` is plain data."""
+        folder = Path(folder)
+        cls.check_free(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(
+                f"{folder} cannot be made ({error.strerror or error}); choose another place."
+            ) from error
+        run = cls(folder, asked)
+        write_json(folder / "run.json", KIND, VERSION, {"asked": run.asked})
+        return run
+
+    @staticmethod
+    def check_free(folder: Path) -> None:
+        """Refuse a folder that something is in already."""
+        if (folder / "run.json").exists():
+            raise ConfigError(
+                f"{folder} already holds a run: go on with it by sjepa fit --resume {folder}, "
+                "or choose another folder."
+            )
+        if folder.exists() and (
+            not folder.is_dir() or any(not _ours(p.name) for p in folder.iterdir())
+        ):
+            raise ConfigError(f"{folder} already holds other things; choose another folder.")
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Self:
+        """A run that was begun before."""
+        folder = Path(folder)
+        if not (folder / "run.json").exists():
+            raise FormatError(f"{folder} is not the folder of a run: there is no run.json in it.")
+        data = read_json(folder / "run.json", KIND, VERSION)
+        if not isinstance(data.get("asked"), dict):
+            raise FormatError(f"{folder}/run.json is damaged: it does not say what was asked.")
+        return cls(folder, data["asked"])
+
+    def source(self) -> dict[str, Any]:
+        """Where the data came from, if the run was begun from a file."""
+        source = self.asked.get("data")
+        if source is None:
+            raise ConfigError(
+                f"The run in {self.folder} was begun in Python; go on there, with "
+                "fit(..., run=folder) and the same data."
+            )
+        if not isinstance(source, dict) or any(
+            key not in source or not isinstance(source[key], kinds)
+            for key, kinds in _SOURCE.items()
+        ):
+            raise FormatError(f"{self.folder}/run.json is damaged: it does not say where data are.")
+        return {key: source[key] for key in _SOURCE}
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoint.safetensors"
+
+    @property
+    def finished(self) -> bool:
+        return (self.folder / "config.json").exists()
+
+    def finish(self, saved: Saved) -> None:
+        """Write the model; the checkpoint has served its purpose."""
+        write_files(self.folder, saved)
+        self.checkpoint.unlink(missing_ok=True)
+
+    def result(self) -> Saved:
+        return read(self.folder)
+
+    def check(self, asked: Mapping[str, Any]) -> None:
+        """Refuse to go on with other settings or other data than the run began with."""
+        before, now = self.asked.get("settings"), asked["settings"]
+        if not isinstance(before, dict):
+            raise FormatError(f"{self.folder}/run.json is damaged: it holds no settings.")
+        for key in sorted({*before, *now}):
+            if before.get(key) != now.get(key):
+                raise ConfigError(
+                    f"The run in {self.folder} began with {key}={before.get(key)!r:.60}, now it is "
+                    f"{now.get(key)!r:.60}; use the old value, or begin a run in another folder."
+                )
+        if self.asked.get("fingerprint") != asked["fingerprint"]:
+            raise ConfigError(
+                f"The data are not those that the run in {self.folder} began with; "
+                "give the old data, or begin a run in another folder."
+            )
+
+    def __enter__(self) -> Self:
+        """Lock the folder against a second process, and clear what a killed one left."""
+        self._lock = _lock(self.folder)
+        sweep(self.folder)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def _ours(name: str) -> bool:
+    """What a run that was killed before it began properly may have left."""
+    return name in (".lock", "log.txt") or name.startswith(".run.json.")
+
+
+def _lock(folder: Path) -> Any:
+    """An open file that no other process can lock; the system releases it when we die."""
+    file = (folder / ".lock").open("wb")
+    try:
+        import fcntl
+    except ImportError:  # no such locks on Windows: two runs in one folder are then not noticed
+        return file
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise ConfigError(f"Another process is at work in {folder}; wait for it.") from None
+    return file
+
+
+def fingerprint(trajectories: Trajectories) -> str:
+    """A checksum of all numbers and names: the same data give the same one."""
+    found = hashlib.sha256(repr((trajectories.names, trajectories.action_names)).encode())
+    for series in (trajectories.x, trajectories.t, trajectories.u or []):
+        for array in series:
+            found.update(f"{array.dtype.str} {array.shape}".encode())
+            found.update(memoryview(array.copy(order="C")).cast("B") if array.size else b"")
+    return found.hexdigest()
+
+
+def writable(folder: Path) -> None:
+    """Fail now, not after an hour of search, where a folder cannot be written."""
+    folder = folder.absolute()
+    nearest = next(p for p in (folder, *folder.parents) if p.exists())
+    if not nearest.is_dir():
+        raise OutputError(f"{nearest} is a file, not a folder; choose another place.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise OutputError(f"{nearest} cannot be written to; choose another place.")

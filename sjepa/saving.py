@@ -1,0 +1,263 @@
+"""A fitted model as four plain files.
+
+==================  ==========================================================================
+model.safetensors   the numbers of the encoder, and of a correction if there is one
+law.json            the law; ``sjepa export`` and :meth:`Law.from_json` read it
+metrics.parquet     the history of the fit: stage, cycle, epoch, metric, value
+config.json         the settings, the front, what to build, and checksums of the other files
+==================  ==========================================================================
+
+``config.json`` is written last: a folder without it is unfinished. Reading executes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import secrets
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from torch import nn
+
+from sjepa.errors import ConfigError, FormatError
+from sjepa.models import Transition
+from sjepa.models.stored import describe, rebuild
+from sjepa.saved_front import front_from_plain, front_to_plain
+from sjepa.storage import (
+    read_bounded,
+    read_json,
+    read_state,
+    regular,
+    write_json,
+    write_state,
+    write_whole,
+)
+from sjepa.symbolic import Front, Law
+
+
+KIND, VERSION = "sjepa-model", 1
+FILES = ("model.safetensors", "law.json", "metrics.parquet", "config.json")
+METRICS = ("stage", "cycle", "epoch", "metric", "value")
+MOST_LAW, MOST_METRICS = 8 * 2**20, 256 * 2**20
+
+
+@dataclass(eq=False)
+class Saved:
+    """Everything a fitted model is made of, as plain data, laws and networks.
+
+    ``encoder`` is None when the user gave it: then ``given`` says what it was.
+    """
+
+    params: dict[str, Any]
+    law: Law
+    front: Front
+    encoder: nn.Module | None
+    given: str = ""
+    transition: Transition | None = None
+    metrics: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(METRICS)))
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def save(folder: Path, saved: Saved) -> None:
+    """Write a model as a folder of its own; an older model there is replaced at the end.
+
+    A folder that holds anything else is refused.
+    """
+    if folder.exists():
+        _check_replaceable(folder)
+    if not folder.absolute().parent.is_dir():
+        raise ConfigError(f"{folder.absolute().parent} does not exist; create that folder first.")
+    draft = folder.absolute().with_name(f".{folder.name}.{secrets.token_hex(4)}.unfinished")
+    draft.mkdir()
+    try:
+        write_files(draft, saved)
+        if folder.exists():
+            old = draft.with_name(draft.name + ".old")
+            folder.rename(old)
+            draft.rename(folder)
+            shutil.rmtree(old)
+        else:
+            draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _check_replaceable(folder: Path) -> None:
+    if not folder.is_dir():
+        raise ConfigError(f"{folder} is a file; save to a folder of another name.")
+    names = {p.name for p in folder.iterdir()}
+    if "run.json" in names:
+        raise ConfigError(f"{folder} is the folder of a run; save to another one.")
+    if names and not names <= set(FILES):
+        other = min(names - set(FILES))
+        raise ConfigError(f"{folder} holds other things, such as {other}; save to a new folder.")
+
+
+def write_files(folder: Path, saved: Saved) -> None:
+    """Write the four files into a folder, ``config.json`` last."""
+    encoder = None if saved.encoder is None else describe(saved.encoder)
+    if saved.encoder is not None and encoder is None:
+        raise ConfigError(
+            f"An encoder of type {type(saved.encoder).__name__} cannot be stored as plain data."
+        )
+    tensors: dict[str, Any] = {
+        "encoder": {} if saved.encoder is None else dict(saved.encoder.state_dict()),
+        "correction": {},
+    }
+    transition = None
+    if saved.transition is not None:
+        transition = _describe_transition(saved.transition)
+        if saved.transition.correction is not None:
+            tensors["correction"] = dict(saved.transition.correction.state_dict())
+    content = {
+        "model.safetensors": write_state(folder / "model.safetensors", KIND, VERSION, tensors),
+        "law.json": saved.law.to_json().encode(),
+        "metrics.parquet": _parquet(saved.metrics),
+    }
+    write_whole(folder / "law.json", content["law.json"])
+    write_whole(folder / "metrics.parquet", content["metrics.parquet"])
+    config = {
+        "sjepa": _release(),
+        "params": saved.params,
+        "encoder": encoder,
+        "given_encoder": saved.given,
+        "transition": transition,
+        "front": front_to_plain(saved.front),
+        "facts": saved.facts,
+        "checksums": {name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
+    }
+    write_json(folder / "config.json", KIND, VERSION, config)
+
+
+def read(folder: Path) -> Saved:
+    """Read what :func:`save` wrote; whatever is damaged, foreign or too new is refused."""
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "does not exist"
+        raise FormatError(f"{folder} {what}; give the folder of a saved model or of a run.")
+    if not (folder / "config.json").exists():
+        if (folder / "run.json").exists():
+            raise FormatError(
+                f"The run in {folder} has not finished: go on with sjepa fit --resume {folder}"
+            )
+        raise FormatError(f"{folder} is not a saved model: there is no config.json in it.")
+    config = read_json(folder / "config.json", KIND, VERSION)
+    law = Law.from_json(_verified(folder, config, "law.json", MOST_LAW))
+    metrics = _read_metrics(folder, config)
+    _verified(folder, config, "model.safetensors", None)
+    tensors = read_state(folder / "model.safetensors", KIND, VERSION)
+    get = _getter(folder, config)
+    return Saved(
+        params=get("params", dict),
+        law=law,
+        front=_within(folder, lambda: front_from_plain(get("front", dict))),
+        encoder=_rebuilt(folder, config.get("encoder"), tensors, "encoder"),
+        given=get("given_encoder", str),
+        transition=_read_transition(folder, config.get("transition"), law, tensors),
+        metrics=metrics,
+        facts=get("facts", dict),
+    )
+
+
+def _getter(folder: Path, config: Mapping[str, Any]) -> Callable[[str, type], Any]:
+    def get(name: str, kind: type) -> Any:
+        if not isinstance(config.get(name), kind):
+            raise FormatError(f"{folder}/config.json is damaged: {name!r} is not as it should be.")
+        return config[name]
+
+    return get
+
+
+def _within(folder: Path, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except FormatError as error:
+        raise FormatError(f"{folder} is damaged. {error}") from None
+
+
+def _verified(folder: Path, config: Mapping[str, Any], name: str, most: int | None) -> bytes:
+    """The bytes of a file that matches its checksum (none are returned for large files)."""
+    sums = config.get("checksums")
+    wanted = sums.get(name) if isinstance(sums, dict) else None
+    if most is None:
+        regular(folder / name)
+        with (folder / name).open("rb") as file:
+            found, content = hashlib.file_digest(file, "sha256").hexdigest(), b""
+    else:
+        content = read_bounded(folder / name, most)
+        found = hashlib.sha256(content).hexdigest()
+    if found != wanted:
+        raise FormatError(f"{folder / name} is damaged, or of another model than config.json.")
+    return content
+
+
+def _rebuilt(folder: Path, description: Any, tensors: Any, name: str) -> nn.Module | None:
+    if description is None:
+        return None
+    held = tensors.get(name) if isinstance(tensors, dict) else None
+    if not isinstance(held, dict):
+        raise FormatError(f"{folder}/model.safetensors is damaged: it holds no {name}.")
+    module: nn.Module = _within(folder, lambda: rebuild(description, held))
+    return module
+
+
+def _describe_transition(transition: Transition) -> dict[str, Any]:
+    correction = None
+    if transition.correction is not None:
+        correction = describe(transition.correction)
+        if correction is None:
+            name = type(transition.correction).__name__
+            raise ConfigError(f"A correction of type {name} cannot be stored as plain data.")
+    return {
+        "kind": transition.kind,
+        "integrator": transition.integrator,
+        "order": transition.order,
+        "correction": correction,
+    }
+
+
+def _read_transition(folder: Path, data: Any, law: Law, tensors: Any) -> Transition | None:
+    if data is None:
+        return None
+    if not isinstance(data, dict) or set(data) != {"kind", "integrator", "order", "correction"}:
+        raise FormatError(f"{folder}/config.json is damaged: no description of a transition.")
+    correction = _rebuilt(folder, data["correction"], tensors, "correction")
+    module = law.torch(trainable=False).double()
+    try:
+        return Transition(module, correction, data["kind"], data["integrator"], data["order"])
+    except (ConfigError, TypeError) as error:
+        raise FormatError(f"{folder} is damaged. {error}") from None
+
+
+def _parquet(metrics: pd.DataFrame) -> bytes:
+    memory = io.BytesIO()
+    metrics.to_parquet(memory, index=False)
+    return memory.getvalue()
+
+
+def _read_metrics(folder: Path, config: Mapping[str, Any]) -> pd.DataFrame:
+    import pyarrow
+    import pyarrow.parquet
+
+    content = _verified(folder, config, "metrics.parquet", MOST_METRICS)
+    try:
+        file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
+        # A few bytes of Parquet can stand for billions of rows.
+        if file.metadata.num_rows > MOST_METRICS // 8:
+            raise ValueError("too many rows")
+        frame = file.read().to_pandas()
+    except Exception as error:
+        raise FormatError(f"{folder}/metrics.parquet is damaged ({error!s:.80}).") from None
+    if tuple(frame.columns) != METRICS:
+        raise FormatError(f"{folder}/metrics.parquet has other columns than {', '.join(METRICS)}.")
+    return frame
+
+
+def _release() -> str:
+    from sjepa import __version__
+
+    return __version__
