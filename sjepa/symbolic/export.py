@@ -263,15 +263,30 @@ _PYTHON_HELPERS = {
 }
 
 
+def local_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """The names, with underscores after those that the generated text uses for itself."""
+    used, result = {*taken, *names}, []
+    for name in names:
+        while name in taken or name in result:
+            name += "_"
+            if name not in used:
+                break
+        result.append(name)
+    return result
+
+
 def python_source(law: Law, name: str) -> str:
     """A module with one numpy function of an array (..., inputs), free of this package."""
     printer = NumpyPrinter()
-    expressions = [printer.doprint(e) for e in law.expressions]
+    taken = ("z", "np", "zero", name, *(call.rstrip("(") for call in _PYTHON_HELPERS))
+    names = local_names(law.inputs, taken)
+    local = {old: symbol(new) for old, new in zip(law.symbols, names, strict=True)}
+    expressions = [printer.doprint(e.xreplace(local)) for e in law.expressions]
     text = "\n".join(expressions)
     helpers = [source for call, source in _PYTHON_HELPERS.items() if call in text]
     # Constants have no shape of their own; adding zero times an input gives them one.
     rows = ",\n        ".join(f"{e} + zero" for e in expressions)
-    unpack = "".join(f"    {n} = z[..., {i}]\n" for i, n in enumerate(law.inputs))
+    unpack = "".join(f"    {n} = z[..., {i}]\n" for i, n in enumerate(names))
     head = "import numpy as np\n\n\n" + "".join(h + "\n\n" for h in helpers)
     return (
         f"{head}def {name}(z):\n"
@@ -282,12 +297,21 @@ def python_source(law: Law, name: str) -> str:
     )
 
 
+# What Julia keeps for itself and Python does not.
+_JULIA_WORDS = (
+    "baremodule", "begin", "catch", "const", "do", "elseif", "end", "export", "function", "im",
+    "let", "local", "macro", "module", "quote", "struct", "true", "false", "using",
+)  # fmt: skip
+
+
 def julia_source(law: Law, name: str, definitions: Sequence[str]) -> str:
     """A scalar Julia function of the inputs, with the operator definitions it uses."""
     printer = JuliaPrinter()
-    expressions = [printer.doprint(e) for e in law.expressions]
+    names = local_names(law.inputs, (*_JULIA_WORDS, name))
+    local = {old: symbol(new) for old, new in zip(law.symbols, names, strict=True)}
+    expressions = [printer.doprint(e.xreplace(local)) for e in law.expressions]
     text = ", ".join(expressions)
     helpers = [d for d in definitions if d.split("(")[0] + "(" in text]
     result = f"({text},)" if len(expressions) == 1 else f"({text})"
     head = "".join(d + "\n" for d in helpers) + ("\n" if helpers else "")
-    return f"{head}{name}({', '.join(law.inputs)}) = {result}\n"
+    return f"{head}{name}({', '.join(names)}) = {result}\n"
