@@ -314,6 +314,11 @@ class Law:
         body = r" \\ ".join(line.replace(" = ", " &= ", 1) for line in export.latex_lines(self, 4))
         return rf"$\begin{{aligned}} {body} \end{{aligned}}$"
 
+    def _repr_html_(self) -> str:
+        from sjepa.symbolic.html import law_html
+
+        return law_html(self)
+
     def sympy(self) -> list[sympy.Expr]:
         """The expressions, one for each output, in real symbols."""
         return list(self.expressions)
@@ -342,7 +347,9 @@ class Law:
 
     def python(self, name: str = "law") -> str:
         """Python source of a vectorised numpy function that does not need this package."""
-        return export.python_source(self, name)
+        from sjepa.symbolic.numpy_source import python_source
+
+        return python_source(self, name)
 
     def torch_source(self, name: str = "Law") -> str:
         """Python source of a trainable ``nn.Module`` that needs nothing but torch."""
