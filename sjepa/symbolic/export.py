@@ -80,21 +80,24 @@ def mathml_markup(expr: sympy.Expr, digits: int) -> str:
     return _ENTITY.sub(_numeric_entity, text)
 
 
+def mathml_left(law: Law, i: int) -> str:
+    """The left side of an equation in presentation markup."""
+    name = law.outputs[i]
+    markup = mathml_markup(sympy.Symbol(name), 4)
+    if law.realisation == "field":
+        # A full stop above the letter: fonts without mathematics draw the dot accent inside it.
+        dotted = r'<mover accent="false">\g<0><mo>.</mo></mover>'
+        return re.sub(r"<mi>.*?</mi>", dotted, markup, count=1)
+    return f"<msup><mrow>{markup}</mrow><mo>+</mo></msup>" if name in law.inputs else markup
+
+
 def mathml_lines(law: Law, digits: int) -> list[str]:
     """One ``<math>`` element for each equation, in presentation markup."""
-    lines = []
-    for name, expr in zip(law.outputs, law.expressions, strict=True):
-        left = mathml_markup(sympy.Symbol(name), digits)
-        if law.realisation == "field":
-            left = f"<mover><mrow>{left}</mrow><mo>&#x2D9;</mo></mover>"
-        elif name in law.inputs:
-            left = f"<msup><mrow>{left}</mrow><mo>+</mo></msup>"
-        right = mathml_markup(expr, digits)
-        lines.append(
-            '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">'
-            f"<mrow>{left}<mo>=</mo>{right}</mrow></math>"
-        )
-    return lines
+    return [
+        '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">'
+        f"<mrow>{mathml_left(law, i)}<mo>=</mo>{mathml_markup(expr, digits)}</mrow></math>"
+        for i, expr in enumerate(law.expressions)
+    ]
 
 
 _ENTITY = re.compile(r"&(?!amp;|lt;|gt;|quot;|#)(\w+;)")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import sympy
 
-from sjepa.symbolic.export import mathml_markup
+from sjepa.symbolic.export import mathml_left, mathml_markup
 
 
 if TYPE_CHECKING:
@@ -35,19 +35,10 @@ def equations(law: Law, digits: int = 4) -> str:
     """The law as a grid: left sides in one column, terms that may wrap in the other."""
     rows = []
     for i, expr in enumerate(law.expressions):
-        left = _math(left_side(law, i) + "<mo>=</mo>")
+        left = _math(mathml_left(law, i) + "<mo>=</mo>")
         terms = " ".join(_math(term) for term in _terms(expr, digits))
         rows.append(f'<span class="lhs">{left}</span><span class="rhs">{terms}</span>')
     return f'<div class="sjepa-law">{"".join(rows)}</div>'
-
-
-def left_side(law: Law, i: int) -> str:
-    """What an output's equation gives, in presentation markup."""
-    name = law.outputs[i]
-    markup = mathml_markup(sympy.Symbol(name), 4)
-    if law.realisation == "field":
-        return f'<mover accent="true"><mrow>{markup}</mrow><mo>&#x2D9;</mo></mover>'
-    return f"<msup><mrow>{markup}</mrow><mo>+</mo></msup>" if name in law.inputs else markup
 
 
 def _terms(expr: sympy.Expr, digits: int) -> list[str]:
@@ -55,7 +46,8 @@ def _terms(expr: sympy.Expr, digits: int) -> list[str]:
     for i, term in enumerate(expr.as_ordered_terms()):
         minus = term.could_extract_minus_sign()
         body = mathml_markup(-term if minus and i else term, digits)
-        sign = f"<mo>{'&#x2212;' if minus else '+'}</mo>" if i else ""
+        # A sign at the start of a formula would be set as one before a number, without space.
+        sign = f'<mo form="infix">{"&#x2212;" if minus else "+"}</mo>' if i else ""
         result.append(sign + body)
     return result
 

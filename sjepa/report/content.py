@@ -1,0 +1,142 @@
+"""What a report is made of: plain data, wherever it comes from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sjepa.data import Trajectories
+from sjepa.errors import LawError
+from sjepa.metrics import r2
+from sjepa.models import Motion
+from sjepa.symbolic import Front, Law
+
+
+# Enough to see how a law follows data; each is a figure of its own.
+MOST_TRAILS = 6
+# A curve of more points looks the same and only makes the page heavy.
+MOST_POINTS = 400
+
+
+@dataclass(frozen=True, eq=False)
+class Trail:
+    """One trajectory: the states that were seen, and the law's path from the first of them."""
+
+    t: np.ndarray
+    seen: np.ndarray
+    path: np.ndarray
+    u: np.ndarray | None = None
+    status: str = "ok"
+
+
+@dataclass(frozen=True, eq=False)
+class ReportData:
+    """Everything a report shows.
+
+    Attributes
+    ----------
+    title : str
+    law : Law
+    front : Front or None
+    notes : diagnostics in plain words
+    trails : trajectories of coordinates with the law's own
+    names : names of the state's coordinates, as in ``trails[i].seen``
+    score : R2 of the law's paths over all trajectories; NaN when there are none
+    history : table of training figures against ``step``; may be empty
+    facts : short label -> short text, shown at the top
+    recipe : lines of code or commands that make the result again
+    """
+
+    title: str
+    law: Law
+    front: Front | None = None
+    notes: tuple[str, ...] = ()
+    trails: tuple[Trail, ...] = ()
+    names: tuple[str, ...] = ()
+    score: float = math.nan
+    history: pd.DataFrame = field(default_factory=pd.DataFrame)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    recipe: tuple[str, ...] = ()
+
+    @property
+    def motion(self) -> Motion | None:
+        return motion_of(self.law)
+
+    def chosen(self) -> int | None:
+        """Which law of the front this is: the same one, or the same before its refinement."""
+        if self.front is None:
+            return None
+        for i, candidate in enumerate(self.front):
+            if candidate.law == self.law:
+                return i
+        form = _structure(self.law)
+        alike = [i for i, c in enumerate(self.front) if _structure(c.law) == form]
+        return alike[0] if alike else None
+
+
+def motion_of(law: Law) -> Motion | None:
+    """The law as a motion, or None if it is a formula for something else."""
+    try:
+        return Motion(law)
+    except LawError:
+        return None
+
+
+def _structure(law: Law) -> Any:
+    return [sorted(str(term) for _, term in row) for row in law.terms]
+
+
+def follow(law: Law, coordinates: Trajectories) -> tuple[tuple[Trail, ...], float]:
+    """The law's paths beside trajectories of coordinates, and their R2 over all of them.
+
+    A path that diverges counts as the mean from there on, as in ``SJEPA.score``.
+    """
+    motion = motion_of(law)
+    if motion is None:
+        return (), math.nan
+    trails, truth, paths = [], [], []
+    for i, (z, t) in enumerate(zip(coordinates.x, coordinates.t, strict=True)):
+        seen = motion.states(z, t)
+        u = coordinates.u[i] if coordinates.u is not None and motion.actions else None
+        run = motion.simulate(seen[0], t, u, max_seconds=10.0)
+        truth.append(seen)
+        paths.append(np.where(np.isfinite(run.z), run.z, seen.mean(axis=0)))
+        if len(trails) < MOST_TRAILS:
+            trails.append(_thin(Trail(t, seen, run.z, u, run.status)))
+    return tuple(trails), float(r2(np.concatenate(paths), np.concatenate(truth)))
+
+
+def _thin(trail: Trail) -> Trail:
+    rows = np.unique(np.linspace(0, len(trail.t) - 1, MOST_POINTS).astype(int))
+    u = None if trail.u is None else trail.u[rows]
+    return Trail(trail.t[rows], trail.seen[rows], trail.path[rows], u, trail.status)
+
+
+def history_table(records: Any) -> pd.DataFrame:
+    """Training figures as columns against ``step``.
+
+    Takes what is at hand: a wide table, a long one with the columns ``metric`` and ``value``, or
+    a list of mappings. Columns that are not numbers, constant or empty are left out.
+    """
+    frame = records if isinstance(records, pd.DataFrame) else pd.DataFrame(list(records))
+    if {"metric", "value"} <= set(frame.columns):
+        key = next((c for c in _STEPS if c in frame.columns), None)
+        if key is None:
+            return pd.DataFrame()
+        frame = frame.pivot_table(index=key, columns="metric", values="value").reset_index()
+        frame.columns.name = None
+    key = next((c for c in _STEPS if c in frame.columns), None)
+    numbers = frame.select_dtypes("number").drop(columns=[key] if key else [])
+    numbers = numbers.loc[:, numbers.nunique() > 1]
+    if len(numbers) < 2 or numbers.empty:
+        return pd.DataFrame()
+    steps: Sequence[Any] = range(len(frame)) if key is None else list(frame[key])
+    return pd.concat([pd.Series(steps, name="step", index=numbers.index), numbers], axis=1)
+
+
+_STEPS = ("step", "epoch", "cycle", "iteration")
