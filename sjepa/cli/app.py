@@ -24,7 +24,10 @@ app = typer.Typer(
 )
 
 # Each module adds its commands to `app` when imported.
-_COMMANDS = ("export", "engines", "benchmark", "discover", "experiment", "demo")
+_COMMANDS = (
+    "discover", "encode", "simulate", "export", "report", "engines", "benchmark", "experiment",
+    "demo",
+)  # fmt: skip
 
 
 def main() -> None:

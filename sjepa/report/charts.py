@@ -144,13 +144,11 @@ def _arrows(
         dx, dy = step / v * 8.0
         opacity = 0.25 + 0.75 * min(float(v / top), 1.0)
         tip = f"{cx + dx:.1f} {cy + dy:.1f}"
-        wings = [
-            f"M{cx + dx - 0.55 * dx + s * 0.3 * dy:.1f} {cy + dy - 0.55 * dy - s * 0.3 * dx:.1f}L{tip}"
-            for s in (1, -1)
-        ]
+        back_x, back_y = cx + 0.45 * dx, cy + 0.45 * dy
+        wings = "".join(f"M{back_x + s * dy:.1f} {back_y - s * dx:.1f}L{tip}" for s in (0.3, -0.3))
         parts.append(
             f'<path class="arrow" opacity="{opacity:.2f}" d="M{cx - dx:.1f} {cy - dy:.1f}L{tip}'
-            f'{"".join(wings)}"/>'
+            f'{wings}"/>'
         )
     return "".join(parts)
 
@@ -189,7 +187,8 @@ def legend(names: Sequence[str]) -> str:
         f'<span class="key c{j % COLOURS + 1}"><i></i>{escape(pretty(n))}</span>'
         for j, n in enumerate(names)
     ]
-    how = '<span class="key how"><i class="wide"></i>seen</span><span class="key how"><i></i>law</span>'
-    return f'<p class="legend">{"".join(items)}{how}</p>'
-
-
+    how = [
+        f'<span class="key how"><i{mark}></i>{word}</span>'
+        for mark, word in ((' class="wide"', "seen"), ("", "law"))
+    ]
+    return f'<p class="legend">{"".join(items + how)}</p>'

@@ -27,8 +27,7 @@ def collect(
     ----------
     source : fitted SJEPA, Front or Law
     data : Trajectories, array or list of arrays, optional
-        Observations for a model, states for a front or a law. Without them a model shows the
-        examples it kept from `fit`, if it has any.
+        Observations for a model, states for a front or a law. Without them nothing is simulated.
     t : times, unless `data` is a Trajectories
     title : str
     recipe : lines that make the result again; written from the settings if left out
@@ -67,7 +66,7 @@ def _of_law(
 def _of_model(
     model: Any, observations: Trajectories | None, title: str, recipe: Sequence[str]
 ) -> ReportData:
-    coordinates = getattr(model, "examples_", None)
+    coordinates = None
     if observations is not None:
         encoded = list(model.encode(observations))
         coordinates = Trajectories(encoded, observations.t, observations.u)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,13 @@ class ReportData:
     def motion(self) -> Motion | None:
         return motion_of(self.law)
 
+    @property
+    def laws(self) -> int:
+        return 1 if self.front is None else len(self.front)
+
+    def with_recipe(self, recipe: Sequence[str]) -> ReportData:
+        return replace(self, recipe=tuple(recipe))
+
     def chosen(self) -> int | None:
         """Which law of the front this is: the same one, or the same before its refinement."""
         if self.front is None:
@@ -99,7 +106,8 @@ def follow(law: Law, coordinates: Trajectories) -> tuple[tuple[Trail, ...], floa
     motion = motion_of(law)
     if motion is None:
         return (), math.nan
-    trails, truth, paths = [], [], []
+    trails: list[Trail] = []
+    truth, paths = [], []
     for i, (z, t) in enumerate(zip(coordinates.x, coordinates.t, strict=True)):
         seen = motion.states(z, t)
         u = coordinates.u[i] if coordinates.u is not None and motion.actions else None
@@ -120,23 +128,27 @@ def _thin(trail: Trail) -> Trail:
 def history_table(records: Any) -> pd.DataFrame:
     """Training figures as columns against ``step``.
 
-    Takes what is at hand: a wide table, a long one with the columns ``metric`` and ``value``, or
-    a list of mappings. Columns that are not numbers, constant or empty are left out.
+    Takes a wide table, or a long one with the columns ``metric`` and ``value`` as ``history_``
+    has it, in which the other columns (stage, cycle, epoch) say when. Columns that are not
+    numbers, constant or empty are left out.
     """
     frame = records if isinstance(records, pd.DataFrame) else pd.DataFrame(list(records))
     if {"metric", "value"} <= set(frame.columns):
-        key = next((c for c in _STEPS if c in frame.columns), None)
-        if key is None:
+        if "stage" in frame.columns:
+            frame = frame[frame["stage"] != "final"]
+        when = [c for c in ("stage", "cycle", "epoch", "step") if c in frame.columns]
+        if not when or not len(frame):
             return pd.DataFrame()
-        frame = frame.pivot_table(index=key, columns="metric", values="value").reset_index()
+        moments = frame.groupby(when, sort=False).ngroup() + 1
+        frame = pd.DataFrame(
+            {"step": moments, "metric": frame["metric"].astype(str), "value": frame["value"]}
+        )
+        frame = frame.pivot_table(index="step", columns="metric", values="value").reset_index()
         frame.columns.name = None
-    key = next((c for c in _STEPS if c in frame.columns), None)
+    key = next((c for c in ("step", "epoch", "cycle", "iteration") if c in frame.columns), None)
     numbers = frame.select_dtypes("number").drop(columns=[key] if key else [])
     numbers = numbers.loc[:, numbers.nunique() > 1]
     if len(numbers) < 2 or numbers.empty:
         return pd.DataFrame()
-    steps: Sequence[Any] = range(len(frame)) if key is None else list(frame[key])
+    steps: Sequence[Any] = range(1, len(frame) + 1) if key is None else list(frame[key])
     return pd.concat([pd.Series(steps, name="step", index=numbers.index), numbers], axis=1)
-
-
-_STEPS = ("step", "epoch", "cycle", "iteration")

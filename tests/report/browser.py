@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 
-PROGRAM = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None)
+PROGRAM = next(
+    (p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None
+)
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -30,20 +34,23 @@ class Browser:
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         read, self.commands = os.pipe()
         self.answers, write = os.pipe()
-        # Chromium reads commands from descriptor 3 and writes answers to 4.
+        # Chromium reads commands from descriptor 3 and writes answers to 4; Python puts them there.
+        high = [fcntl.fcntl(one, fcntl.F_DUPFD, 10) for one in (read, write)]
+        place = f"import os, sys; os.dup2({high[0]}, 3); os.dup2({high[1]}, 4); "
         words = [PROGRAM, *FLAGS, f"--user-data-dir={self.folder.name}", "about:blank"]
-        script = f'exec "$@" 3<&{read} 4>&{write}'
         self.process = subprocess.Popen(
-            ["sh", "-c", script, "sh", *words], pass_fds=(read, write),
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            [sys.executable, "-c", place + "os.execv(sys.argv[1], sys.argv[1:])", *words],
+            pass_fds=high, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        os.close(read)
-        os.close(write)
+        for one in (read, write, *high):
+            os.close(one)
         self.buffer, self.count, self.session = b"", 0, ""
         self.problems: list[str] = []
         self.requests: list[str] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from symbolic.test_exports import EVERYTHING, POINTS, operator_laws
 
 from sjepa.symbolic import Law
-from symbolic.test_exports import EVERYTHING, POINTS, operator_laws
 
 
 def module_of(law: Law) -> Any:
@@ -42,7 +42,8 @@ def test_its_coefficients_are_those_of_the_law_and_train() -> None:
 
 
 @pytest.mark.parametrize(
-    "inputs", [["z", "w"], ["c", "np"], ["torch", "self"], ["zero", "nn"], ["Law", "law"], ["z", "z_"]]
+    "inputs",
+    [["z", "w"], ["c", "np"], ["torch", "self"], ["zero", "nn"], ["Law", "law"], ["z", "z_"]],
 )
 def test_inputs_may_have_the_names_the_text_uses_itself(inputs: list[str]) -> None:
     a, b = inputs

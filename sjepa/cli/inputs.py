@@ -1,0 +1,79 @@
+"""What several commands read and write: runs or laws, data files, tables."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sjepa.cli.export import read_law
+from sjepa.errors import DataError, FormatError
+
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from sjepa.data import Trajectories
+
+
+def words(text: str) -> list[str]:
+    """The parts of a comma-separated list."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def is_run(source: Path) -> bool:
+    """Whether a folder is (or is on its way to be) a saved model."""
+    return source.is_dir() and any((source / n).exists() for n in ("config.json", "run.json"))
+
+
+def read_model(source: Path) -> Any:
+    """A fitted model from the folder of a run."""
+    import sjepa
+
+    if not source.exists():
+        raise FormatError(f"{source} does not exist.")
+    return sjepa.load(source)
+
+
+def read_model_or_law(source: Path) -> Any:
+    """A fitted model from a run, or a law from whatever else holds one."""
+    return read_model(source) if is_run(source) else read_law(source)
+
+
+def read_data(path: Path, time: str | None, id: str | None, columns: str, actions: str) -> Any:
+    """Trajectories from a data file with the usual options."""
+    from sjepa.data import read
+
+    return read(path, time=time, id=id, columns=words(columns) or None, actions=words(actions))
+
+
+def write_table(frame: pd.DataFrame, out: Path | None) -> None:
+    """A CSV or Parquet file that appears when it is complete, or CSV on the screen."""
+    if out is None:
+        frame.to_csv(sys.stdout, index=False)
+        return
+    if out.suffix.lower() not in (".csv", ".parquet"):
+        raise DataError(f"{out}: cannot write this ending; use .csv or .parquet.")
+    if not out.parent.is_dir():
+        raise DataError(f"{out}: the folder {out.parent} does not exist; create it first.")
+    draft = out.with_name(f".{out.name}.{secrets.token_hex(4)}.unfinished")
+    try:
+        if out.suffix.lower() == ".csv":
+            frame.to_csv(draft, index=False)
+        else:
+            frame.to_parquet(draft, index=False)
+        draft.replace(out)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def state_names(law_inputs: Sequence[str], trajectories: Trajectories, states: int) -> None:
+    """Refuse data whose columns are not the law's states, by name or by number."""
+    own, wanted = trajectories.names, tuple(law_inputs[:states])
+    if own is not None and set(own) == set(wanted) and own != wanted:
+        raise DataError(
+            f"The data have the columns {', '.join(own)}; choose them in the law's order: "
+            f"--columns {','.join(wanted)}."
+        )
