@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +13,6 @@ from sjepa.errors import DataError, FormatError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from sjepa.data import Trajectories
 
 
 def words(text: str) -> list[str]:
@@ -67,13 +64,3 @@ def write_table(frame: pd.DataFrame, out: Path | None) -> None:
         draft.replace(out)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def state_names(law_inputs: Sequence[str], trajectories: Trajectories, states: int) -> None:
-    """Refuse data whose columns are not the law's states, by name or by number."""
-    own, wanted = trajectories.names, tuple(law_inputs[:states])
-    if own is not None and set(own) == set(wanted) and own != wanted:
-        raise DataError(
-            f"The data have the columns {', '.join(own)}; choose them in the law's order: "
-            f"--columns {','.join(wanted)}."
-        )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sjepa.cli.app import app
-from sjepa.cli.inputs import read_data, read_model_or_law, state_names, words, write_table
+from sjepa.cli.inputs import read_data, read_model_or_law, words, write_table
 from sjepa.errors import ConfigError, DataError
 
 
@@ -94,10 +94,12 @@ def simulate(
 def _from_data(
     found: Any, motion: Motion, trajectories: Any, grid: np.ndarray | None, method: str
 ) -> list[tuple[np.ndarray, Simulation]]:
+    from sjepa.report.content import select_states
+
     if hasattr(found, "encode"):
         coordinates = found.encode(trajectories)
     else:
-        state_names(motion.names, trajectories, motion.size)
+        trajectories = select_states(motion, trajectories)
         coordinates = trajectories.x
     runs = []
     for i, (z, t) in enumerate(zip(coordinates, trajectories.t, strict=True)):

@@ -98,6 +98,19 @@ def _structure(law: Law) -> Any:
     return [sorted(str(term) for _, term in row) for row in law.terms]
 
 
+def select_states(motion: Motion, data: Trajectories) -> Trajectories:
+    """The law's own variables from named columns, in its order; unnamed data stay as they are."""
+    own = data.names or ()
+    if own == motion.names or not set(motion.names) <= set(own):
+        return data
+    rows = [own.index(name) for name in motion.names]
+    u, missing = data.u, [a for a in motion.actions if a not in (data.action_names or ())]
+    if missing and set(motion.actions) <= set(own):
+        actions = [own.index(name) for name in motion.actions]
+        u = [x[:, actions] for x in data.x]
+    return Trajectories([x[:, rows] for x in data.x], data.t, u, names=motion.names)
+
+
 def follow(law: Law, coordinates: Trajectories) -> tuple[tuple[Trail, ...], float]:
     """The law's paths beside trajectories of coordinates, and their R2 over all of them.
 
@@ -106,6 +119,7 @@ def follow(law: Law, coordinates: Trajectories) -> tuple[tuple[Trail, ...], floa
     motion = motion_of(law)
     if motion is None:
         return (), math.nan
+    coordinates = select_states(motion, coordinates)
     trails: list[Trail] = []
     truth, paths = [], []
     for i, (z, t) in enumerate(zip(coordinates.x, coordinates.t, strict=True)):
