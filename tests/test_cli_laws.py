@@ -144,6 +144,16 @@ def test_simulate_and_report_take_a_run(folder: Path, fitted: sjepa.SJEPA) -> No
     assert "Simulated from the first point" in (folder / "report.html").read_text()
 
 
+def test_report_finds_the_data_that_a_run_began_with(folder: Path, fitted: sjepa.SJEPA) -> None:
+    source = {"path": str(folder / "observed.parquet"), "time": "t", "id": "trajectory"}
+    source |= {"columns": None, "actions": [], "drop_nan": False}
+    (folder / "run" / "run.json").write_text(json.dumps({"asked": {"data": source}}))
+    assert json.loads(run("report", "run", "--json", cwd=folder).stdout)["score"] > 0.999
+    for damaged in ('{"asked": {"data": {"path": 3}}}', "[]", '{"asked": {"data": {"path": "x"}}}'):
+        (folder / "run" / "run.json").write_text(damaged)
+        assert json.loads(run("report", "run", "--json", cwd=folder).stdout)["score"] is None
+
+
 def test_report_of_a_law_without_data_says_what_is_missing(folder: Path) -> None:
     out = run("report", "law.json", "-o", "page.html", "--title", "<i>", cwd=folder)
     assert out.stdout == "Written: page.html\n" and "give a file of states" in out.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import secrets
 import sys
 from pathlib import Path
@@ -39,11 +41,39 @@ def read_model_or_law(source: Path) -> Any:
     return read_model(source) if is_run(source) else read_law(source)
 
 
-def read_data(path: Path, time: str | None, id: str | None, columns: str, actions: str) -> Any:
-    """Trajectories from a data file with the usual options."""
+def read_data(
+    path: Path,
+    time: str | float | None = None,
+    id: str | None = None,
+    columns: str | list[str] | None = None,
+    actions: str | list[str] = "",
+    drop_nan: bool = False,
+) -> Any:
+    """Trajectories from a data file with the usual options; `time` may be a constant step."""
     from sjepa.data import read
 
-    return read(path, time=time, id=id, columns=words(columns) or None, actions=words(actions))
+    if isinstance(time, str):
+        with contextlib.suppress(ValueError):
+            time = float(time)
+    names = words(columns) if isinstance(columns, str) else columns
+    trajectories = read(
+        path, time=time, id=id, columns=names or None,
+        actions=words(actions) if isinstance(actions, str) else actions, allow_nan=drop_nan,
+    )  # fmt: skip
+    return trajectories.drop_nan()[0] if drop_nan else trajectories
+
+
+def recorded_data(run: Path) -> tuple[Path, dict[str, Any]] | None:
+    """Where a run's ``run.json`` says its data came from, if that is still there."""
+    try:
+        source = json.loads((run / "run.json").read_bytes())["asked"]["data"]
+        path = Path(source["path"])
+        options = {k: source[k] for k in ("time", "id", "columns", "actions", "drop_nan")}
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    listed = [options["columns"] or [], options["actions"]]
+    plain = all(isinstance(n, str) for names in listed for n in names)
+    return (path, options) if plain and path.exists() else None
 
 
 def write_table(frame: pd.DataFrame, out: Path | None) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from sjepa.cli.app import app
-from sjepa.cli.inputs import is_run, read_data, read_model_or_law
+from sjepa.cli.inputs import is_run, read_data, read_model_or_law, recorded_data
 
 
 @app.command()
@@ -22,7 +22,9 @@ def report(
     ),
     data: Annotated[
         Path | None,
-        typer.Option(help="Observations (for a law: states) that the law is shown to follow."),
+        typer.Option(
+            help="Observations (for a law: states) to show the law on; by default the run's own."
+        ),
     ] = None,
     time: Annotated[str | None, typer.Option(help="Name of the time column.")] = None,
     id: Annotated[str | None, typer.Option(help="Column that tells trajectories apart.")] = None,
@@ -35,7 +37,11 @@ def report(
     from sjepa.report import collect, write_report
 
     found = read_model_or_law(source)
-    trajectories = None if data is None else read_data(data, time, id, columns, actions)
+    trajectories = None
+    if data is not None:
+        trajectories = read_data(data, time, id, columns, actions)
+    elif recorded := recorded_data(source):
+        trajectories = read_data(recorded[0], **recorded[1])
     command = f"sjepa {shlex.join(sys.argv[1:])}"
     content = collect(found, trajectories, title=title or source.resolve().name)
     content = content.with_recipe((*content.recipe, "", "# this page", command))
@@ -45,7 +51,7 @@ def report(
         print(json_module.dumps({"page": str(path), "laws": content.laws, "score": score}))
         return
     print(f"Written: {path}")
-    if data is None:
+    if trajectories is None:
         kind = "observations" if is_run(source) else "states"
         print(
             f"Without --data there are no simulated paths; give a file of {kind}.", file=sys.stderr

@@ -17,6 +17,8 @@ from sjepa.models import Motion
 from sjepa.symbolic import Front, Law
 
 
+# The score is taken over so many trajectories at most; a page should not take minutes.
+MOST_FOLLOWED = 40
 # Enough to see how a law follows data; each is a figure of its own.
 MOST_TRAILS = 6
 # A curve of more points looks the same and only makes the page heavy.
@@ -112,14 +114,14 @@ def select_states(motion: Motion, data: Trajectories) -> Trajectories:
 
 
 def follow(law: Law, coordinates: Trajectories) -> tuple[tuple[Trail, ...], float]:
-    """The law's paths beside trajectories of coordinates, and their R2 over all of them.
+    """The law's paths beside trajectories of coordinates, and their R2.
 
     A path that diverges counts as the mean from there on, as in ``SJEPA.score``.
     """
     motion = motion_of(law)
     if motion is None:
         return (), math.nan
-    coordinates = select_states(motion, coordinates)
+    coordinates = select_states(motion, coordinates)[:: -(-len(coordinates) // MOST_FOLLOWED)]
     trails: list[Trail] = []
     truth, paths = [], []
     for i, (z, t) in enumerate(zip(coordinates.x, coordinates.t, strict=True)):
