@@ -44,7 +44,9 @@ def pareto(front: Front, chosen: int | None) -> str:
     x = np.array([front.complexity(c) for c in front])
     y = np.maximum([c.loss for c in front], SMALLEST_LOSS)
     height = 300.0
-    frame = Frame.make(span(x), span(y, log=True, margin=0.12), WIDTH, height, log_y=True)
+    low, high = span(x)
+    xs = (min(low, x[0] - 0.5), max(high, x[-1] + 0.5))
+    frame = Frame.make(xs, span(y, log=True, margin=0.12), WIDTH, height, log_y=True)
     stairs_x, stairs_y = np.repeat(x, 2)[1:], np.repeat(y, 2)[:-1]
     parts = [
         frame.axes(f"complexity ({front.measure})", "unexplained variance"),

@@ -143,9 +143,13 @@ def _model_recipe(model: Any) -> list[str]:
         for name, value in model.get_params(deep=False).items()
         if name not in ("progress", "callbacks") and repr(value) != repr(getattr(default, name))
     ]
+    call = f"model = sjepa.{type(model).__name__}({', '.join(changed)})"
+    if len(call) > 78:
+        listed = "".join(f"    {one},\n" for one in changed)
+        call = f"model = sjepa.{type(model).__name__}(\n{listed})"
     return [
         "import sjepa",
-        f"model = sjepa.{type(model).__name__}({', '.join(changed)})",
+        call,
         "model.fit(x, t)  # the same observations and times",
         *(f"# {line}" for line in versions()),
     ]

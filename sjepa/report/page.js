@@ -5,7 +5,7 @@
   if (!chart) return;
   const points = Array.from(chart.querySelectorAll(".point"));
   const cards = Array.from(document.querySelectorAll("#panel > div"));
-  let kept = Math.max(0, points.findIndex((p) => p.classList.contains("chosen")));
+  let kept = cards.findIndex((c) => !c.hidden);
 
   function show(i) {
     points.forEach((p, k) => p.classList.toggle("shown", k === i));

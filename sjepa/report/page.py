@@ -101,20 +101,24 @@ def _front(data: ReportData) -> str:
     if front is None or not len(front):
         return ""
     chosen = data.chosen()
+    best = front.best_candidate()
+    first = next(i for i, c in enumerate(front) if c is best) if chosen is None else chosen
     cards = "".join(
-        f"<div{'' if i == (chosen or 0) else ' hidden'}>{_card(data, i, c, i == chosen)}</div>"
+        f"<div{'' if i == first else ' hidden'}>{_card(data, i, c, i == chosen)}</div>"
         for i, c in enumerate(front)
     )
     rows = "".join(_row(data, i, c, i == chosen) for i, c in enumerate(front))
     head = "<tr><th>Complexity</th><th>Unexplained</th><th>Law</th></tr>"
+    words = "Each point is a law that no shorter law fits as well. "
+    if chosen is None:
+        words += "The law above was trained further and is not among them. "
     return _section(
         "Simplicity against fit",
         f'<div class="grid2"><figure id="pareto">{charts.pareto(front, chosen)}</figure>'
         f'<div id="panel" class="panel screen" aria-live="polite">{cards}</div></div>'
         f'<details id="all-laws"><summary>All {len(front)} laws as a table</summary>'
         f'<div class="scroll"><table>{head}{rows}</table></div></details>',
-        "Each point is a law that no shorter law fits as well. "
-        '<span class="screen">Point at one to see it, click to keep it.</span>',
+        words + '<span class="screen">Point at one to see it, click to keep it.</span>',
     )
 
 
@@ -180,13 +184,22 @@ def _portrait(data: ReportData) -> str:
     return _section("Portrait", f'<div class="grid2">{figures}</div>', words)
 
 
+_FIGURES = {
+    "loss": "Training loss",
+    "risk": "Validation risk",
+    "objective": "Validation objective",
+    "complexity": "Complexity of the law",
+    "min_std": "Smallest spread of a coordinate; near 0 means collapse",
+}
+
+
 def _training(data: ReportData) -> str:
     columns = [c for c in data.history.columns if c != "step"]
     if not columns:
         return ""
     figures = "".join(
         f"<figure>{charts.training(data.history, column)}"
-        f"<figcaption>{escape(str(column))}</figcaption></figure>"
+        f"<figcaption>{escape(_FIGURES.get(column, str(column)))}</figcaption></figure>"
         for column in columns
     )
     return _section("Training", f'<div class="grid2">{figures}</div>')

@@ -66,12 +66,20 @@ def label(value: float) -> str:
 
 def number(value: float, digits: int = 3) -> str:
     """A number in words of type: 4.6·10⁻⁵, −0.25."""
-    text = f"{value:.{digits}g}"
+    tiny = 0 < abs(value) < 1e-3
+    text = f"{value:.{digits - 1}e}" if tiny else f"{value:.{digits}g}"
     if "e" in text:
         head, power = text.split("e")
+        head = f"{float(head):g}"
         raised = str(int(power)).translate(_RAISED)
         text = f"10{raised}" if head == "1" else f"{head}·10{raised}"
     return text.replace("-", "−")
+
+
+def power(value: float) -> str:
+    """A power of ten as one."""
+    exponent = round(math.log10(value))
+    return {0: "1", 1: "10"}.get(exponent, f"10{str(exponent).translate(_RAISED)}")
 
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -112,7 +120,7 @@ class Frame:
         height: float,
         *,
         log_y: bool = False,
-        left: float = 46,
+        left: float = 48,
         bottom: float = 34,
     ) -> Frame:
         return cls(Scale(*xs, left, width - 8), Scale(*ys, height - bottom, 8, log_y))
@@ -129,7 +137,8 @@ class Frame:
         for value in self.y.ticks(ticks[1]):
             y = self.y(value)
             parts.append(f'<path class="grid" d="M{left:.1f} {y:.1f}H{right:.1f}"/>')
-            parts.append(text(left - 6, y + 3.5, label(value), "tick", "end"))
+            words = power(value) if self.y.log else label(value)
+            parts.append(text(left - 6, y + 3.5, words, "tick", "end"))
         parts.append(f'<path class="axis" d="M{left:.1f} {bottom:.1f}H{right:.1f}"/>')
         parts.append(text((left + right) / 2, bottom + 29, x_label, "name"))
         if y_label:

@@ -77,7 +77,14 @@ def mathml_markup(expr: sympy.Expr, digits: int) -> str:
     text = str(mathml(for_reading(expr, digits), printer="presentation"))
     # SymPy leaves the sign of a comparison bare, and writes a hyphen for a minus.
     text = text.replace("<mo><", "<mo>&lt;").replace("<mo>-</mo>", "<mo>&#x2212;</mo>")
+    text = _INDEXED_POWER.sub(r"<msubsup>\1\2\3</msubsup>", text)
     return _ENTITY.sub(_numeric_entity, text)
+
+
+# The power of an indexed name stands above its index, not behind it.
+_INDEXED_POWER = re.compile(
+    r"<msup><msub>(<mi>[^<]*</mi>)(<mi>[^<]*</mi>)</msub>(<mn>[^<]*</mn>)</msup>"
+)
 
 
 def mathml_left(law: Law, i: int) -> str:

@@ -99,7 +99,9 @@ class Browser:
         self.problems.clear()
         self.requests.clear()
         self.call("Page.navigate", url=path.as_uri())
+        deadline = time.monotonic() + 30
         while self.run("document.readyState + location.protocol") != "completefile:":
+            assert time.monotonic() < deadline, f"{path} does not load"
             time.sleep(0.02)
 
     def run(self, code: str) -> Any:
