@@ -294,6 +294,26 @@ class SJEPA(BaseEstimator):
         check_is_fitted(self, "law_")
         return self.law_.latex()
 
+    def report(self, path: str | Path, x: Any = None, t: Any = None, *, title: str = "") -> Path:
+        """Write a self-contained HTML page about the result; see :mod:`sjepa.report`.
+
+        With observations `x` and times `t` it also shows how the law follows them.
+        """
+        from sjepa.report import write_report
+
+        check_is_fitted(self, "law_")
+        return write_report(self, path, x, t, title=title)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """The settings that differ from the defaults and, once fitted, the law."""
+        lines = self.law_.lines(digits=4) if hasattr(self, "law_") else []
+        return "\n".join([super().__repr__(N_CHAR_MAX), *(f"    {line}" for line in lines)])
+
+    def _html_repr(self) -> str:
+        """What notebooks show: the law, typeset, above scikit-learn's own table of settings."""
+        law = self.law_._repr_html_() if hasattr(self, "law_") else ""
+        return law + str(super()._html_repr())
+
 
 def _names(dimension: int) -> list[str]:
     return [f"z{i + 1}" for i in range(dimension)]

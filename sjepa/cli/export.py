@@ -68,14 +68,7 @@ def render(law: Law, language: str) -> str:
         case "python" | "numpy":
             return law.python()
         case "torch":
-            return _torch_source(law)
+            return law.torch_source()
         case "casadi":
             return str(law.casadi().serialize())
     return str(getattr(law, language)())
-
-
-def _torch_source(law: Law) -> str:
-    """A few lines that rebuild the trainable module from the law's own text."""
-    return (
-        f'import sjepa\n\nlaw = sjepa.Law.from_json("""{law.to_json()}""")\nmodule = law.torch()\n'
-    )

@@ -4,6 +4,7 @@ from sjepa.models.ema import EMATarget
 from sjepa.models.encoders import ENCODERS, make_encoder
 from sjepa.models.fields import Correction, NeuralField
 from sjepa.models.integrators import INTEGRATORS
+from sjepa.models.motion import Motion
 from sjepa.models.simulation import Simulation, simulate
 from sjepa.models.stochastic import GaussianEncoder
 from sjepa.models.transition import Transition
@@ -18,6 +19,7 @@ __all__ = [
     "EMATarget",
     "GaussianEncoder",
     "HistoryWindow",
+    "Motion",
     "NeuralField",
     "Simulation",
     "Transition",
