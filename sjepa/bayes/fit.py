@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sjepa.bayes.conjugate import closed_form, has_closed_form
 from sjepa.bayes.joint import Joint
@@ -41,19 +41,27 @@ class Group:
 class Fit(Protocol):
     """What the posterior needs of each structure."""
 
-    structure: Structure
-    method: str
-    status: str
-    log_evidence: float
-    # log p(D, α̂, Σ̂ | E) at the mode, with α in its own units.
-    log_density: float
+    @property
+    def structure(self) -> Structure: ...
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def log_evidence(self) -> float: ...
+
+    @property
+    def log_density(self) -> float:
+        """log p(D, α̂, Σ̂ | E) at the mode, with α in its own units."""
+        ...
 
     @property
     def law(self) -> Law: ...
 
     def draw(self, n: int, generator: torch.Generator) -> list[Group]: ...
-
-    def correction(self) -> nn.Module | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +90,6 @@ class SymbolicFit:
     def draw(self, n: int, generator: torch.Generator) -> list[Group]:
         return [Group(self.structure, *self.joint.split(self.sample(n, generator)))]
 
-    def correction(self) -> None:
-        return None
-
 
 @dataclass(frozen=True, eq=False)
 class FailedFit:
@@ -103,9 +108,6 @@ class FailedFit:
     def draw(self, n: int, generator: torch.Generator) -> list[Group]:
         raise AssertionError("a structure without weight is never drawn")
 
-    def correction(self) -> None:
-        return None
-
 
 def fit(joint: Joint, method: str = "auto", seed: int = 0) -> Fit:
     """Evidence by the named method; "auto" is the closed form where there is one, else Laplace."""
@@ -119,7 +121,7 @@ def fit(joint: Joint, method: str = "auto", seed: int = 0) -> Fit:
             "There is no closed form: it needs laws linear in their coefficients, a map or "
             "integrator='euler', and Prior(conjugate=True) or a known covariance."
         )
-    mode = find_mode(joint, [joint.start()])
+    mode = find_mode(joint, joint.start())
     if mode is None:
         return FailedFit(joint.structure, "no finite posterior mode", "laplace")
     status = mode.status()
