@@ -118,7 +118,9 @@ def calibrate(
             density[h].append(log_mixture(truth, mean, roots))
             low, high = np.nanquantile(state.numpy(), [0.05, 0.95], axis=0)
             width[h].append(torch.as_tensor(high - low) / spread)
-    return Calibration(*({h: torch.cat(v).numpy() for h, v in d.items()} for d in (pit, density, width)))
+    return Calibration(
+        *({h: torch.cat(v).numpy() for h, v in d.items()} for d in (pit, density, width))
+    )
 
 
 def _cdf(standardised: Tensor) -> Tensor:

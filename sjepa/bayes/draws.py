@@ -117,7 +117,9 @@ class Draws(nn.Module):
         lengths = {dt.shape[-1]} if timed else set()  # type: ignore[union-attr]
         lengths |= {n for n in (steps, None if side is None else side.shape[-2]) if n is not None}
         if len(lengths) != 1:
-            raise DataError(f"A rollout needs one number of steps; got {sorted(lengths) or 'none'}.")
+            raise DataError(
+                f"A rollout needs one number of steps; got {sorted(lengths) or 'none'}."
+            )
         z = z0
         for h in range(lengths.pop()):
             dt_h = dt[..., h, None] if timed else dt  # type: ignore[index]

@@ -11,7 +11,7 @@ from torch import Tensor
 from sjepa.bayes.fit import FailedFit, Fit, Group
 from sjepa.bayes.joint import Joint
 from sjepa.bayes.kernels import Kernel
-from sjepa.bayes.laplace import Mode, climb, find_mode
+from sjepa.bayes.laplace import Mode, find_mode
 from sjepa.bayes.paths import Paths, draw_paths
 from sjepa.bayes.prior import Units, residuals
 from sjepa.bayes.process import Block, Rows, safe_cholesky
@@ -188,14 +188,15 @@ def fit_hybrid(joint: Joint, settings: GP, units: Units, method: str = "auto") -
     if method not in ("auto", "laplace"):
         raise ConfigError(f"Beside a correction the evidence is by 'laplace', not {method!r}.")
     target = HybridJoint(joint, settings, units)
-    start, n = target.start(), len(joint.rows)
+    start, axes, n = target.start(), None, len(joint.rows)
     if n > _FIRST_ROWS:
         some = torch.linspace(0, n - 1, _FIRST_ROWS).long()
         side = None if joint.rows.side is None else joint.rows.side[some]
         few = Transitions(joint.rows.z[some], joint.rows.target[some], joint.rows.dt[some], side)
-        first = climb(HybridJoint(joint, settings, units, few), start, newton=False)
-        start = start if first is None else first[0]
-    mode = find_mode(target, start, large=n > _FIRST_ROWS)
+        first = find_mode(HybridJoint(joint, settings, units, few), start, large=True)
+        if first is not None:
+            start, axes = first.theta, first.axes
+    mode = find_mode(target, start, large=n > _FIRST_ROWS, axes=axes)
     if mode is None:
         return FailedFit(joint.structure, "no finite posterior mode", "laplace")
     return HybridFit(target, mode)

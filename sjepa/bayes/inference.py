@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
-
-import numpy as np
 
 from sjepa.backend import Backend, Budget, Progress
 from sjepa.bayes.candidates import propose, retain, structures
@@ -45,7 +43,6 @@ def posterior(
     seed: int = 0,
     budget: Budget | float | None = None,
     progress: Progress | None = None,
-    encode: Callable[[Any], np.ndarray] | None = None,
 ) -> Posterior:
     """Infer which law moves given states, how sure that is, and what follows.
 
@@ -88,6 +85,7 @@ def posterior(
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> x = [rng.normal(size=(1, 1))]
     >>> for _ in range(60): x.append(0.8 * x[-1] + 0.1 * rng.normal(size=(1, 1)))
@@ -137,7 +135,9 @@ def posterior(
             from sjepa.bayes.hybrid import fit_hybrid
 
             fits.append(fit_hybrid(joint, gp, units, evidence))
-    return Posterior(fits, gamma, step, encode, len(trajectories.obs_shape))
+    if progress is not None:
+        progress("done", 1.0)
+    return Posterior(fits, gamma, step)
 
 
 def _trajectories(

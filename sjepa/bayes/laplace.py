@@ -15,6 +15,8 @@ from torch.func import grad, grad_and_value, hessian, jvp
 
 # Eigenvalues of the Hessian below this share of the prior's own precision are not curvature.
 FLAT = 1e-3
+# Nats below the mode that are worth a remark.
+MISSING = 0.05
 _MOST_ITERATIONS = 500
 _MOST_NEWTON = 60
 _BAD = 1e250
@@ -27,7 +29,8 @@ class Mode:
 
     Parameters are in units of their priors. `repaired` counts the eigenvalues of the negative
     Hessian that were not positive: in those directions the posterior is taken to be as wide as
-    the prior, and the evidence is only an estimate. `slope` is the largest gradient entry left.
+    the prior, and the evidence is only an estimate. `missing` is how much higher the joint density
+    could still be by the local quadratic, in nats.
     """
 
     theta: Tensor
@@ -36,55 +39,69 @@ class Mode:
     values: Tensor
     vectors: Tensor
     repaired: int
-    slope: float
+    missing: float
 
     @property
     def log_evidence(self) -> float:
         """log p(D, ϑ̂) + d/2 log 2π - 1/2 log |H|."""
         d = len(self.theta)
-        return self.log_joint + 0.5 * d * math.log(2 * math.pi) - 0.5 * float(self.values.log().sum())
+        return (
+            self.log_joint + 0.5 * d * math.log(2 * math.pi) - 0.5 * float(self.values.log().sum())
+        )
 
     @property
-    def covariance(self) -> Tensor:
-        return (self.vectors / self.values) @ self.vectors.T
+    def axes(self) -> Tensor:
+        """Principal directions, each as long as the Gaussian is wide."""
+        return self.vectors / self.values.sqrt()
 
     def sample(self, n: int, generator: torch.Generator) -> Tensor:
         """(n, d) draws from the Gaussian."""
         noise = torch.randn(n, len(self.theta), generator=generator, dtype=torch.float64)
-        return self.theta + (noise / self.values.sqrt()) @ self.vectors.T
+        return self.theta + noise @ self.axes.T
 
     def status(self) -> str:
-        """"ok", or what is doubtful about this mode, in words."""
+        """ "ok", or what is doubtful about this mode, in words."""
         notes = []
         if self.repaired:
             notes.append(
                 f"Hessian not positive definite: {self.repaired} of {len(self.theta)} "
                 "directions set to the prior's width"
             )
-        if self.slope > 1e-2:
-            notes.append(f"mode not reached, gradient {self.slope:.1g}")
+        if self.missing > MISSING:
+            notes.append(f"mode not reached, {self.missing:.1g} nats below it")
         return "; ".join(notes) or "ok"
 
 
 def find_mode(
-    log_joint: Callable[[Tensor], Tensor], start: Tensor, *, large: bool = False
+    log_joint: Callable[[Tensor], Tensor],
+    start: Tensor,
+    *,
+    large: bool = False,
+    axes: Tensor | None = None,
 ) -> Mode | None:
     """The mode reached from the start, or None if that leads nowhere finite.
 
     `large` saves memory and time where the density itself is expensive: one direction of the
-    Hessian at a time, and no steps with the true curvature.
+    Hessian at a time, and no steps with the true curvature. `axes` (d, d) are directions in
+    which the density is expected to be round, which makes the way shorter.
     """
-    found = climb(log_joint, start, newton=not large)
+    if axes is None:
+        found = climb(log_joint, start, newton=not large)
+    else:
+        found = climb(
+            lambda x: log_joint(start + axes @ x), torch.zeros_like(start), newton=not large
+        )
+        found = found and (start + axes @ found[0], found[1])
     if found is None:
         return None
     theta, value = found
     curvature = -(_by_rows(log_joint, theta) if large else hessian(log_joint)(theta))
     if not curvature.isfinite().all():
         return None
-    slope = grad_and_value(log_joint)(theta)[0]
     values, vectors, repaired = repair(curvature)
-    size = float(slope.abs().max()) if len(slope) else 0.0
-    return Mode(theta, value, curvature, values, vectors, repaired, size)
+    slope = vectors.T @ grad(log_joint)(theta)
+    missing = 0.5 * float((slope.square() / values).sum())
+    return Mode(theta, value, curvature, values, vectors, repaired, missing)
 
 
 def _by_rows(log_joint: Callable[[Tensor], Tensor], theta: Tensor) -> Tensor:

@@ -71,7 +71,9 @@ class Units:
         spread = rows.target.std(0).clamp_min(1e-300)
         best, lowest = structures[0], float("inf")
         for structure in structures:
-            error = float((residuals(structure, structure.start, rows, step) / spread).square().sum())
+            error = float(
+                (residuals(structure, structure.start, rows, step) / spread).square().sum()
+            )
             if error < lowest:
                 best, lowest = structure, error
         signal = best(rows.inputs, best.start).square().mean(0).sqrt()

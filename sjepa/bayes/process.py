@@ -51,7 +51,9 @@ class Rows:
         k = k + JITTER * torch.eye(len(k), dtype=k.dtype)
         k = self.gain[:, None] * k * self.gain
         noise = torch.diag(self.spread.square())
-        total = torch.kron(k, block.mix @ block.mix.T) + torch.kron(noise, block.root @ block.root.T)
+        total = torch.kron(k, block.mix @ block.mix.T) + torch.kron(
+            noise, block.root @ block.root.T
+        )
         return safe_cholesky(total)
 
     def projection(self, block: Block) -> tuple[Tensor, Tensor]:

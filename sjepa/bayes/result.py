@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +47,6 @@ class Posterior:
         fits: Sequence[Fit],
         gamma: float,
         step: Step,
-        encode: Callable[[Any], np.ndarray] | None = None,
-        obs_ndim: int = 1,
     ) -> None:
         if not gamma >= 0:
             raise ConfigError(f"gamma must be at least 0, got {gamma!r}.")
@@ -59,7 +58,15 @@ class Posterior:
         self.fits = [fits[i] for i in order]
         self.weights = weights[order].numpy()
         self.gamma, self.step = gamma, step
-        self._encoder, self._obs_ndim = encode, obs_ndim
+        self._encoder: Callable[[Any], np.ndarray] | None = None
+        self._obs_ndim = 1
+
+    def of_observations(self, encode: Callable[[Any], np.ndarray], obs_ndim: int) -> Posterior:
+        """The same posterior, taking observations (of so many axes) that `encode` turns into
+        coordinates (B, d)."""
+        other = copy(self)
+        other._encoder, other._obs_ndim = encode, obs_ndim
+        return other
 
     @cached_property
     def structures(self) -> pd.DataFrame:

@@ -46,9 +46,7 @@ class Structure:
         stripped, symbols, _ = self.law._skeleton
         free = set(symbols)
         return not any(
-            sympy.diff(e, c).free_symbols & free
-            for e in stripped
-            for c in e.free_symbols & free
+            sympy.diff(e, c).free_symbols & free for e in stripped for c in e.free_symbols & free
         )
 
     @cached_property
