@@ -118,9 +118,11 @@ def calibrate(
             density[h].append(log_mixture(truth, mean, roots))
             low, high = np.nanquantile(state.numpy(), [0.05, 0.95], axis=0)
             width[h].append(torch.as_tensor(high - low) / spread)
-    return Calibration(
-        *({h: torch.cat(v).numpy() for h, v in d.items()} for d in (pit, density, width))
-    )
+    return Calibration(_joined(pit), _joined(density), _joined(width))
+
+
+def _joined(parts: dict[int, list[Tensor]]) -> dict[int, np.ndarray]:
+    return {h: torch.cat(v).numpy() for h, v in parts.items()}
 
 
 def _cdf(standardised: Tensor) -> Tensor:

@@ -104,14 +104,14 @@ def retain(found: Sequence[Structure], rows: Transitions, step: Step, most: int)
     values: list[Tensor] = []
     for structure in found:
         value = structure(rows.inputs, structure.start)
-        error = residuals(structure, structure.start, rows, step)
+        left = residuals(structure, structure.start, rows, step)
         size = value.square().mean(0).sqrt().clamp_min(1e-300)
-        if not (value.isfinite().all() and error.isfinite().all()):
+        if not (value.isfinite().all() and left.isfinite().all()):
             continue
         if any((((value - v) / size).abs() < SAME).all() for v in values):
             continue
         values.append(value)
-        kept.append((structure, float((error / spread).square().mean())))
+        kept.append((structure, float((left / spread).square().mean())))
     chosen: list[Structure] = []
     while kept and len(chosen) < most:
         lowest, layer, rest = float("inf"), [], []

@@ -62,8 +62,12 @@ class Draws(nn.Module):
         dt broadcasts against z[..., :1], side (actions) against (N, ..., s); both may leave out
         the axis of the draws. A map needs no dt.
         """
-        dt = self._checked(z, dt)
-        return self._gather(z, side, lambda g, zg, sg, i: self._move(g, zg, sg, _rows(dt, i, z)))
+        step = self._checked(z, dt)
+
+        def move(group: Group, zg: Tensor, sg: Tensor | None, i: Tensor) -> Tensor:
+            return self._move(group, zg, sg, _rows(step, i, z))  # type: ignore[arg-type]
+
+        return self._gather(z, side, move)
 
     def field(self, z: Tensor, side: Tensor | None = None) -> Tensor:
         """F + g itself: velocity of a field, next state of a map."""

@@ -27,7 +27,7 @@ METHODS = ("auto", "laplace", "closed", "nested")
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Draws that share a structure: coefficients (n, K), Cholesky factors (n, d, d), corrections."""
+    """Draws that share a structure: coefficients (n, K), Cholesky factors (n, d, d), functions."""
 
     structure: Structure
     coefficients: Tensor

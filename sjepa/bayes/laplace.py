@@ -111,7 +111,7 @@ def _by_rows(log_joint: Callable[[Tensor], Tensor], theta: Tensor) -> Tensor:
 
 
 def repair(curvature: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Eigenvalues and vectors of a negative Hessian, non-positive ones replaced by the prior's 1."""
+    """Eigenvalues and vectors of a negative Hessian; non-positive ones become the prior's 1."""
     if not len(curvature):
         return curvature.new_ones(0), curvature, 0
     values, vectors = torch.linalg.eigh(0.5 * (curvature + curvature.T))

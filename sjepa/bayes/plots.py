@@ -113,11 +113,10 @@ def plot_horizons(calibration: Calibration, axes: Sequence[Axes] | None = None) 
 def _axes(count: int, size: tuple[float, float], across: bool = False) -> list[Axes]:
     import matplotlib.pyplot as plt
 
-    shape = {"ncols": count} if across else {"nrows": count}
-    figure, axes = plt.subplots(
-        **shape, figsize=size, layout="constrained", squeeze=False, sharex=not across and count > 1
-    )
-    del figure
+    rows, columns = (1, count) if across else (count, 1)
+    axes = plt.subplots(
+        rows, columns, figsize=size, layout="constrained", squeeze=False, sharex=not across
+    )[1]
     return list(axes.flat)
 
 

@@ -46,7 +46,7 @@ class Rows:
         return self._bound(block, errors)
 
     def chol(self, block: Block) -> Tensor:
-        """Cholesky factor of C = (gain K gain) ⊗ B + spread² ⊗ Σ, (nq, nq), NaN if there is none."""
+        """Cholesky factor of C = (gain K gain) ⊗ B + spread² ⊗ Σ, (nq, nq)."""
         k = self.kernel(self.inputs, self.inputs, block.logs)
         k = k + JITTER * torch.eye(len(k), dtype=k.dtype)
         k = self.gain[:, None] * k * self.gain
