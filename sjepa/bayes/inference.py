@@ -29,7 +29,7 @@ def posterior(
     grammar: Grammar | None = None,
     feature_names: Sequence[str] | None = None,
     form: str = "auto",
-    generation: float = 0.5,
+    generation: float | Trajectories = 0.5,
     resamples: int = 0,
     most: int = 20,
     evidence: str = "auto",
@@ -54,12 +54,13 @@ def posterior(
     x, t, u, feature_names
         States (T, d), times and actions as in :func:`sjepa.discover`, or a Trajectories.
     candidates : Front, Law, or several of them
-        Structures to compare, found on other data. Then all of x is evidence.
+        Structures to compare, found on other data. Then all of x is evidence, and nothing is
+        searched.
     backend, library, grammar, form, budget
         How candidates are searched, see :func:`sjepa.discover`; several engines as a list.
-    generation : float
+    generation : float or Trajectories
         Share of the trajectories (of a single one: its first part) on which candidates are
-        searched. The rest is evidence.
+        searched, the rest being evidence; or data of their own, and all of x is evidence.
     resamples : int
         Further searches of each engine on resampled trajectories, for more candidates.
     most : int
@@ -94,22 +95,18 @@ def posterior(
     >>> result.law.round(1)
     x[t+1] = 0.8*x
     """
-    trajectories = _trajectories(x, t, u, feature_names, candidates)
+    trajectories = _trajectories(x, t, u, feature_names)
     settings = prior or Prior()
     if evidence not in METHODS:
         raise ConfigError(f"evidence is one of {', '.join(METHODS)}, got {evidence!r}.")
+    first, second = _split(trajectories, generation, candidates is not None, seed)
+    proposals: Any = candidates
     if candidates is None:
-        if not 0 < generation < 1:
-            raise ConfigError(f"generation is a share between 0 and 1, got {generation!r}.")
-        first, second = trajectories.split((generation, 1 - generation), seed=seed)
         engines = list(backend) if isinstance(backend, list | tuple) else [backend]
-        proposals: Any = propose(
+        proposals = propose(
             first, engines, library=library, grammar=grammar, form=form,
             resamples=resamples, seed=seed, budget=budget,
         )  # fmt: skip
-    else:
-        first = second = trajectories
-        proposals = candidates
     found = structures(
         proposals,
         measure=measure,
@@ -140,9 +137,26 @@ def posterior(
     return Posterior(fits, gamma, step)
 
 
-def _trajectories(
-    x: Any, t: Any, u: Any, names: Sequence[str] | None, candidates: Any
-) -> Trajectories:
+def _split(
+    trajectories: Trajectories, generation: float | Trajectories, given: bool, seed: int
+) -> tuple[Trajectories, Trajectories]:
+    """Where candidates come from, which also sets the units of the priors, and the evidence."""
+    if isinstance(generation, Trajectories):
+        if generation.obs_shape != trajectories.obs_shape:
+            raise DataError(
+                f"generation has observations of shape {generation.obs_shape}, "
+                f"x of {trajectories.obs_shape}."
+            )
+        return generation.map(lambda a: a, names=trajectories.names), trajectories
+    if given:
+        return trajectories, trajectories
+    if not 0 < generation < 1:
+        raise ConfigError(f"generation is a share between 0 and 1, got {generation!r}.")
+    first, second = trajectories.split((generation, 1 - generation), seed=seed)
+    return first, second
+
+
+def _trajectories(x: Any, t: Any, u: Any, names: Sequence[str] | None) -> Trajectories:
     if isinstance(x, Trajectories):
         if t is not None or u is not None:
             raise DataError("Trajectories already hold their times and actions; give x alone.")
