@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,10 @@ from sjepa.models import Simulation, simulate
 from sjepa.runs import Run, fingerprint, writable
 from sjepa.saving import read as read_saved, save as save_files
 from sjepa.symbolic import Front, Grammar, Law, Library
+
+
+if TYPE_CHECKING:
+    from sjepa.bayes import Posterior
 
 
 class SJEPA(BaseEstimator):
@@ -256,6 +260,32 @@ class SJEPA(BaseEstimator):
         run = self.law_.numpy()
         start = self._encode(np.asarray(x0, dtype=float)[None])[0]
         return simulate(lambda time, z: run(z), start, np.asarray(t, dtype=float))
+
+    def posterior(self, x: Any, t: Any = None, u: Any = None, **settings: Any) -> Posterior:
+        """Which law moves the coordinates, how sure that is, and what follows; encoder fixed.
+
+        Candidates are searched with this model's engine and library on one part of the
+        trajectories and compared on the rest. `settings` are those of
+        :func:`sjepa.bayes.posterior`, such as ``gamma``, ``correction`` or ``candidates``.
+        """
+        check_is_fitted(self, "law_")
+        from sjepa.bayes import posterior
+
+        if self.order == 2:
+            raise ConfigError("posterior needs order=1: give velocities as coordinates.")
+        trajectories = as_trajectories(x, t, u)
+        latent = trajectories.map(self._encode, names=self.law_.outputs)
+        space = self._space(self.latent_dim if self.encoder == "auto" else None)
+        defaults = {
+            "backend": self.backend,
+            "library": space if isinstance(space, Library) else None,
+            "grammar": space if isinstance(space, Grammar) else None,
+            "integrator": self.integrator,
+            "seed": 0 if self.random_state is None else int(self.random_state),
+            "progress": self.progress,
+        }
+        found = posterior(latent, **{**defaults, **settings})
+        return found.of_observations(self._encode, len(trajectories.obs_shape))
 
     def score(self, x: Any, t: Any = None) -> float:
         """R2 of simulated against encoded coordinates over whole trajectories (1 is perfect)."""
