@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -13,11 +13,21 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sjepa.backend import Backend
+from sjepa.control import Linearisation, linearise
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError
-from sjepa.learning import WAYS, Learned, learn_alternating, learn_elegant, learn_frozen
+from sjepa.learning import (
+    WAYS,
+    Learned,
+    default_terms,
+    learn_alternating,
+    learn_elegant,
+    learn_frozen,
+    learn_transition,
+    with_law,
+)
 from sjepa.metrics import AffineMap, r2
-from sjepa.models import Simulation, simulate
+from sjepa.models import Simulation, Transition, follow, right_side, with_actions
 from sjepa.symbolic import Front, Grammar, Law, Library
 
 
@@ -40,7 +50,13 @@ class SJEPA(BaseEstimator):
         By default 1, z, sin z, cos z, squares and products.
     delta : float or "auto"
         Largest adequate validation risk; "auto" estimates the noise floor and says so.
+    correction : None, "neural", "alone", mapping or nn.Module
+        A bounded network that learns what the law leaves over; "alone" leaves the law out. Options
+        are those of :class:`sjepa.training.CorrectionSettings`.
     integrator : str, default="rk4"
+    realisation : "field" or "map"
+        Whether the law gives velocities or the next coordinates (for equal steps and given
+        coordinates).
     order : 1 or 2
         Whether the law gives first or second time derivatives of the coordinates.
     device : "auto", "cpu", "cuda" or "mps"
@@ -59,6 +75,11 @@ class SJEPA(BaseEstimator):
         What to know about the result, in plain words.
     encoder_ : callable
         Observations (..., *obs) to coordinates (..., d).
+    transition_ : Transition
+        Law and correction as one differentiable predictor, which `simulate`, `linearize` and the
+        planners of :mod:`sjepa.control` use.
+    step_ : float
+        Median time between observations.
 
     Examples
     --------
@@ -80,7 +101,9 @@ class SJEPA(BaseEstimator):
         library: Library | None = None,
         grammar: Grammar | None = None,
         delta: float | str = "auto",
+        correction: Any = None,
         integrator: str = "rk4",
+        realisation: Literal["field", "map"] = "field",
         order: Literal[1, 2] = 1,
         device: str = "auto",
         random_state: int | None = None,
@@ -93,7 +116,9 @@ class SJEPA(BaseEstimator):
         self.library = library
         self.grammar = grammar
         self.delta = delta
+        self.correction = correction
         self.integrator = integrator
+        self.realisation = realisation
         self.order = order
         self.device = device
         self.random_state = random_state
@@ -108,6 +133,13 @@ class SJEPA(BaseEstimator):
         self.front_: Front = learned.front
         self.encoder_ = learned.encoder
         self.diagnostics_: list[str] = list(learned.notes)
+        self.action_names_ = trajectories.action_names or ()
+        self.step_ = float(np.median(np.concatenate(trajectories.steps)))
+        transition = learn_transition(
+            trajectories.map(self._encode), self.law_, self.correction, self.integrator,
+            self.order, self._seed,
+        )  # fmt: skip
+        self._moved_by = (self.law_, transition)
         self.n_features_in_ = int(np.prod(trajectories.obs_shape))
         return self
 
@@ -118,6 +150,10 @@ class SJEPA(BaseEstimator):
             raise ConfigError(f"latent_dim must be a whole number from 1, got {self.latent_dim!r}.")
         if self.library is not None and self.grammar is not None:
             raise ConfigError("Give a library or a grammar, not both.")
+        if self.realisation not in ("field", "map"):
+            raise ConfigError(f"realisation is 'field' or 'map', got {self.realisation!r}.")
+        if self.realisation == "map" and self.encoder == "auto":
+            raise ConfigError("A map needs given coordinates: use encoder='identity' or your own.")
         size = int(np.prod(trajectories.obs_shape))
         if self.encoder == "auto" and self.latent_dim > size * (2 if self.order == 2 else 1):
             raise ConfigError(
@@ -125,14 +161,13 @@ class SJEPA(BaseEstimator):
             )
 
     def _learn(self, trajectories: Trajectories) -> Learned:
-        seed = 0 if self.random_state is None else int(self.random_state)
+        seed = self._seed
         if self.encoder != "auto":
-            dimension = self.latent_dim
             return learn_frozen(
                 trajectories, self.encoder, self._space(None), self.backend, seed,
-                dimension, self.progress,
+                self.realisation, self.integrator, self.progress,
             )  # fmt: skip
-        space = self._space(self.latent_dim)
+        space = self._space(self.latent_dim, trajectories.action_names or ())
         if self.search == "alternating":
             return learn_alternating(
                 trajectories, space, self.latent_dim, self.backend, self.integrator,
@@ -145,10 +180,14 @@ class SJEPA(BaseEstimator):
             self.progress,
         )  # fmt: skip
 
-    def _space(self, dimension: int | None) -> Any:
+    def _space(self, dimension: int | None, actions: Sequence[str] = ()) -> Any:
         if self.library is not None or self.grammar is not None:
             return self.library if self.library is not None else self.grammar
-        return None if dimension is None else Library.paper(_names(dimension))
+        return None if dimension is None else default_terms(_names(dimension), actions)
+
+    @property
+    def _seed(self) -> int:
+        return 0 if self.random_state is None else int(self.random_state)
 
     # Using what was learned ----------------------------------------------------------------------
 
@@ -156,6 +195,16 @@ class SJEPA(BaseEstimator):
     def equations_(self) -> pd.DataFrame:
         check_is_fitted(self, "front_")
         return self.front_.to_frame()
+
+    @property
+    def transition_(self) -> Transition:
+        """Follows `law_`, also where somebody has put another law in its place."""
+        check_is_fitted(self, "law_")
+        law, transition = getattr(self, "_moved_by", (None, None))
+        if law is not self.law_:
+            transition = with_law(transition, self.law_, self.integrator, self.order)
+            self._moved_by = (self.law_, transition)
+        return transition
 
     def encode(self, x: Any) -> np.ndarray | list[np.ndarray]:
         """Coordinates of observations: an array for an array, a list for many trajectories."""
@@ -173,28 +222,45 @@ class SJEPA(BaseEstimator):
 
     transform = encode
 
-    def predict(self, x: Any) -> np.ndarray:
-        """What the law gives at observations (n, *obs): velocities, or the next coordinates."""
-        check_is_fitted(self, "law_")
-        return self.law_.numpy()(self._encode(x))
+    def predict(self, x: Any, u: Any = None) -> np.ndarray:
+        """What law and correction give at observations (n, *obs) and actions (n, m).
 
-    def simulate(self, x0: Any, t: Any) -> Simulation:
+        Velocities, or the next coordinates for a map.
+        """
+        check_is_fitted(self, "law_")
+        z = self._encode(x)
+        return right_side(self.transition_)(with_actions(z, u, self.action_names_))
+
+    def simulate(self, x0: Any, t: Any, u: Any = None) -> Simulation:
         """Coordinates over times `t` from one observation `x0`.
 
+        Actions `u` are rows (T, m), each held until the next time, or one (m,) for all times.
         Survives divergence: the result says how far it got and is NaN from there on.
         """
         check_is_fitted(self, "law_")
-        run = self.law_.numpy()
         start = self._encode(np.asarray(x0, dtype=float)[None])[0]
-        return simulate(lambda time, z: run(z), start, np.asarray(t, dtype=float))
+        times = np.asarray(t, dtype=float)
+        if self.action_names_ or u is not None:
+            u = with_actions(np.empty((len(times), 0)), u, self.action_names_)
+        return follow(self.transition_, start, times, u)
 
-    def score(self, x: Any, t: Any = None) -> float:
+    def linearize(self, z: Any, u: Any = None, dt: float | None = None) -> Linearisation:
+        """First-order model around coordinates z (..., d) and actions u (..., m).
+
+        `dt` is the length of a step of the integrated transition, by default the median step of
+        the data; see :func:`sjepa.control.linearise`.
+        """
+        check_is_fitted(self, "law_")
+        return linearise(self.transition_, z, u, self.step_ if dt is None else dt)
+
+    def score(self, x: Any, t: Any = None, u: Any = None) -> float:
         """R2 of simulated against encoded coordinates over whole trajectories (1 is perfect)."""
-        trajectories = _trajectories(x, t, None)
+        trajectories = _trajectories(x, t, u)
         truth, paths = [], []
-        for one, times in zip(trajectories.x, trajectories.t, strict=True):
+        for i, (one, times) in enumerate(zip(trajectories.x, trajectories.t, strict=True)):
             z = self._encode(one)
-            path = self.simulate(one[0], times).z
+            held = None if trajectories.u is None else trajectories.u[i]
+            path = self.simulate(one[0], times, held).z
             truth.append(z)
             paths.append(np.where(np.isfinite(path), path, z.mean(axis=0)))
         return float(r2(np.concatenate(paths), np.concatenate(truth)))

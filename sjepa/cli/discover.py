@@ -25,7 +25,7 @@ def discover(
     columns: Annotated[str, typer.Option(help="State columns, comma-separated.")] = "",
     actions: Annotated[str, typer.Option(help="Action columns, comma-separated.")] = "",
     terms: Annotated[str, typer.Option(help="Candidate terms, comma-separated.")] = "",
-    form: Annotated[str, typer.Option(help="auto, derivative, weak or discrete.")] = "auto",
+    form: Annotated[str, typer.Option(help="auto, derivative, weak, held or discrete.")] = "auto",
     seed: Annotated[int, typer.Option()] = 0,
     seconds: Annotated[float | None, typer.Option(help="Time budget.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the law as JSON to this file.")] = None,
