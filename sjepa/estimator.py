@@ -154,6 +154,11 @@ class SJEPA(BaseEstimator):
             raise ConfigError(f"realisation is 'field' or 'map', got {self.realisation!r}.")
         if self.realisation == "map" and self.encoder == "auto":
             raise ConfigError("A map needs given coordinates: use encoder='identity' or your own.")
+        if trajectories.u is not None and self.encoder == "auto" and self.search == "elegant":
+            raise DataError(
+                "The elegant search does not take actions yet: use search='alternating', or "
+                "encoder='identity' where the observations are the state."
+            )
         size = int(np.prod(trajectories.obs_shape))
         if self.encoder == "auto" and self.latent_dim > size * (2 if self.order == 2 else 1):
             raise ConfigError(
@@ -200,11 +205,11 @@ class SJEPA(BaseEstimator):
     def transition_(self) -> Transition:
         """Follows `law_`, also where somebody has put another law in its place."""
         check_is_fitted(self, "law_")
-        law, transition = getattr(self, "_moved_by", (None, None))
-        if law is not self.law_:
-            transition = with_law(transition, self.law_, self.integrator, self.order)
-            self._moved_by = (self.law_, transition)
-        return transition
+        law, old = getattr(self, "_moved_by", (None, None))
+        if old is not None and law is self.law_:
+            return old
+        self._moved_by = (self.law_, with_law(old, self.law_, self.integrator, self.order))
+        return self._moved_by[1]
 
     def encode(self, x: Any) -> np.ndarray | list[np.ndarray]:
         """Coordinates of observations: an array for an array, a list for many trajectories."""

@@ -93,7 +93,7 @@ def _stretches(
     x: np.ndarray, limits: tuple[np.ndarray, np.ndarray], saturated: bool
 ) -> list[slice]:
     """Parts of at least one step without a step that ends at a limit."""
-    clipped = np.flatnonzero(((x <= limits[0]) | (x >= limits[1])).any(axis=1)[1:]) + 1
+    clipped = 1 + np.flatnonzero(((x[1:] <= limits[0]) | (x[1:] >= limits[1])).any(axis=1))
     if saturated or not len(clipped):
         return [slice(0, len(x))]
     # A step into a clipped observation is lost; the next one may start from it.

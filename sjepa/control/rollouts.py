@@ -16,7 +16,7 @@ Step = Callable[[Tensor, Tensor], Tensor]
 
 
 def generic_rollout(step: Step, z: Tensor, u: Tensor) -> Tensor:
-    """States (..., K + 1, d) from z (..., d) under actions u (..., K, m); leading axes broadcast."""
+    """States (..., K + 1, d) from z (..., d) under u (..., K, m); leading axes broadcast."""
     shape = torch.broadcast_shapes(z.shape[:-1], u.shape[:-2])
     state = z.expand(*shape, z.shape[-1])
     states = [state]

@@ -111,7 +111,7 @@ class MPPI:
     samples: int = 512
     iterations: int = 3
     spread: float = 0.5
-    temperature: float = 0.1
+    temperature: float = 0.03
     smoothness: float = 0.5
 
     def __post_init__(self) -> None:

@@ -174,7 +174,10 @@ class Task:
         total = total.sum(-1)
         if self.terminal is not None:
             total = total + self.terminal(states[..., -1, :])
+        # A cost may be blind to the coordinate that ran away; what is lost once stays lost.
+        lost = ~states[..., -1, :].isfinite().all(-1)
         total = total.nan_to_num(DIVERGED, DIVERGED, DIVERGED).clamp(max=DIVERGED)
+        total = total.masked_fill(lost, DIVERGED)
         return total if self.draws is None else self.risk(total)
 
 

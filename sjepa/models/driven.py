@@ -126,6 +126,8 @@ def follow(
         half = len(z0) // 2
         return np.concatenate([inputs[half : 2 * half], run(inputs)])
 
+    # A trained network is far less exact than these tolerances, and each evaluation is dear.
+    rough = {} if transition.correction is None else {"rtol": 1e-6, "atol": 1e-8, "method": "RK45"}
     if u is None:
-        return simulate(lambda _, z: velocity(z), z0, t)
-    return simulate_held(velocity, z0, t, u)
+        return simulate(lambda _, z: velocity(z), z0, t, **rough)  # type: ignore[arg-type]
+    return simulate_held(velocity, z0, t, u, **rough)
