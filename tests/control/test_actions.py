@@ -7,10 +7,19 @@ from scipy.integrate import solve_ivp
 
 import sjepa
 from sjepa import SJEPA, Trajectories
-from sjepa.data import held_rows, jumps
+from sjepa.data import TrajectoryBatch, held_rows, jumps
 from sjepa.errors import ConfigError, DataError
-from sjepa.models import simulate_held
-from sjepa.training import CorrectionSettings, fit_correction
+from sjepa.learning import default_terms
+from sjepa.models import NeuralField, simulate_held
+from sjepa.training import (
+    EXPERIMENT_1,
+    Alternating,
+    Alternation,
+    CorrectionSettings,
+    Settings,
+    World,
+    fit_correction,
+)
 
 
 DT = 0.05
@@ -31,8 +40,10 @@ def driven(runs: int, length: int, seed: int, extra=None) -> tuple[list, list]:
         actions = rng.uniform(-2, 2, (length, 1))
         z = [rng.uniform(-1.5, 1.5, 2)]
         for a in actions[:-1, 0]:
+
             def field(t, y, a=a):
                 return true_field(y, a) + (0 if extra is None else extra(y))
+
             z.append(solve_ivp(field, (0, DT), z[-1], rtol=1e-9, atol=1e-11).y[:, -1])
         x.append(np.array(z))
         u.append(actions)
@@ -58,10 +69,12 @@ def test_discover_finds_the_law_under_held_random_actions(data) -> None:
     x, u = data
     front = sjepa.discover(x, DT, u=u, feature_names=["z1", "z2"], library=LIBRARY)
     law = front.best()
-    assert [str(e.free_symbols) for e in law.expressions][0] == "{z2}"
+    assert str(law.expressions[0].free_symbols) == "{z2}"
     wanted = sjepa.Law.from_string(["z2", "-2*sin(z1) - 0.3*z2 + 1.5*u1"], ["z1", "z2", "u1"])
     assert {t for _, t in law.terms[1]} == {t for _, t in wanted.terms[1]}
-    np.testing.assert_allclose(law.numpy()([0.4, 0.2, 0.7]), wanted.numpy()([0.4, 0.2, 0.7]), rtol=0.01)
+    np.testing.assert_allclose(
+        law.numpy()([0.4, 0.2, 0.7]), wanted.numpy()([0.4, 0.2, 0.7]), rtol=0.01
+    )
     # Derivatives taken across the jumps mix two actions and lose the torque.
     blurred = sjepa.discover(
         x, DT, u=u, feature_names=["z1", "z2"], library=LIBRARY, form="derivative"
@@ -82,7 +95,9 @@ def test_held_rows_are_right_to_second_order() -> None:
 def test_tree_engines_type_actions_as_actions(data) -> None:
     pytest.importorskip("pyoperon")
     x, u = data
-    front = sjepa.discover(x, DT, u=u, backend="operon", seed=0, budget=1)
+    front = sjepa.discover(
+        x, DT, u=u, backend={"name": "operon", "runs": 1, "generations": 6}, seed=0
+    )
     assert front.best().inputs == ("x1", "x2", "u1")
     assert any("u1" in str(e) for e in front.best().expressions)
 
@@ -96,9 +111,13 @@ def test_estimator_simulates_predicts_and_scores_with_actions(data) -> None:
     assert model.score(test_x, DT, test_u) > 0.9999
     run = model.simulate(test_x[0][0], DT * np.arange(60), test_u[0])
     np.testing.assert_allclose(run.z, test_x[0], atol=5e-3)
-    np.testing.assert_allclose(model.predict(x[0][:3], u[0][:3]), model.law_.numpy()(np.hstack([x[0][:3], u[0][:3]])))
+    np.testing.assert_allclose(
+        model.predict(x[0][:3], u[0][:3]), model.law_.numpy()(np.hstack([x[0][:3], u[0][:3]]))
+    )
     held = model.simulate([0.1, 0.0], [0.0, 1.0, 2.0], [0.5])
-    wanted = solve_ivp(lambda t, y: true_field(y, 0.5), (0, 2), [0.1, 0.0], t_eval=[0, 1, 2], rtol=1e-9)
+    wanted = solve_ivp(
+        lambda t, y: true_field(y, 0.5), (0, 2), [0.1, 0.0], t_eval=[0, 1, 2], rtol=1e-9
+    )
     np.testing.assert_allclose(held.z, wanted.y.T, atol=5e-3)
     around = model.linearize([0.0, 0.0], [0.0])
     np.testing.assert_allclose(around.field.A, [[0, 1], [-2, -0.3]], atol=0.01)
@@ -121,7 +140,10 @@ def test_estimator_learns_maps_with_actions() -> None:
         x.append(np.array(z))
         u.append(actions)
     model = SJEPA(encoder="identity", realisation="map", library=LIBRARY).fit(x, 1.0, u)
-    assert model.law_.lines(3) == ["z1[t+1] = z1 + 0.1*z2", "z2[t+1] = 0.3*u1 + 0.9*z2 - 0.2*sin(z1)"]
+    assert model.law_.lines(3) == [
+        "z1[t+1] = z1 + 0.1*z2",
+        "z2[t+1] = 0.3*u1 + 0.9*z2 - 0.2*sin(z1)",
+    ]
     run = model.simulate(x[0][0], np.arange(40), u[0])
     np.testing.assert_allclose(run.z, x[0], atol=1e-6)
     around = model.linearize([0.0, 0.0], [0.0])
@@ -149,7 +171,10 @@ def test_a_correction_learns_what_the_law_leaves_over() -> None:
     narrow = sjepa.Library.from_terms(["z2", "sin(z1)", "u1"], ["z1", "z2", "u1"])
     plain = SJEPA(encoder="identity", library=narrow).fit(x, DT, u)
     hybrid = SJEPA(
-        encoder="identity", library=narrow, random_state=0, correction={"updates": 200, "horizon": 2}
+        encoder="identity",
+        library=narrow,
+        random_state=0,
+        correction={"updates": 200, "horizon": 2},
     ).fit(x, DT, u)
     assert hybrid.law_ == plain.law_  # the law stays as it was found
     missed = 1 - plain.score(test_x, DT, test_u)
@@ -166,14 +191,19 @@ def test_a_needless_correction_stays_small_and_a_neural_predictor_stands_alone(d
     hybrid = SJEPA(encoder="identity", library=LIBRARY, correction=settings).fit(x, DT, u)
     _, correction = hybrid.transition_.parts(torch.tensor(x[0]), torch.tensor(u[0]))
     assert float(correction.abs().mean()) < 0.02
-    alone = SJEPA(encoder="identity", library=LIBRARY, correction=settings | {"alone": True}).fit(x, DT, u)
+    alone = SJEPA(encoder="identity", library=LIBRARY, correction=settings | {"alone": True}).fit(
+        x, DT, u
+    )
     assert alone.transition_.symbolic is None
     assert 0.5 < alone.score(x[:1], DT, u[:1]) < hybrid.score(x[:1], DT, u[:1])
 
 
 def test_a_neural_map_predicts_changes() -> None:
     rng = np.random.default_rng(0)
-    x = [np.cumsum(np.vstack([rng.normal(size=(1, 2)), np.full((30, 2), 0.1)]), axis=0) for _ in range(4)]
+    x = [
+        np.cumsum(np.vstack([rng.normal(size=(1, 2)), np.full((30, 2), 0.1)]), axis=0)
+        for _ in range(4)
+    ]
     transition = fit_correction(
         Trajectories(x, 1.0), None, CorrectionSettings(alone=True, updates=60), kind="direct"
     )
@@ -192,3 +222,40 @@ def test_the_search_for_coordinates_still_refuses_actions(data) -> None:
     x, u = data
     with pytest.raises(DataError, match="actions"):
         SJEPA().fit(x, DT, u)
+
+
+@pytest.mark.parametrize("integrator", ["euler", "rk4"])
+def test_the_alternating_search_takes_actions_and_resumes(data, integrator: str) -> None:
+    x, u = data
+    train = TrajectoryBatch.make(Trajectories(x[:5], DT, u[:5]))
+    validation = TrajectoryBatch.make(Trajectories(x[5:], DT, u[5:]))
+    plan = Alternation(
+        cycles=2,
+        dynamics=EXPERIMENT_1["dynamics_phase"].with_(epochs=2),
+        space=EXPERIMENT_1["space_phase"].with_(epochs=1),
+    )
+
+    def search() -> Alternating:
+        encoder = torch.nn.Linear(2, 2)
+        encoder.weight.data = torch.eye(2)
+        encoder.bias.data.zero_()
+        world = World(encoder, neural=NeuralField(2, 1, width=8), integrator=integrator)
+        settings = Settings(horizon=5, batch=64, validate_every=1)
+        return Alternating(world, LIBRARY, train, validation, plan, settings, seed=0)
+
+    first = search()
+    first.run()
+    law = first.world.symbolic.law(0.05)
+    assert law.inputs == ("z1", "z2", "u1") and law.outputs == ("z1", "z2")
+    torque = {str(term): c for c, term in law.terms[1]}
+    assert torque["u1"] == pytest.approx(1.5, rel=0.1)
+    assert torque["sin(z1)"] == pytest.approx(-2.0, rel=0.15)
+    again = search()
+    again.load_state_dict(first.state_dict())
+    assert again.world.symbolic.law(0.05) == law
+
+
+def test_the_default_library_has_actions_alone_and_times_states() -> None:
+    library = default_terms(["z1", "z2"], ["u1"])
+    assert {str(t) for t in library.terms} >= {"u1", "u1*z1", "u1*z2", "sin(z1)", "z1*z2"}
+    assert not any("sin(u1)" in str(t) for t in library.terms)

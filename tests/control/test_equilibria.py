@@ -35,7 +35,9 @@ def test_lorenz_has_its_three_points() -> None:
     law = Law.from_string(["10*(y - x)", "x*(28 - z) - y", "x*y - 2.5*z"], ["x", "y", "z"])
     found = equilibria(law, [(-20, 20), (-20, 20), (-5, 40)])
     side = np.sqrt(2.5 * 27)
-    np.testing.assert_allclose([p.z for p in found], [[-side, -side, 27], [0, 0, 0], [side, side, 27]], atol=1e-9)
+    np.testing.assert_allclose(
+        [p.z for p in found], [[-side, -side, 27], [0, 0, 0], [side, side, 27]], atol=1e-9
+    )
     assert all(p.exact is not None for p in found)
 
 
@@ -93,7 +95,9 @@ def local(time: str):
 def test_controllability_agrees_with_python_control(time: str) -> None:
     model = local(time)
     found = controllability(model)
-    assert found.controllable and found.rank == np.linalg.matrix_rank(control.ctrb(model.A, model.B))
+    assert found.controllable and found.rank == np.linalg.matrix_rank(
+        control.ctrb(model.A, model.B)
+    )
     solve = control.lyap if time == "continuous" else control.dlyap
     np.testing.assert_allclose(found.gramian, solve(model.A, model.B @ model.B.T), atol=1e-9)
     assert found.horizon is None
@@ -101,7 +105,9 @@ def test_controllability_agrees_with_python_control(time: str) -> None:
 
 def test_finite_gramian_is_the_integral() -> None:
     model = local("continuous")
-    wanted, _ = quad_vec(lambda s: expm(model.A * s) @ model.B @ model.B.T @ expm(model.A.T * s), 0, 1.5)
+    wanted, _ = quad_vec(
+        lambda s: expm(model.A * s) @ model.B @ model.B.T @ expm(model.A.T * s), 0, 1.5
+    )
     np.testing.assert_allclose(controllability(model, 1.5).gramian, wanted, atol=1e-9)
 
 

@@ -48,7 +48,9 @@ def test_the_law_of_the_pendulum_is_found_from_raw_observations() -> None:
     library = sjepa.Library.polynomial(["c", "s", "w", "u1"], 2)
     law = sjepa.discover(data, library=library).select(delta=0.01)
     assert [{str(t) for _, t in terms} for terms in law.terms] == [{"s*w"}, {"c*w"}, {"s", "u1"}]
-    np.testing.assert_allclose([c for terms in law.terms for c, _ in terms], [-1, 1, 3, 15], rtol=0.02)
+    np.testing.assert_allclose(
+        [c for terms in law.terms for c, _ in terms], [-1, 1, 3, 15], rtol=0.02
+    )
 
 
 def test_a_controller_swings_the_real_pendulum_up() -> None:
@@ -69,7 +71,9 @@ def test_a_regulator_is_a_policy_too() -> None:
     seen, _ = env.reset(seed=0, options={"x_init": 0.08, "y_init": 0.08})
     total = 0.0
     for _ in range(100):
-        seen, reward, *_ = env.step(regulator([np.arctan2(seen[1], seen[0]), seen[2]]).astype(np.float32))
+        seen, reward, *_ = env.step(
+            regulator([np.arctan2(seen[1], seen[0]), seen[2]]).astype(np.float32)
+        )
         total += reward
     assert total > -0.5
 
@@ -89,7 +93,9 @@ def test_a_model_is_a_gymnasium_environment() -> None:
     assert reward == pytest.approx(-((np.pi / 2) ** 2 + 0.025 + 0.001), rel=1e-5)
     assert not ended and not cut
     policy = Controller(task, CEM(samples=64, iterations=2))
-    table = evaluate(lambda: make_env(task, starts, max_steps=50, state_limits=limits), policy, [0, 1])
+    table = evaluate(
+        lambda: make_env(task, starts, max_steps=50, state_limits=limits), policy, [0, 1]
+    )
     assert (table["steps"] == 50).all()
 
 

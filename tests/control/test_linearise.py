@@ -130,6 +130,7 @@ def test_a_purely_neural_transition_has_everything_in_the_correction() -> None:
     around = linearise(transition, POINTS, ACTIONS, dt=0.1)
     a, b = differences(lambda z, u: transition(z, 0.1, u), POINTS, ACTIONS)
     np.testing.assert_allclose(around.step.A, a, atol=1e-8)
+    np.testing.assert_allclose(around.step.B, b, atol=1e-8)
     np.testing.assert_allclose(around.field.action_share["correction"], 1.0)
     np.testing.assert_allclose(around.step.B_symbolic, 0.0)
 

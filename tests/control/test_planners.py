@@ -42,7 +42,13 @@ def terminal(z: torch.Tensor) -> torch.Tensor:
 
 
 def make_task(**changes) -> Task:
-    options = {"low": [-1.0], "high": [1.0], "horizon": 8, "dt": 0.3, "terminal": terminal} | changes
+    options = {
+        "low": [-1.0],
+        "high": [1.0],
+        "horizon": 8,
+        "dt": 0.3,
+        "terminal": terminal,
+    } | changes
     return Task.of(PENDULUM, stage, **options, dtype=torch.float64)
 
 
@@ -52,6 +58,7 @@ def optimum() -> tuple[torch.Tensor, np.ndarray]:
     task, starts = make_task(), torch.tensor([[0.0, 0.0], [-1.0, 0.5], [2.0, -1.0]]).double()
     best = []
     for z in starts:
+
         def cost(u: np.ndarray, z: torch.Tensor = z) -> tuple[float, np.ndarray]:
             a = torch.tensor(u[:, None], requires_grad=True)
             value = task.cost(z, a)
@@ -109,7 +116,9 @@ def test_continuous_regulator_agrees_with_python_control_and_respects_its_box() 
     regulator = lqr(around, [2.0, 1.0], 0.5, time="continuous", low=-1, high=1)
     gain, _, poles = control.lqr(around.field.A, around.field.B, np.diag([2.0, 1.0]), [[0.5]])
     np.testing.assert_allclose(regulator.gain, gain, atol=1e-9)
-    np.testing.assert_allclose(sorted(np.linalg.eigvals(regulator.closed_loop)), sorted(poles), atol=1e-9)
+    np.testing.assert_allclose(
+        sorted(np.linalg.eigvals(regulator.closed_loop)), sorted(poles), atol=1e-9
+    )
     assert regulator([np.pi + 3, 0.0]) == -1.0 and regulator([np.pi, 0.0]) == 0.0
     unreachable = Law.from_string(["0.5*x", "u"], ["x", "y", "u"])
     with pytest.raises(DataError, match="controllable"):
@@ -121,7 +130,9 @@ def test_quick_rollouts_equal_the_transition(realisation: str) -> None:
     law = Law.from_string(["w", "-1.5*sin(q)*max(w, 0.3) + u", "0.5"], ["q", "w", "e", "u"],
                           realisation="map" if realisation == "map" else "field")  # fmt: skip
     kind = "direct" if realisation == "map" else "field"
-    transition = Transition(law.torch(), kind=kind, integrator="euler" if kind == "direct" else realisation)
+    transition = Transition(
+        law.torch(), kind=kind, integrator="euler" if kind == "direct" else realisation
+    )
     z, u = torch.randn(4, 1, 3).double(), torch.randn(4, 5, 7, 1).double()
     limits = (torch.tensor([-1.0, -2.0, -3.0]), torch.tensor([1.0, 2.0, 3.0]))
     assert LawRollout.applies_to(transition)
