@@ -127,6 +127,8 @@ def equilibria(
     law = law_of(transition)
     m = 0 if law is None else len(law.inputs) - len(names)
     actions = np.zeros(m) if u is None else np.atleast_1d(np.asarray(u, dtype=float))
+    if law is not None and actions.shape != (m,):
+        raise DataError(f"u needs {m} values for {', '.join(law.inputs[len(names) :])}, got {u!r}.")
     given = actions if len(actions) else None
     extra = Law.from_string(list(constraints), names, _labels(constraints)) if constraints else None
     linearizer = Linearizer(transition)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sjepa.control.jacobians import PartJacobians
 from sjepa.control.local import ContinuousModel, DiscreteModel
+from sjepa.control.predictor import law_of
 from sjepa.errors import DataError
 from sjepa.models import Transition
 from sjepa.models.integrators import INTEGRATORS, join
@@ -68,6 +69,13 @@ class Linearizer:
             shape = torch.broadcast_shapes(state.shape[:-1], action.shape[:-1])
             state = state.expand(*shape, state.shape[-1])
             action = action.expand(*shape, action.shape[-1])
+        law, given = law_of(self.transition), join(state, action).shape[-1]
+        if law is not None and given != len(law.inputs):
+            d = len(law.outputs) * self.transition.order
+            raise DataError(
+                f"The law has inputs {', '.join(law.inputs)}: give z (..., {d}) and "
+                f"u (..., {len(law.inputs) - d}), got {given} values."
+            )
         field = step = None
         with torch.no_grad():
             if self.transition.kind == "field":

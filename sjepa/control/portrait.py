@@ -48,9 +48,10 @@ def phase_portrait(
     with torch.no_grad():
         velocity = transition.velocity(inputs).numpy()
     speed = np.hypot(velocity[..., 0], velocity[..., 1])
+    shade = np.log1p(speed)
     ax.streamplot(
-        x, y, velocity[..., 0], velocity[..., 1], color=np.log1p(speed), cmap="Blues",
-        density=1.2, linewidth=0.9, arrowsize=0.8,
+        x, y, velocity[..., 0], velocity[..., 1], color=shade, cmap="Blues",
+        norm=plt.Normalize(-shade.max(), shade.max()), density=1.2, linewidth=0.9, arrowsize=0.8,
     )  # fmt: skip
     for i, colour in enumerate(("#b5651d", "#5a8f3c")):
         if velocity[..., i].min() < 0 < velocity[..., i].max():

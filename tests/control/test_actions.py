@@ -65,9 +65,10 @@ def test_jumping_actions_are_told_from_sampled_curves() -> None:
     assert jumps([np.hstack([np.sin(t)[:, None], square])])
 
 
-def test_discover_finds_the_law_under_held_random_actions(data) -> None:
+@pytest.mark.parametrize("backend", ["stlsq", "subset", "pysindy"])
+def test_discover_finds_the_law_under_held_random_actions(data, backend: str) -> None:
     x, u = data
-    front = sjepa.discover(x, DT, u=u, feature_names=["z1", "z2"], library=LIBRARY)
+    front = sjepa.discover(x, DT, u=u, feature_names=["z1", "z2"], library=LIBRARY, backend=backend)
     law = front.best()
     assert str(law.expressions[0].free_symbols) == "{z2}"
     wanted = sjepa.Law.from_string(["z2", "-2*sin(z1) - 0.3*z2 + 1.5*u1"], ["z1", "z2", "u1"])

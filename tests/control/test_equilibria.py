@@ -135,5 +135,7 @@ def test_portrait_marks_every_equilibrium() -> None:
 def test_wrong_input_is_refused_by_name() -> None:
     with pytest.raises(DataError, match="q, w"):
         equilibria(PENDULUM, [(3, -3), (-1, 1)])
+    with pytest.raises(DataError, match="u needs 1"):
+        equilibria(PENDULUM, [(-3, 3), (-1, 1)], u=[1.0, 2.0])
     with pytest.raises(ConfigError, match="got str"):
         equilibria("pendulum", [(-1, 1)])

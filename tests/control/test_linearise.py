@@ -139,6 +139,8 @@ def test_a_step_needs_its_length_and_says_so() -> None:
     with pytest.raises(DataError, match="pass dt"):
         Linearizer(hybrid()).step_matrices(torch.zeros(2).double(), torch.zeros(1).double(), None)
     assert linearise(hybrid(), POINTS[0], ACTIONS[0]).step is None
+    with pytest.raises(DataError, match="inputs q, w, u"):
+        linearise(hybrid(), POINTS[0])
     with pytest.raises(DataError, match="got a number"):
         linearise(hybrid(), 0.0, ACTIONS[0])
 

@@ -93,6 +93,28 @@ def test_a_plan_never_gets_worse_than_the_one_it_started_from(planner, optimum) 
     assert bool((plan.cost <= task.cost(starts, warm) + 1e-12).all())
 
 
+def test_an_external_solver_plans_with_the_exported_law(optimum) -> None:
+    """Model predictive control in CasADi on ``law.casadi()`` finds the same optimum."""
+    casadi = pytest.importorskip("casadi")
+    starts, best = optimum
+    field = PENDULUM.casadi()
+    u = casadi.SX.sym("u", 8)
+    for z0, wanted in zip(starts.tolist(), best, strict=True):
+        z, cost = casadi.SX(z0), 0
+        for k in range(8):
+            cost += (z[0] - 1) ** 2 + 0.1 * z[1] ** 2 + 0.05 * u[k] ** 2
+            k1 = field(casadi.vertcat(z, u[k]))
+            k2 = field(casadi.vertcat(z + 0.15 * k1, u[k]))
+            k3 = field(casadi.vertcat(z + 0.15 * k2, u[k]))
+            k4 = field(casadi.vertcat(z + 0.3 * k3, u[k]))
+            z = z + 0.05 * (k1 + 2 * k2 + 2 * k3 + k4)
+        cost += 5 * (z[0] - 1) ** 2
+        options = {"print_time": False, "ipopt": {"print_level": 0, "sb": "yes"}}
+        solver = casadi.nlpsol("mpc", "ipopt", {"x": u, "f": cost}, options)
+        found = solver(x0=0.1, lbx=-1, ubx=1)
+        assert float(found["f"]) == pytest.approx(wanted, rel=1e-4)
+
+
 def test_ilqr_equals_lqr_on_a_linear_quadratic_task() -> None:
     law = Law.from_string(["x + 0.1*y", "y + 0.1*u - 0.05*x"], ["x", "y", "u"], realisation="map")
     around = linearise(Transition(law.torch(), kind="direct"), [0.0, 0.0], [0.0])
