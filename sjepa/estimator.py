@@ -15,14 +15,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from sjepa.backend import Backend
 from sjepa.callbacks import Callback, Log, Told, check_callbacks
+from sjepa.control import Linearisation, linearise
 from sjepa.data import Trajectories
 from sjepa.data_notes import look
 from sjepa.errors import ConfigError, DataError
 from sjepa.estimator_files import apply_saved, plain_params, saved_from
 from sjepa.journal import Journal
-from sjepa.learning import WAYS, Learned, learn_alternating, learn_elegant, learn_frozen
+from sjepa.learning import (
+    WAYS,
+    Learned,
+    default_terms,
+    learn_alternating,
+    learn_elegant,
+    learn_frozen,
+    learn_transition,
+    with_law,
+)
 from sjepa.metrics import AffineMap, r2
-from sjepa.models import Simulation, simulate
+from sjepa.models import Simulation, Transition, follow, right_side, with_actions
 from sjepa.runs import Run, fingerprint, writable
 from sjepa.saving import read as read_saved, save as save_files
 from sjepa.symbolic import Front, Grammar, Law, Library
@@ -51,7 +61,13 @@ class SJEPA(BaseEstimator):
         By default 1, z, sin z, cos z, squares and products.
     delta : float or "auto"
         Largest adequate validation risk; "auto" estimates the noise floor and says so.
+    correction : None, "neural", "alone", mapping or nn.Module
+        A bounded network that learns what the law leaves over; "alone" leaves the law out. Options
+        are those of :class:`sjepa.training.CorrectionSettings`.
     integrator : str, default="rk4"
+    realisation : "field" or "map"
+        Whether the law gives velocities or the next coordinates (for equal steps and given
+        coordinates).
     order : 1 or 2
         Whether the law gives first or second time derivatives of the coordinates.
     device : "auto", "cpu", "cuda" or "mps"
@@ -81,6 +97,11 @@ class SJEPA(BaseEstimator):
         Observations (..., *obs) to coordinates (..., d).
     history_ : DataFrame
         What was measured on the way: stage, cycle, epoch, metric, value.
+    transition_ : Transition
+        Law and correction as one differentiable predictor, which `simulate`, `linearize` and the
+        planners of :mod:`sjepa.control` use.
+    step_ : float
+        Median time between observations.
 
     Examples
     --------
@@ -102,7 +123,9 @@ class SJEPA(BaseEstimator):
         library: Library | None = None,
         grammar: Grammar | None = None,
         delta: float | str = "auto",
+        correction: Any = None,
         integrator: str = "rk4",
+        realisation: Literal["field", "map"] = "field",
         order: Literal[1, 2] = 1,
         device: str = "auto",
         random_state: int | None = None,
@@ -118,7 +141,9 @@ class SJEPA(BaseEstimator):
         self.library = library
         self.grammar = grammar
         self.delta = delta
+        self.correction = correction
         self.integrator = integrator
+        self.realisation = realisation
         self.order = order
         self.device = device
         self.random_state = random_state
@@ -167,6 +192,13 @@ class SJEPA(BaseEstimator):
         self.encoder_ = learned.encoder
         self.diagnostics_: list[str] = list(learned.notes)
         self.history_: pd.DataFrame = journal.table()
+        self.action_names_ = trajectories.action_names or ()
+        self.step_ = float(np.median(np.concatenate(trajectories.steps)))
+        transition = learn_transition(
+            trajectories.map(self._encode), self.law_, self.correction, self.integrator,
+            self.order, self._seed,
+        )  # fmt: skip
+        self._moved_by = (self.law_, transition)
         self.n_features_in_ = int(np.prod(trajectories.obs_shape))
         if trajectories.names is not None:
             self.feature_names_in_ = np.array(trajectories.names, dtype=object)
@@ -183,6 +215,15 @@ class SJEPA(BaseEstimator):
         if self.library is not None and self.grammar is not None:
             raise ConfigError("Give a library or a grammar, not both.")
         look(trajectories, states=isinstance(self.encoder, str) and self.encoder == "identity")
+        if self.realisation not in ("field", "map"):
+            raise ConfigError(f"realisation is 'field' or 'map', got {self.realisation!r}.")
+        if self.realisation == "map" and self.encoder == "auto":
+            raise ConfigError("A map needs given coordinates: use encoder='identity' or your own.")
+        if trajectories.u is not None and self.encoder == "auto" and self.search == "elegant":
+            raise DataError(
+                "The elegant search does not take actions yet: use search='alternating', or "
+                "encoder='identity' where the observations are the state."
+            )
         size = int(np.prod(trajectories.obs_shape))
         if self.feature_names is not None and self.encoder == "auto":
             if len(self.feature_names) != self.latent_dim:
@@ -197,13 +238,13 @@ class SJEPA(BaseEstimator):
             )
 
     def _learn(self, trajectories: Trajectories, journal: Journal) -> Learned:
-        seed = 0 if self.random_state is None else int(self.random_state)
+        seed = self._seed
         if self.encoder != "auto":
             return learn_frozen(
                 trajectories, self.encoder, self._space(None), self.backend, seed,
-                self.latent_dim, journal, self.feature_names,
+                self.realisation, self.integrator, journal, self.feature_names,
             )  # fmt: skip
-        space = self._space(self.latent_dim)
+        space = self._space(self.latent_dim, trajectories.action_names or ())
         if self.search == "alternating":
             return learn_alternating(
                 trajectories, space, self.latent_dim, self.backend, self.integrator,
@@ -216,12 +257,16 @@ class SJEPA(BaseEstimator):
             journal, self.options,
         )  # fmt: skip
 
-    def _space(self, dimension: int | None) -> Any:
+    def _space(self, dimension: int | None, actions: Sequence[str] = ()) -> Any:
         if self.library is not None or self.grammar is not None:
             return self.library if self.library is not None else self.grammar
         if dimension is None:
             return None
-        return Library.paper(list(self.feature_names or _names(dimension)))
+        return default_terms(list(self.feature_names or _names(dimension)), actions)
+
+    @property
+    def _seed(self) -> int:
+        return 0 if self.random_state is None else int(self.random_state)
 
     # Using what was learned ----------------------------------------------------------------------
 
@@ -229,6 +274,16 @@ class SJEPA(BaseEstimator):
     def equations_(self) -> pd.DataFrame:
         check_is_fitted(self, "front_")
         return self.front_.to_frame()
+
+    @property
+    def transition_(self) -> Transition:
+        """Follows `law_`, also where somebody has put another law in its place."""
+        check_is_fitted(self, "law_")
+        law, old = getattr(self, "_moved_by", (None, None))
+        if old is not None and law is self.law_:
+            return old
+        self._moved_by = (self.law_, with_law(old, self.law_, self.integrator, self.order))
+        return self._moved_by[1]
 
     def encode(self, x: Any) -> np.ndarray | list[np.ndarray]:
         """Coordinates of observations: an array for an array, a list for many trajectories."""
@@ -246,20 +301,27 @@ class SJEPA(BaseEstimator):
 
     transform = encode
 
-    def predict(self, x: Any) -> np.ndarray:
-        """What the law gives at observations (n, *obs): velocities, or the next coordinates."""
-        check_is_fitted(self, "law_")
-        return self.law_.numpy()(self._encode(x))
+    def predict(self, x: Any, u: Any = None) -> np.ndarray:
+        """What law and correction give at observations (n, *obs) and actions (n, m).
 
-    def simulate(self, x0: Any, t: Any) -> Simulation:
+        Velocities, or the next coordinates for a map.
+        """
+        check_is_fitted(self, "law_")
+        z = self._encode(x)
+        return right_side(self.transition_)(with_actions(z, u, self.action_names_))
+
+    def simulate(self, x0: Any, t: Any, u: Any = None) -> Simulation:
         """Coordinates over times `t` from one observation `x0`.
 
+        Actions `u` are rows (T, m), each held until the next time, or one (m,) for all times.
         Survives divergence: the result says how far it got and is NaN from there on.
         """
         check_is_fitted(self, "law_")
-        run = self.law_.numpy()
         start = self._encode(np.asarray(x0, dtype=float)[None])[0]
-        return simulate(lambda time, z: run(z), start, np.asarray(t, dtype=float))
+        times = np.asarray(t, dtype=float)
+        if self.action_names_ or u is not None:
+            u = with_actions(np.empty((len(times), 0)), u, self.action_names_)
+        return follow(self.transition_, start, times, u)
 
     def posterior(self, x: Any, t: Any = None, u: Any = None, **settings: Any) -> Posterior:
         """Which law moves the coordinates, how sure that is, and what follows; encoder fixed.
@@ -281,19 +343,29 @@ class SJEPA(BaseEstimator):
             "library": space if isinstance(space, Library) else None,
             "grammar": space if isinstance(space, Grammar) else None,
             "integrator": self.integrator,
-            "seed": 0 if self.random_state is None else int(self.random_state),
+            "seed": self._seed,
             "progress": self.progress,
         }
         found = posterior(latent, **{**defaults, **settings})
         return found.of_observations(self._encode, len(trajectories.obs_shape))
 
-    def score(self, x: Any, t: Any = None) -> float:
+    def linearize(self, z: Any, u: Any = None, dt: float | None = None) -> Linearisation:
+        """First-order model around coordinates z (..., d) and actions u (..., m).
+
+        `dt` is the length of a step of the integrated transition, by default the median step of
+        the data; see :func:`sjepa.control.linearise`.
+        """
+        check_is_fitted(self, "law_")
+        return linearise(self.transition_, z, u, self.step_ if dt is None else dt)
+
+    def score(self, x: Any, t: Any = None, u: Any = None) -> float:
         """R2 of simulated against encoded coordinates over whole trajectories (1 is perfect)."""
-        trajectories = as_trajectories(x, t, None)
+        trajectories = as_trajectories(x, t, u)
         truth, paths = [], []
-        for one, times in zip(trajectories.x, trajectories.t, strict=True):
+        for i, (one, times) in enumerate(zip(trajectories.x, trajectories.t, strict=True)):
             z = self._encode(one)
-            path = self.simulate(one[0], times).z
+            held = None if trajectories.u is None else trajectories.u[i]
+            path = self.simulate(one[0], times, held).z
             truth.append(z)
             paths.append(np.where(np.isfinite(path), path, z.mean(axis=0)))
         return float(r2(np.concatenate(paths), np.concatenate(truth)))

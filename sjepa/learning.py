@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sjepa.backend import Progress
-from sjepa.data import Trajectories, TrajectoryBatch
+from sjepa.data import Trajectories, TrajectoryBatch, jumps
 from sjepa.discovery import discover
 from sjepa.errors import ConfigError, DataError
 from sjepa.journal import Journal
 from sjepa.learning_options import search_budget, training_plan
-from sjepa.models import NeuralField, make_encoder
+from sjepa.models import NeuralField, Transition, make_encoder
 from sjepa.search import SearchResult, Structure, elegant_search, structures_of
 from sjepa.symbolic import Front, Grammar, Law, Library
-from sjepa.training import Alternating, Phase, World, refine, resolve_device
+from sjepa.symbolic.law import Realisation
+from sjepa.training import (
+    Alternating,
+    CorrectionSettings,
+    Phase,
+    World,
+    fit_correction,
+    refine,
+    resolve_device,
+)
 from sjepa.training_journal import Curves
 
 
@@ -88,11 +97,16 @@ def learn_frozen(
     space: Library | Grammar | None,
     backend: Any,
     seed: int,
-    latent_dim: int,
+    realisation: Realisation,
+    integrator: str,
     progress: Progress | None,
     feature_names: Sequence[str] | None = None,
 ) -> Learned:
-    """Keep the coordinates and search only the law."""
+    """Keep the coordinates and search only the law.
+
+    With actions that are held between observations the coefficients of a vector field are
+    polished on free rollouts, since the search sees single steps only.
+    """
     if isinstance(encoder, str) and encoder != "identity":
         raise ConfigError(
             f"encoder is 'auto', 'identity', a callable or a module; got {encoder!r}."
@@ -107,12 +121,59 @@ def learn_frozen(
     front = discover(
         encoded,
         backend=backend,
+        form="discrete" if realisation == "map" else "auto",
         library=space if isinstance(space, Library) else None,
         grammar=space if isinstance(space, Grammar) else None,
         seed=seed,
         progress=progress,
     )
-    return Learned(front.best(), front, function, front.notes)
+    law = front.best()
+    if realisation == "field" and encoded.u is not None and jumps(encoded.u):
+        data = TrajectoryBatch.make(encoded, dtype=torch.float64)
+        law = refine(
+            law, data.x, data.dt, integrator=integrator, horizon=5, mask=data.mask, side=data.u
+        )
+    return Learned(law, front, function, front.notes)
+
+
+def learn_transition(
+    encoded: Trajectories, law: Law, correction: Any, integrator: str, order: int, seed: int
+) -> Transition:
+    """Law and correction as one predictor; the correction is trained on the fixed coordinates."""
+    kind: Literal["field", "direct"] = "direct" if law.realisation == "map" else "field"
+    if correction is None:
+        return with_law(None, law, integrator, order)
+    if order == 2:
+        raise ConfigError("A correction beside a law of second order is not there yet; set None.")
+    module = correction if isinstance(correction, nn.Module) else None
+    settings = CorrectionSettings() if module else CorrectionSettings.of(correction)
+    return fit_correction(
+        encoded, None if settings.alone else law, settings, kind=kind, integrator=integrator,
+        module=module, seed=seed,
+    )  # fmt: skip
+
+
+def with_law(old: Transition | None, law: Law, integrator: str, order: int) -> Transition:
+    """The transition of a law, with the correction of another one if that has any."""
+    if old is not None and old.symbolic is None:
+        return old
+    return Transition(
+        law.torch(trainable=False),
+        None if old is None else old.correction,
+        kind="direct" if law.realisation == "map" else "field",
+        integrator=integrator,
+        order=2 if order == 2 else 1,
+    )
+
+
+def default_terms(states: Sequence[str], actions: Sequence[str] = ()) -> Library:
+    """The paper's library, with every action alone and times every state."""
+    library = Library.paper(states)
+    if not actions:
+        return library
+    driven = [t for u in actions for t in (u, *(f"{u}*{z}" for z in states))]
+    names = [*states, *actions]
+    return Library(library.terms, names) + Library.from_terms(driven, names)
 
 
 def _coordinates(
@@ -184,7 +245,9 @@ def learn_alternating(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         encoder = make_encoder(_architecture(trajectories), trajectories.obs_shape, latent_dim)
-        world = World(encoder, neural=NeuralField(latent_dim), integrator=integrator).to(place)
+        actions = 0 if trajectories.u is None else trajectories.u[0].shape[1]
+        neural = NeuralField(latent_dim, actions)
+        world = World(encoder, neural=neural, integrator=integrator).to(place)
     curves = Curves(journal, warm, plan, settings.report)
     with curves.guarded():
         if not curves.in_cycles:
@@ -200,7 +263,7 @@ def learn_alternating(
     z = world.encode(train_batch.x)
     law = refine(
         world.symbolic.law(settings.report), z, train_batch.dt, integrator=integrator,
-        horizon=settings.horizon, mask=train_batch.mask,
+        horizon=settings.horizon, mask=train_batch.mask, side=train_batch.u,
     )  # fmt: skip
     notes = [f"cycle {loop.best_cycle} of {len(loop.diagnostics)} was chosen"]
     assert loop.front is not None

@@ -5,6 +5,7 @@ from sjepa.data.batches import TrajectoryBatch, Windows, windows
 from sjepa.data.chaos import dysts_system
 from sjepa.data.derivatives import Derivatives, differentiate
 from sjepa.data.files import read, write
+from sjepa.data.held import held_rows, jumps
 from sjepa.data.noise import noise_level
 from sjepa.data.pendulum import observation_map, paper_data, pendulum_field
 from sjepa.data.simulate import find_system, simulate
@@ -25,6 +26,8 @@ __all__ = [
     "differentiate",
     "dysts_system",
     "find_system",
+    "held_rows",
+    "jumps",
     "noise_level",
     "observation_map",
     "paper_data",

@@ -1,10 +1,12 @@
 """Encoders, their slowly moving target, and the transition that moves latent states."""
 
+from sjepa.models.driven import follow, iterate, right_side, simulate_held, with_actions
 from sjepa.models.ema import EMATarget
 from sjepa.models.encoders import ENCODERS, make_encoder
 from sjepa.models.fields import Correction, NeuralField
 from sjepa.models.integrators import INTEGRATORS
 from sjepa.models.motion import Motion
+from sjepa.models.scaled import Residual, Scaled
 from sjepa.models.simulation import Simulation, simulate
 from sjepa.models.stochastic import GaussianEncoder
 from sjepa.models.transition import Transition
@@ -21,10 +23,17 @@ __all__ = [
     "HistoryWindow",
     "Motion",
     "NeuralField",
+    "Residual",
+    "Scaled",
     "Simulation",
     "Transition",
     "Whitening",
+    "follow",
+    "iterate",
     "make_encoder",
+    "right_side",
     "simulate",
+    "simulate_held",
     "sliding_windows",
+    "with_actions",
 ]
