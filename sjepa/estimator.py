@@ -18,7 +18,12 @@ from sjepa.errors import ConfigError, DataError
 from sjepa.learning import WAYS, Learned, learn_alternating, learn_elegant, learn_frozen
 from sjepa.metrics import AffineMap, r2
 from sjepa.models import Simulation, simulate
+from sjepa.second_order import initial_state
 from sjepa.symbolic import Front, Grammar, Law, Library
+
+
+# Encoders that are learned; every other one is used as it is.
+LEARNED = ("auto", "cnn")
 
 
 class SJEPA(BaseEstimator):
@@ -33,9 +38,13 @@ class SJEPA(BaseEstimator):
         elegant search an engine other than the default proposes structures for a second run.
     search : "elegant" or "alternating"
         Search structures and coordinates together (the default), or in turns as in the paper.
-    encoder : "auto", "identity", or a callable or nn.Module
-        "auto" learns the coordinates. "identity" takes the observations as coordinates, anything
-        callable is used as it is, frozen; then only the law is searched.
+    encoder : "auto", "cnn", "identity", or a callable or nn.Module
+        "auto" learns the coordinates, "cnn" by a convolutional network for frames in the end.
+        "identity" takes the observations as coordinates, anything callable is used as it is,
+        frozen (see :mod:`sjepa.encoders` for pretrained networks); then only the law is searched.
+    head : "auto", "none", "pca", "whiten", "slow" or "learned"
+        How `latent_dim` coordinates are read off the embeddings of a frozen encoder; "learned"
+        trains the read-out together with the law. "auto" is "pca" beyond 16 values.
     library, grammar : what may be written, in the names z1, z2, ...
         By default 1, z, sin z, cos z, squares and products.
     delta : float or "auto"
@@ -77,6 +86,7 @@ class SJEPA(BaseEstimator):
         backend: str | Mapping[str, Any] | type[Backend] | Backend = "stlsq",
         search: Literal["elegant", "alternating"] = "elegant",
         encoder: str | Callable[[Any], Any] = "auto",
+        head: str = "auto",
         library: Library | None = None,
         grammar: Grammar | None = None,
         delta: float | str = "auto",
@@ -90,6 +100,7 @@ class SJEPA(BaseEstimator):
         self.backend = backend
         self.search = search
         self.encoder = encoder
+        self.head = head
         self.library = library
         self.grammar = grammar
         self.delta = delta
@@ -119,18 +130,18 @@ class SJEPA(BaseEstimator):
         if self.library is not None and self.grammar is not None:
             raise ConfigError("Give a library or a grammar, not both.")
         size = int(np.prod(trajectories.obs_shape))
-        if self.encoder == "auto" and self.latent_dim > size * (2 if self.order == 2 else 1):
+        if self.encoder in LEARNED and self.latent_dim > size * (2 if self.order == 2 else 1):
             raise ConfigError(
                 f"latent_dim={self.latent_dim} is more than the {size} values of an observation."
             )
 
     def _learn(self, trajectories: Trajectories) -> Learned:
         seed = 0 if self.random_state is None else int(self.random_state)
-        if self.encoder != "auto":
+        if self.encoder not in LEARNED:
             dimension = self.latent_dim
             return learn_frozen(
                 trajectories, self.encoder, self._space(None), self.backend, seed,
-                dimension, self.progress,
+                dimension, self.progress, head=self.head, order=self.order, delta=self.delta,
             )  # fmt: skip
         space = self._space(self.latent_dim)
         if self.search == "alternating":
@@ -176,17 +187,26 @@ class SJEPA(BaseEstimator):
     def predict(self, x: Any) -> np.ndarray:
         """What the law gives at observations (n, *obs): velocities, or the next coordinates."""
         check_is_fitted(self, "law_")
+        if self.order == 2:
+            raise ConfigError("A second-order law needs velocities; use simulate.")
         return self.law_.numpy()(self._encode(x))
 
     def simulate(self, x0: Any, t: Any) -> Simulation:
         """Coordinates over times `t` from one observation `x0`.
 
+        A second-order law starts from several: `x0` (k, *obs) at the first k times, from which
+        the velocity is taken; the coordinates are then followed by their velocities.
         Survives divergence: the result says how far it got and is NaN from there on.
         """
         check_is_fitted(self, "law_")
+        times = np.asarray(t, dtype=float)
         run = self.law_.numpy()
+        if self.order == 2:
+            begin = initial_state(self._encode(x0), times)
+            d = len(begin) // 2
+            return simulate(lambda time, z: np.concatenate([z[d:], run(z)]), begin, times)
         start = self._encode(np.asarray(x0, dtype=float)[None])[0]
-        return simulate(lambda time, z: run(z), start, np.asarray(t, dtype=float))
+        return simulate(lambda time, z: run(z), start, times)
 
     def score(self, x: Any, t: Any = None) -> float:
         """R2 of simulated against encoded coordinates over whole trajectories (1 is perfect)."""
@@ -194,7 +214,7 @@ class SJEPA(BaseEstimator):
         truth, paths = [], []
         for one, times in zip(trajectories.x, trajectories.t, strict=True):
             z = self._encode(one)
-            path = self.simulate(one[0], times).z
+            path = self.simulate(one[:5] if self.order == 2 else one[0], times).z[:, : z.shape[1]]
             truth.append(z)
             paths.append(np.where(np.isfinite(path), path, z.mean(axis=0)))
         return float(r2(np.concatenate(paths), np.concatenate(truth)))

@@ -13,9 +13,12 @@ from torch import Tensor, nn
 from sjepa.backend import Progress
 from sjepa.data import Trajectories, TrajectoryBatch
 from sjepa.discovery import discover
-from sjepa.errors import ConfigError, DataError
+from sjepa.encoders.embedder import encode_all
+from sjepa.encoders.heads import HeadedEncoder, choose_head
+from sjepa.errors import ConfigError
 from sjepa.models import NeuralField, make_encoder
-from sjepa.search import SearchResult, Structure, elegant_search, structures_of
+from sjepa.search import SearchBudget, SearchResult, Structure, elegant_search, structures_of
+from sjepa.second_order import discover_accelerations
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.training import (
     EXPERIMENT_1,
@@ -94,58 +97,105 @@ def learn_frozen(
     seed: int,
     latent_dim: int,
     progress: Progress | None,
+    *,
+    head: str | None = "auto",
+    order: int = 1,
+    delta: float | str = "auto",
 ) -> Learned:
-    """Keep the coordinates and search only the law."""
+    """Keep the coordinates, or a few read off an embedding by a head, and search only the law."""
     if isinstance(encoder, str) and encoder != "identity":
         raise ConfigError(
-            f"encoder is 'auto', 'identity', a callable or a module; got {encoder!r}."
+            f"encoder is 'auto', 'cnn', 'identity', a callable or a module; got {encoder!r}."
         )
     function: Callable[[Any], Any] = _identity if isinstance(encoder, str) else encoder
     if isinstance(function, nn.Module):
         function = _Frozen(function)
-    latents = [_latents(function, x) for x in trajectories.x]
+    embeddings = encode_all(function, trajectories.x)
+    if head == "learned":
+        return _learned_head(
+            trajectories, function, embeddings, space, latent_dim, order, delta, seed, progress
+        )
+    reader = choose_head(head, embeddings, trajectories.t, latent_dim)
+    latents, notes = embeddings, []
+    if reader is not None:
+        function, notes = HeadedEncoder(function, reader), [reader.note]
+        latents = [reader(torch.as_tensor(z)).numpy() for z in embeddings]
     names = [f"z{i + 1}" for i in range(latents[0].shape[1])]
     if isinstance(encoder, str) and trajectories.names is not None and space is not None:
         names = list(space.inputs[: len(names)])
     encoded = Trajectories(latents, trajectories.t, trajectories.u, names=names)
-    front = discover(
-        encoded,
-        backend=backend,
-        library=space if isinstance(space, Library) else None,
-        grammar=space if isinstance(space, Grammar) else None,
-        seed=seed,
-        progress=progress,
+    if order == 2:
+        front = discover_accelerations(encoded, backend, space, seed, progress)
+    else:
+        front = discover(
+            encoded,
+            backend=backend,
+            library=space if isinstance(space, Library) else None,
+            grammar=space if isinstance(space, Grammar) else None,
+            seed=seed,
+            progress=progress,
+        )
+    return Learned(front.best(), front, function, [*notes, *front.notes])
+
+
+def _learned_head(
+    trajectories: Trajectories,
+    function: Callable[[Any], Any],
+    embeddings: Sequence[np.ndarray],
+    space: Library | Grammar | None,
+    latent_dim: int,
+    order: int,
+    delta: float | str,
+    seed: int,
+    progress: Progress | None,
+) -> Learned:
+    """A linear head trained together with the law, by the search that learns coordinates."""
+    library = space if isinstance(space, Library) else None
+    if isinstance(space, Grammar):
+        library = space.library(space.inputs[:latent_dim])
+    library = library or Library.paper([f"z{i + 1}" for i in range(latent_dim)])
+    embedded = Trajectories(list(embeddings), trajectories.t)
+    result = elegant_search(
+        embedded, library, latent_dim, order=order, delta=delta, seed=seed,
+        budget=SearchBudget(grow=False), progress=progress,
+    )  # fmt: skip
+    read = result.encoder.double().eval()
+    rank = read[0].rank  # type: ignore[index, union-attr]
+    size = embedded.obs_shape[0]
+    note = (
+        f"head learned: {latent_dim} linear read-outs of the {rank} components of an embedding of "
+        f"{size} values that are not noise, trained together with the law."
     )
-    return Learned(front.best(), front, function, front.notes)
+    notes = [note, *result.notes, *(finding.sentence for finding in result.findings)]
+    return Learned(result.law, result.front, HeadedEncoder(function, read), notes)
 
 
 def _identity(x: Any) -> Any:
-    return x
+    return x.reshape(len(x), -1)
 
 
 class _Frozen(nn.Module):
-    """A module that is only ever evaluated, in the precision of its own parameters."""
+    """A module that is only ever evaluated, in the precision of its own parameters.
 
-    def __init__(self, module: nn.Module) -> None:
+    A bounded number of observations at a time: a network needs far more memory than its input.
+    """
+
+    def __init__(self, module: nn.Module, rows: int = 1024) -> None:
         super().__init__()
         self.module = module.eval().requires_grad_(False)
+        self.rows = rows
 
     def forward(self, x: Tensor) -> Tensor:
         like = next(self.module.parameters(), None)
         with torch.no_grad():
-            return self.module(x if like is None else x.to(like)).double().cpu()
+            return torch.cat([
+                self.module(part if like is None else part.to(like)).double().cpu()
+                for part in x.split(self.rows)
+            ])  # fmt: skip
 
 
 def _latents(encoder: Callable[[Any], Any], x: np.ndarray) -> np.ndarray:
-    given = torch.as_tensor(x) if isinstance(encoder, nn.Module) else x
-    with torch.no_grad():
-        z = np.asarray(encoder(given), dtype=float)
-    if z.ndim != 2 or len(z) != len(x):
-        raise DataError(
-            f"The encoder turned a trajectory of shape {x.shape} into {z.shape}; "
-            f"expected ({len(x)}, coordinates)."
-        )
-    return z
+    return encode_all(encoder, [x])[0]
 
 
 def learn_alternating(
