@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from torch import Tensor
 
 from sjepa.errors import ConfigError
 
@@ -38,6 +40,9 @@ class Settings:
     passes : int
         Passes over the trajectories that count as one epoch. With as many as the stride an epoch
         has as many updates, and about as many windows, as one over single windows.
+    augmentation : float or callable
+        Standard deviation of the noise that makes a second view of observations, or a function
+        of them and a generator, such as :class:`sjepa.data.FrameAugmentation`.
     validation_windows : int
         At most so many validation windows, evenly spread (sixteen batches of 256).
     patience : int, optional
@@ -54,7 +59,7 @@ class Settings:
     symbolic_rate: float = 2e-3
     weight_decay: float = 1e-5
     clip: float = 3.0
-    augmentation: float = 0.012
+    augmentation: float | Callable[..., Tensor] = 0.012
     representation: Mapping[str, float] = field(default_factory=lambda: dict(PAPER_REPRESENTATION))
     correction_tau: float = 1e-6
     validate_every: int = 5
