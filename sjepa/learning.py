@@ -123,6 +123,7 @@ def learn_frozen(
     names = [f"z{i + 1}" for i in range(latents[0].shape[1])]
     if isinstance(encoder, str) and trajectories.names is not None and space is not None:
         names = list(space.inputs[: len(names)])
+    _check_width(space, len(names), order, trajectories)
     encoded = Trajectories(latents, trajectories.t, trajectories.u, names=names)
     if order == 2:
         front = discover_accelerations(encoded, backend, space, seed, progress)
@@ -136,6 +137,19 @@ def learn_frozen(
             progress=progress,
         )
     return Learned(front.best(), front, function, [*notes, *front.notes])
+
+
+def _check_width(
+    space: Library | Grammar | None, dim: int, order: int, trajectories: Trajectories
+) -> None:
+    """Say so before an engine does if a library was made for another number of coordinates."""
+    actions = len(trajectories.action_names or ())
+    if space is not None and len(space.inputs) not in (dim + actions, order * dim + actions):
+        raise ConfigError(
+            f"The embedding has {dim} values, the library or grammar is for "
+            f"{len(space.inputs)} inputs; choose a head (pca, whiten, slow, learned) or a library "
+            "of that size."
+        )
 
 
 def _learned_head(
@@ -163,8 +177,8 @@ def _learned_head(
     rank = read[0].rank  # type: ignore[index, union-attr]
     size = embedded.obs_shape[0]
     note = (
-        f"head learned: {latent_dim} linear read-outs of the {rank} components of an embedding of "
-        f"{size} values that are not noise, trained together with the law."
+        f"head learned: {latent_dim} linear read-out{'s' if latent_dim > 1 else ''}, trained "
+        f"together with the law, of the {rank} leading components of an embedding of {size} values."
     )
     notes = [note, *result.notes, *(finding.sentence for finding in result.findings)]
     return Learned(result.law, result.front, HeadedEncoder(function, read), notes)

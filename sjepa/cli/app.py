@@ -24,7 +24,7 @@ app = typer.Typer(
 )
 
 # Each module adds its commands to `app` when imported.
-_COMMANDS = ("export", "engines", "benchmark", "discover", "experiment", "demo")
+_COMMANDS = ("export", "engines", "benchmark", "discover", "diagnose", "experiment", "demo")
 
 
 def main() -> None:

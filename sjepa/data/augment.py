@@ -60,6 +60,4 @@ def _shifted(x: Tensor, most: int, generator: torch.Generator | None) -> Tensor:
     moves = torch.randint(-most, most + 1, (len(x), 2), generator=generator, device=place)
     down = (torch.arange(height) - moves.cpu()[:, :1]).clamp(0, height - 1).to(x.device)
     right = (torch.arange(width) - moves.cpu()[:, 1:]).clamp(0, width - 1).to(x.device)
-    return torch.stack(
-        [own[..., d, :][..., r] for own, d, r in zip(x, down, right, strict=True)]
-    )
+    return torch.stack([own[..., d, :][..., r] for own, d, r in zip(x, down, right, strict=True)])

@@ -20,7 +20,8 @@ def with_history(trajectories: Trajectories, k: int) -> Trajectories:
             f"a history of {k} does not fit into a trajectory of {shortest} observations."
         )
     x = [
-        np.moveaxis(np.lib.stride_tricks.sliding_window_view(a, k, axis=0), -1, 1)
+        # Writeable only because torch asks for it; nothing here writes into observations.
+        np.moveaxis(np.lib.stride_tricks.sliding_window_view(a, k, 0, writeable=True), -1, 1)
         for a in trajectories.x
     ]
 

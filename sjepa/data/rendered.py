@@ -38,6 +38,7 @@ def rendered(
     length: int = 100,
     step: float = 0.05,
     size: int = 32,
+    width: float = 1.0,
     noise: float = 0.0,
 ) -> Trajectories:
     """Frames (size, size) between 0 and 1 of a machine in motion; `state` holds what moves it.
@@ -57,6 +58,8 @@ def rendered(
         Time between frames.
     size : int
         Pixels of a side.
+    width : float
+        Of the blobs, as a multiple of the usual one. Narrow blobs need many principal components.
     noise : float
         Standard deviation of white noise added to every pixel.
     """
@@ -64,20 +67,21 @@ def rendered(
         raise DataError(
             f"there is no film {name!r}; known are {', '.join(FILMS)}.{did_you_mean(name, FILMS)}"
         )
-    if min(trajectories, size) < 1 or length < 2 or not step > 0 or noise < 0:
+    if min(trajectories, size) < 1 or length < 2 or min(step, width) <= 0 or noise < 0:
         raise DataError(
-            "a film needs at least 1 trajectory of 2 frames of 1 pixel, a positive step and no "
-            f"negative noise; got {trajectories}, {length}, {size}, {step:g} and {noise:g}."
+            "a film needs at least 1 trajectory of 2 frames of 1 pixel, a positive step and width "
+            f"and no negative noise; got {trajectories}, {length}, {size}, {step:g}, {width:g} and "
+            f"{noise:g}."
         )
     film = FILMS[name]
     rng = np.random.default_rng(seed)
     start = np.stack([film.start(rng) for _ in range(trajectories)])
     states = film.path(start, step * np.arange(length))
     x = []
-    for own in states:  # one film at a time: noise is drawn in double precision
-        frames = draw(film.centres(own), size, film.widths)
+    for own in states:  # one film at a time, for the memory
+        frames = draw(film.centres(own), size, tuple(width * w for w in film.widths))
         if noise:
-            frames += (noise * rng.standard_normal(frames.shape)).astype(np.float32)
+            frames += np.float32(noise) * rng.standard_normal(frames.shape, dtype=np.float32)
         x.append(frames)
     return Trajectories(x, step, state=list(states))
 
@@ -87,10 +91,10 @@ def draw(centres: Array, size: int, widths: tuple[float, ...]) -> Array:
     axis = np.linspace(-1.5, 1.5, size, dtype=np.float32)
     frames = np.zeros((*centres.shape[:-2], size, size), dtype=np.float32)
     for blob, width in enumerate(widths):
-        x, y = (centres[..., blob, i, None].astype(np.float32) for i in (0, 1))
+        place = centres[..., blob, :].astype(np.float32)
         # A round Gaussian is a product of one in each direction.
-        across = np.exp(-((axis - x) ** 2) / width**2)
-        down = np.exp(-((-axis - y) ** 2) / width**2)
+        across = np.exp(-((axis - place[..., :1]) ** 2) / width**2)
+        down = np.exp(-((-axis - place[..., 1:]) ** 2) / width**2)
         frames += down[..., :, None] * across[..., None, :]
     return frames
 

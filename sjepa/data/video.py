@@ -44,10 +44,10 @@ def video(
         Resize, averaging over what a new pixel covers.
     """
     films = x if isinstance(x, list | tuple) else [x]
-    return Trajectories(
-        [prepared([np.asarray(film)], grey, size, f"trajectory {i}") for i, film in enumerate(films)],
-        t, state=state,
-    )  # fmt: skip
+    arrays = [
+        prepared([np.asarray(film)], grey, size, f"trajectory {i}") for i, film in enumerate(films)
+    ]
+    return Trajectories(arrays, t, state=state)
 
 
 def read_video(

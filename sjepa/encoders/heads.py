@@ -104,11 +104,11 @@ def _affine(rows: Tensor, mean: Tensor, matrix: Tensor, kind: str, dim: int) -> 
     centred = rows - mean
     basis = torch.linalg.qr(matrix).Q
     kept = float((centred @ basis).square().sum() / centred.square().sum())
-    what = {"pca": "principal components", "whiten": "whitened components", "slow": "slow features"}
+    what = {"pca": "principal component", "whiten": "whitened component", "slow": "slow feature"}
     head = Head(
         rows.shape[1], dim,
-        f"head {kind}: {dim} {what[kind]} of an embedding of {rows.shape[1]} values keep "
-        f"{kept:.1%} of its variance; the law sees nothing else.",
+        f"head {kind}: {dim} {what[kind]}{'s' if dim > 1 else ''} of an embedding of "
+        f"{rows.shape[1]} values; {kept:.1%} of its variance is kept, the law sees nothing else.",
     )  # fmt: skip
     head.mean.copy_(mean)
     head.matrix.copy_(matrix)
