@@ -148,6 +148,9 @@ class HeadedEncoder:
 
     def __call__(self, x: Any) -> np.ndarray:
         array = x.numpy() if isinstance(x, Tensor) else np.asarray(x)
-        z = encode_all(self.encoder, [array])[0]
+        return self.read(encode_all(self.encoder, [array])[0])
+
+    def read(self, embeddings: np.ndarray) -> np.ndarray:
+        """The head alone: embeddings (n, D) to coordinates (n, d)."""
         with torch.no_grad():
-            return self.head(torch.as_tensor(z)).numpy()
+            return self.head(torch.as_tensor(embeddings)).numpy()
