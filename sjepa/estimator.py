@@ -22,10 +22,6 @@ from sjepa.second_order import initial_state
 from sjepa.symbolic import Front, Grammar, Law, Library
 
 
-# Encoders that are learned; every other one is used as it is.
-LEARNED = ("auto", "cnn")
-
-
 class SJEPA(BaseEstimator):
     """Learn coordinates of observations and the shortest adequate law that moves them.
 
@@ -38,10 +34,10 @@ class SJEPA(BaseEstimator):
         elegant search an engine other than the default proposes structures for a second run.
     search : "elegant" or "alternating"
         Search structures and coordinates together (the default), or in turns as in the paper.
-    encoder : "auto", "cnn", "identity", or a callable or nn.Module
-        "auto" learns the coordinates, "cnn" by a convolutional network for frames in the end.
-        "identity" takes the observations as coordinates, anything callable is used as it is,
-        frozen (see :mod:`sjepa.encoders` for pretrained networks); then only the law is searched.
+    encoder : "auto", "identity", or a callable or nn.Module
+        "auto" learns the coordinates. "identity" takes the observations as coordinates, anything
+        callable is used as it is, frozen (see :mod:`sjepa.encoders` for pretrained networks); then
+        only the law is searched.
     head : "auto", "none", "pca", "whiten", "slow" or "learned"
         How `latent_dim` coordinates are read off the embeddings of a frozen encoder; "learned"
         trains the read-out together with the law. "auto" is "pca" beyond 16 values.
@@ -130,14 +126,14 @@ class SJEPA(BaseEstimator):
         if self.library is not None and self.grammar is not None:
             raise ConfigError("Give a library or a grammar, not both.")
         size = int(np.prod(trajectories.obs_shape))
-        if self.encoder in LEARNED and self.latent_dim > size * (2 if self.order == 2 else 1):
+        if self.encoder == "auto" and self.latent_dim > size * (2 if self.order == 2 else 1):
             raise ConfigError(
                 f"latent_dim={self.latent_dim} is more than the {size} values of an observation."
             )
 
     def _learn(self, trajectories: Trajectories) -> Learned:
         seed = 0 if self.random_state is None else int(self.random_state)
-        if self.encoder not in LEARNED:
+        if self.encoder != "auto":
             dimension = self.latent_dim
             return learn_frozen(
                 trajectories, self.encoder, self._space(None), self.backend, seed,

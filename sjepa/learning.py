@@ -16,7 +16,7 @@ from sjepa.discovery import discover
 from sjepa.encoders.embedder import encode_all
 from sjepa.encoders.heads import HeadedEncoder, choose_head
 from sjepa.errors import ConfigError
-from sjepa.models import NeuralField, make_encoder
+from sjepa.models import Blur, NeuralField, choose_blur, make_encoder
 from sjepa.search import SearchBudget, SearchResult, Structure, elegant_search, structures_of
 from sjepa.second_order import discover_accelerations
 from sjepa.symbolic import Front, Grammar, Law, Library
@@ -59,8 +59,11 @@ def learn_elegant(
     """Search structures and coordinates together; see :mod:`sjepa.search`.
 
     With an engine other than the default one, the search is run again with the structures that
-    the engine proposes in the coordinates found first.
+    the engine proposes in the coordinates found first. Films of sharp things are blurred first.
     """
+    blur = choose_blur(trajectories.x)
+    if blur is not None:
+        trajectories = _blurred(trajectories, blur)
 
     def search(structures: Sequence[Structure]) -> SearchResult:
         return elegant_search(
@@ -74,7 +77,16 @@ def learn_elegant(
         result = search(proposed) if proposed else result
     encoder = result.encoder.double().eval()
     notes = [*result.notes, *(finding.sentence for finding in result.findings)]
+    if blur is not None:
+        assert isinstance(encoder, nn.Sequential)
+        encoder = nn.Sequential(blur, *encoder)
+        notes.insert(0, f"frames were blurred over {blur.width:.1f} pixels: what moves is sharp.")
     return Learned(result.law, result.front, encoder, notes)
+
+
+def _blurred(trajectories: Trajectories, blur: Blur) -> Trajectories:
+    with torch.no_grad():
+        return trajectories.map(lambda x: blur(torch.as_tensor(x)).numpy())
 
 
 def _proposed(
@@ -105,7 +117,12 @@ def learn_frozen(
     """Keep the coordinates, or a few read off an embedding by a head, and search only the law."""
     if isinstance(encoder, str) and encoder != "identity":
         raise ConfigError(
-            f"encoder is 'auto', 'cnn', 'identity', a callable or a module; got {encoder!r}."
+            f"encoder is 'auto', 'identity', a callable or a module; got {encoder!r}."
+        )
+    if isinstance(encoder, str) and head == "learned":  # that is learning end to end
+        library = space if isinstance(space, Library) else _library_for(space, latent_dim)
+        return learn_elegant(
+            trajectories, library, latent_dim, order, delta, "stlsq", seed, progress
         )
     function: Callable[[Any], Any] = _identity if isinstance(encoder, str) else encoder
     if isinstance(function, nn.Module):
@@ -164,10 +181,7 @@ def _learned_head(
     progress: Progress | None,
 ) -> Learned:
     """A linear head trained together with the law, by the search that learns coordinates."""
-    library = space if isinstance(space, Library) else None
-    if isinstance(space, Grammar):
-        library = space.library(space.inputs[:latent_dim])
-    library = library or Library.paper([f"z{i + 1}" for i in range(latent_dim)])
+    library = space if isinstance(space, Library) else _library_for(space, latent_dim)
     embedded = Trajectories(list(embeddings), trajectories.t)
     result = elegant_search(
         embedded, library, latent_dim, order=order, delta=delta, seed=seed,
@@ -182,6 +196,12 @@ def _learned_head(
     )
     notes = [note, *result.notes, *(finding.sentence for finding in result.findings)]
     return Learned(result.law, result.front, HeadedEncoder(function, read), notes)
+
+
+def _library_for(grammar: Grammar | None, latent_dim: int) -> Library:
+    if grammar is not None:
+        return grammar.library(grammar.inputs[:latent_dim])
+    return Library.paper([f"z{i + 1}" for i in range(latent_dim)])
 
 
 def _identity(x: Any) -> Any:

@@ -19,6 +19,8 @@ from sjepa.diagnosis.measure import (
     shortcuts,
 )
 from sjepa.encoders.embedder import encode_all
+from sjepa.encoders.heads import HeadedEncoder
+from sjepa.encoders.plain import pixels
 from sjepa.errors import ConfigError, DataError, NumericalWarning
 from sjepa.induced import induced_complexity
 from sjepa.learning import learn_frozen
@@ -119,7 +121,6 @@ def _one(
         learned = learn_frozen(
             train, encoder, library, "subset", seed, latent_dim, None, head=head, order=order
         )
-    base = getattr(learned.encoder, "encoder", learned.encoder)
     names = list(library.inputs[:latent_dim])
     own, other = (encode_all(learned.encoder, part.x) for part in (train, held))
     near = Trajectories(own, train.t, state=train.state, names=names)
@@ -127,17 +128,24 @@ def _one(
     complexity = induced_complexity(None, near, library, delta, seed=seed, order=order)
     law = complexity.law if complexity.law is not None else learned.law
     rollout, physical = score_rollouts(law, near, far, order, steps)
+    inner = learned.encoder.encoder if isinstance(learned.encoder, HeadedEncoder) else None
+    headed = inner is not None or head == "learned"
+    base = inner if inner is not None else pixels()
     whole, whole_held = (
-        (own, other) if base is learned.encoder
-        else (encode_all(base, train.x), encode_all(base, held.x))
-    )  # fmt: skip
+        (encode_all(base, train.x), encode_all(base, held.x)) if headed else (own, other)
+    )
     admission, findings = shortcuts(far, held, order)
-    kind = "none" if base is learned.encoder else "learned" if head == "learned" else _kind(learned)
+    kind = "learned" if head == "learned" else _kind(learned) if headed else "none"
     return Diagnosis(
         name, kind, int(np.prod(whole[0].shape[1:])), complexity, law, rollout, physical,
         probe(near, far, order), probe_embedding(whole, whole_held, train, held, order),
-        admission, findings, [n for n in learned.notes if n.startswith("head ")],
+        admission, findings, _told(learned),
     )  # fmt: skip
+
+
+def _told(learned: Any) -> list[str]:
+    """What became of the embedding; what the search itself said is about the search."""
+    return [note for note in learned.notes if note.startswith(("head ", "frames "))]
 
 
 def _kind(learned: Any) -> str:

@@ -1,5 +1,6 @@
 """Encoders, their slowly moving target, and the transition that moves latent states."""
 
+from sjepa.models.blur import Blur, choose_blur
 from sjepa.models.ema import EMATarget
 from sjepa.models.encoders import ENCODERS, make_encoder
 from sjepa.models.fields import Correction, NeuralField
@@ -13,6 +14,7 @@ from sjepa.models.windows import HistoryWindow, sliding_windows
 __all__ = [
     "ENCODERS",
     "INTEGRATORS",
+    "Blur",
     "Correction",
     "EMATarget",
     "HistoryWindow",
@@ -20,6 +22,7 @@ __all__ = [
     "Simulation",
     "Transition",
     "Whitening",
+    "choose_blur",
     "make_encoder",
     "simulate",
     "sliding_windows",
