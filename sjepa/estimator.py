@@ -35,6 +35,7 @@ from sjepa.metrics import AffineMap, r2
 from sjepa.models import Simulation, Transition, follow, right_side, with_actions
 from sjepa.runs import Run, fingerprint, writable
 from sjepa.saving import read as read_saved, save as save_files
+from sjepa.second_order import initial_state
 from sjepa.symbolic import Front, Grammar, Law, Library
 
 
@@ -56,7 +57,11 @@ class SJEPA(BaseEstimator):
         Search structures and coordinates together (the default), or in turns as in the paper.
     encoder : "auto", "identity", or a callable or nn.Module
         "auto" learns the coordinates. "identity" takes the observations as coordinates, anything
-        callable is used as it is, frozen; then only the law is searched.
+        callable is used as it is, frozen (see :mod:`sjepa.encoders` for pretrained networks); then
+        only the law is searched.
+    head : "auto", "none", "pca", "whiten", "slow" or "learned"
+        How `latent_dim` coordinates are read off the embeddings of a frozen encoder; "learned"
+        trains the read-out together with the law. "auto" is "pca" beyond 16 values.
     library, grammar : what may be written, in the names z1, z2, ...
         By default 1, z, sin z, cos z, squares and products.
     delta : float or "auto"
@@ -120,6 +125,7 @@ class SJEPA(BaseEstimator):
         backend: str | Mapping[str, Any] | type[Backend] | Backend = "stlsq",
         search: Literal["elegant", "alternating"] = "elegant",
         encoder: str | Callable[[Any], Any] = "auto",
+        head: str = "auto",
         library: Library | None = None,
         grammar: Grammar | None = None,
         delta: float | str = "auto",
@@ -138,6 +144,7 @@ class SJEPA(BaseEstimator):
         self.backend = backend
         self.search = search
         self.encoder = encoder
+        self.head = head
         self.library = library
         self.grammar = grammar
         self.delta = delta
@@ -194,11 +201,7 @@ class SJEPA(BaseEstimator):
         self.history_: pd.DataFrame = journal.table()
         self.action_names_ = trajectories.action_names or ()
         self.step_ = float(np.median(np.concatenate(trajectories.steps)))
-        transition = learn_transition(
-            trajectories.map(self._encode), self.law_, self.correction, self.integrator,
-            self.order, self._seed,
-        )  # fmt: skip
-        self._moved_by = (self.law_, transition)
+        self._moved_by = (self.law_, self._moving(trajectories))
         self.n_features_in_ = int(np.prod(trajectories.obs_shape))
         if trajectories.names is not None:
             self.feature_names_in_ = np.array(trajectories.names, dtype=object)
@@ -242,7 +245,9 @@ class SJEPA(BaseEstimator):
         if self.encoder != "auto":
             return learn_frozen(
                 trajectories, self.encoder, self._space(None), self.backend, seed,
-                self.realisation, self.integrator, journal, self.feature_names,
+                self.latent_dim, journal, head=self.head, order=self.order, delta=self.delta,
+                realisation=self.realisation, integrator=self.integrator,
+                feature_names=self.feature_names,
             )  # fmt: skip
         space = self._space(self.latent_dim, trajectories.action_names or ())
         if self.search == "alternating":
@@ -255,6 +260,15 @@ class SJEPA(BaseEstimator):
         return learn_elegant(
             trajectories, space, self.latent_dim, self.order, self.delta, self.backend, seed,
             journal, self.options,
+        )  # fmt: skip
+
+    def _moving(self, trajectories: Trajectories) -> Transition:
+        """The law as a predictor, with a correction trained beside it if one is wanted."""
+        if self.correction is None:
+            return with_law(None, self.law_, self.integrator, self.order)
+        return learn_transition(
+            trajectories.map(self._encode), self.law_, self.correction, self.integrator,
+            self.order, self._seed,
         )  # fmt: skip
 
     def _space(self, dimension: int | None, actions: Sequence[str] = ()) -> Any:
@@ -307,6 +321,8 @@ class SJEPA(BaseEstimator):
         Velocities, or the next coordinates for a map.
         """
         check_is_fitted(self, "law_")
+        if self.order == 2:
+            raise ConfigError("A second-order law needs velocities; use simulate.")
         z = self._encode(x)
         return right_side(self.transition_)(with_actions(z, u, self.action_names_))
 
@@ -314,11 +330,16 @@ class SJEPA(BaseEstimator):
         """Coordinates over times `t` from one observation `x0`.
 
         Actions `u` are rows (T, m), each held until the next time, or one (m,) for all times.
+        A second-order law starts from several observations: `x0` (k, *obs) at the first k times,
+        from which the velocity is taken; the coordinates are then followed by their velocities.
         Survives divergence: the result says how far it got and is NaN from there on.
         """
         check_is_fitted(self, "law_")
-        start = self._encode(np.asarray(x0, dtype=float)[None])[0]
         times = np.asarray(t, dtype=float)
+        if self.order == 2:
+            start = initial_state(self._encode(x0), times)
+        else:
+            start = self._encode(np.asarray(x0, dtype=float)[None])[0]
         if self.action_names_ or u is not None:
             u = with_actions(np.empty((len(times), 0)), u, self.action_names_)
         return follow(self.transition_, start, times, u)
@@ -365,7 +386,8 @@ class SJEPA(BaseEstimator):
         for i, (one, times) in enumerate(zip(trajectories.x, trajectories.t, strict=True)):
             z = self._encode(one)
             held = None if trajectories.u is None else trajectories.u[i]
-            path = self.simulate(one[0], times, held).z
+            begin = one[:5] if self.order == 2 else one[0]
+            path = self.simulate(begin, times, held).z[:, : z.shape[1]]
             truth.append(z)
             paths.append(np.where(np.isfinite(path), path, z.mean(axis=0)))
         return float(r2(np.concatenate(paths), np.concatenate(truth)))

@@ -169,7 +169,7 @@ def fingerprint(trajectories: Trajectories) -> str:
     for series in (trajectories.x, trajectories.t, trajectories.u or []):
         for array in series:
             found.update(f"{array.dtype.str} {array.shape}".encode())
-            found.update(memoryview(array.copy(order="C")).cast("B") if array.size else b"")
+            found.update(array.tobytes())
     return found.hexdigest()
 
 

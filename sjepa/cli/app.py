@@ -29,8 +29,8 @@ app = typer.Typer(
 
 # Each module adds its commands to `app` when imported.
 _COMMANDS = (
-    "fit", "discover", "encode", "simulate", "export", "report", "engines", "benchmark",
-    "experiment", "demo",
+    "fit", "discover", "encode", "simulate", "export", "report", "diagnose", "engines",
+    "benchmark", "experiment", "demo",
 )  # fmt: skip
 
 # Typer's own refusals; the class has no public name that all releases share.

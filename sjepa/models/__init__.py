@@ -1,5 +1,7 @@
 """Encoders, their slowly moving target, and the transition that moves latent states."""
 
+from sjepa.models.affine import AffineHead
+from sjepa.models.blur import Blur, choose_blur
 from sjepa.models.driven import follow, iterate, right_side, simulate_held, with_actions
 from sjepa.models.ema import EMATarget
 from sjepa.models.encoders import ENCODERS, make_encoder
@@ -17,6 +19,8 @@ from sjepa.models.windows import HistoryWindow, sliding_windows
 __all__ = [
     "ENCODERS",
     "INTEGRATORS",
+    "AffineHead",
+    "Blur",
     "Correction",
     "EMATarget",
     "GaussianEncoder",
@@ -28,6 +32,7 @@ __all__ = [
     "Simulation",
     "Transition",
     "Whitening",
+    "choose_blur",
     "follow",
     "iterate",
     "make_encoder",

@@ -139,8 +139,12 @@ class Objective:
         return z, seen, {"posterior_mean": mean, "posterior_log_var": log_var}
 
     def _view(self, seen: Tensor, starts: slice, generator: torch.Generator | None) -> Tensor:
+        augment = self.settings.augmentation
+        if callable(augment):
+            z = self.world.encoder(augment(seen, generator))
+            return z[:, starts] if self.world.history > 1 else z
         noise = torch.randn(seen.shape, generator=generator, dtype=seen.dtype, device=seen.device)
-        z = self.world.encoder(seen.add(noise, alpha=self.settings.augmentation))
+        z = self.world.encoder(seen.add(noise, alpha=augment))
         return z[:, starts] if self.world.history > 1 else z
 
     def _targets(self, chunk: Chunk, starts: slice, count: int) -> Tensor:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from torch import Tensor
 
 from sjepa.errors import ConfigError
 from sjepa.losses import DISCREPANCIES
@@ -46,8 +48,9 @@ class Settings:
         them gains nothing.
     rollout_weights : tuple of float, optional
         The w_h of L_roll, one for each step; 1 / horizon by default.
-    augmentation : float
-        Standard deviation of the noise on observations that makes the two views.
+    augmentation : float or callable
+        Standard deviation of the noise that makes a second view of observations, or a function
+        of them and a generator, such as :class:`sjepa.data.FrameAugmentation`.
     latent_noise : float
         Standard deviation of the noise on context latents while training.
     representation : mapping from name to weight
@@ -71,7 +74,7 @@ class Settings:
     discrepancy: Literal["squared", "cosine"] = "squared"
     scale_free: bool = False
     rollout_weights: tuple[float, ...] | None = None
-    augmentation: float = 0.012
+    augmentation: float | Callable[..., Tensor] = 0.012
     latent_noise: float = 0.0
     representation: Mapping[str, float] = field(default_factory=lambda: dict(PAPER_REPRESENTATION))
     correction_tau: float = 1e-6

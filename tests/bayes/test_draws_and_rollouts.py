@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 from bayes_problems import TRUE, WITHOUT_DRAG, linear_map
-from benchmarks.bayes_data import drag_pendulum
 from scipy import stats
 
+from benchmarks.bayes_data import drag_pendulum
 from sjepa.bayes import Posterior, Prior, posterior
 from sjepa.data import Trajectories, simulate
 from sjepa.errors import ConfigError, DataError

@@ -3,9 +3,9 @@ import pandas as pd
 import pytest
 import torch
 from bayes_problems import TRUE, WITHOUT_DRAG, linear_map
-from benchmarks.bayes_data import drag_pendulum
 
 import sjepa
+from benchmarks.bayes_data import drag_pendulum
 from sjepa.bayes import Prior, posterior
 from sjepa.bayes.candidates import propose, retain, structures
 from sjepa.bayes.transitions import Step, Transitions
@@ -76,7 +76,9 @@ def test_the_map_law_minimises_the_penalised_objective_of_the_theorem() -> None:
         objectives.append(total + gamma * fit.structure.complexity)
         densities.append(fit.log_density - gamma * fit.structure.complexity)
     # Posterior density and objective differ by a constant and a sign.
-    np.testing.assert_allclose(np.add(objectives, densities), objectives[0] + densities[0], atol=1e-6)
+    np.testing.assert_allclose(
+        np.add(objectives, densities), objectives[0] + densities[0], atol=1e-6
+    )
     assert result.map_law == result.fits[int(np.argmin(objectives))].law
 
 
@@ -136,7 +138,9 @@ def test_true_structure_wins_and_the_posterior_narrows_with_more_data() -> None:
     assert many.weights[0] > 0.9
 
 
-def test_candidates_and_evidence_use_different_trajectories(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_candidates_and_evidence_use_different_trajectories(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     seen: list[float] = []
     data = drag_pendulum(3, 6, 30, 0.01)
     import sjepa.bayes.inference as inference
