@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, FormatError, OutputError
 from sjepa.saving import Saved, read, write_files
@@ -169,7 +171,7 @@ def fingerprint(trajectories: Trajectories) -> str:
     for series in (trajectories.x, trajectories.t, trajectories.u or []):
         for array in series:
             found.update(f"{array.dtype.str} {array.shape}".encode())
-            found.update(memoryview(array.copy(order="C")).cast("B") if array.size else b"")
+            found.update(np.ascontiguousarray(array).tobytes())
     return found.hexdigest()
 
 

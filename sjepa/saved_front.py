@@ -54,8 +54,8 @@ def _candidate(one: Any, row: int) -> Candidate:
     try:
         law = Law.from_json(json.dumps(one["law"]))
         losses = tuple(_number(v) for v in one["losses"])
-        numbers = [_number(one[key]) for key in ("loss", "terms", "tree")]
-        return Candidate(law, *numbers, losses, one["certified"] is True)
+        loss, terms, tree = (_number(one[key]) for key in ("loss", "terms", "tree"))
+        return Candidate(law, loss, terms, tree, losses, one["certified"] is True)
     except (SjepaError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         reason = " ".join(str(error).split())[:80]
         raise FormatError(f"Row {row} of its front cannot be read ({reason}).") from None
