@@ -1,13 +1,15 @@
-"""A look at the data before a fit: what cannot work is refused, what is doubtful is said aloud."""
+"""Before a fit: what cannot work is refused, what is doubtful is said aloud."""
 
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 
 from sjepa.data import Trajectories
-from sjepa.errors import DataError, NumericalWarning
+from sjepa.errors import ConfigError, DataError, NumericalWarning
+from sjepa.learning import WAYS
 
 
 # Cubes of larger numbers leave the range of single precision, in which networks are trained.
@@ -16,6 +18,41 @@ LARGEST = 1e12
 SMALLEST = 1e-140
 # Changes for each unit of time, in units of the spread, that suggest another unit.
 SLOW, FAST = 1e-3, 1e3
+
+
+def as_trajectories(x: Any, t: Any, u: Any) -> Trajectories:
+    """What `fit` and `score` accept as data."""
+    if isinstance(x, list | tuple) and x and all(isinstance(one, Trajectories) for one in x):
+        x = Trajectories.concat(x)  # what model selection makes of a Trajectories
+    if isinstance(x, Trajectories):
+        if t is not None or u is not None:
+            raise DataError("Trajectories already hold their times and actions; give x alone.")
+        return x
+    if t is None:
+        raise DataError("Give the times as t: a constant step, an array, or a list of arrays.")
+    return Trajectories(x, t, u)
+
+
+def check_settings(model: Any, trajectories: Trajectories) -> None:
+    """Refuse settings of an estimator that contradict each other or the data."""
+    if model.search not in WAYS:
+        raise ConfigError(f"search is one of {', '.join(WAYS)}, got {model.search!r}.")
+    if not isinstance(model.latent_dim, int) or model.latent_dim < 1:
+        raise ConfigError(f"latent_dim must be a whole number from 1, got {model.latent_dim!r}.")
+    if model.library is not None and model.grammar is not None:
+        raise ConfigError("Give a library or a grammar, not both.")
+    size = int(np.prod(trajectories.obs_shape))
+    if model.feature_names is not None and model.encoder == "auto":
+        if len(model.feature_names) != model.latent_dim:
+            raise ConfigError(
+                f"{len(model.feature_names)} feature_names for {model.latent_dim} coordinates."
+            )
+        if model.library is not None or model.grammar is not None:
+            raise ConfigError("The library or grammar names the inputs; leave feature_names.")
+    if model.encoder == "auto" and model.latent_dim > size * (2 if model.order == 2 else 1):
+        raise ConfigError(
+            f"latent_dim={model.latent_dim} is more than the {size} values of an observation."
+        )
 
 
 def look(trajectories: Trajectories, states: bool) -> None:
@@ -38,8 +75,8 @@ def look(trajectories: Trajectories, states: bool) -> None:
         _say(f"Column {name} never changes; leave it out, its equation is 0.")
     if len(trajectories) == 1:
         _say(
-            "There is one trajectory only, so its last fifth is the validation data; trajectories "
-            "from other starts make a law more certain."
+            "There is one trajectory only; trajectories from other starts would make the law more "
+            "certain."
         )
     _look_at_time(trajectories, spread)
 
