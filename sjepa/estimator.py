@@ -17,12 +17,10 @@ from sjepa.backend import Backend
 from sjepa.callbacks import Callback, Log, Told, check_callbacks
 from sjepa.control import Linearisation, linearise
 from sjepa.data import Trajectories
-from sjepa.data_notes import look
-from sjepa.errors import ConfigError, DataError
+from sjepa.estimator_checks import as_trajectories, check_settings, look
 from sjepa.estimator_files import apply_saved, plain_params, saved_from
 from sjepa.journal import Journal
 from sjepa.learning import (
-    WAYS,
     Learned,
     default_terms,
     learn_alternating,
@@ -211,34 +209,8 @@ class SJEPA(BaseEstimator):
 
     def check(self, trajectories: Trajectories) -> None:
         """Refuse settings that contradict each other or the data, before anything is done."""
-        if self.search not in WAYS:
-            raise ConfigError(f"search is one of {', '.join(WAYS)}, got {self.search!r}.")
-        if not isinstance(self.latent_dim, int) or self.latent_dim < 1:
-            raise ConfigError(f"latent_dim must be a whole number from 1, got {self.latent_dim!r}.")
-        if self.library is not None and self.grammar is not None:
-            raise ConfigError("Give a library or a grammar, not both.")
+        check_settings(self, trajectories)
         look(trajectories, states=isinstance(self.encoder, str) and self.encoder == "identity")
-        if self.realisation not in ("field", "map"):
-            raise ConfigError(f"realisation is 'field' or 'map', got {self.realisation!r}.")
-        if self.realisation == "map" and self.encoder == "auto":
-            raise ConfigError("A map needs given coordinates: use encoder='identity' or your own.")
-        if trajectories.u is not None and self.encoder == "auto" and self.search == "elegant":
-            raise DataError(
-                "The elegant search does not take actions yet: use search='alternating', or "
-                "encoder='identity' where the observations are the state."
-            )
-        size = int(np.prod(trajectories.obs_shape))
-        if self.feature_names is not None and self.encoder == "auto":
-            if len(self.feature_names) != self.latent_dim:
-                raise ConfigError(
-                    f"{len(self.feature_names)} feature_names for {self.latent_dim} coordinates."
-                )
-            if self.library is not None or self.grammar is not None:
-                raise ConfigError("The library or grammar names the inputs; leave feature_names.")
-        if self.encoder == "auto" and self.latent_dim > size * (2 if self.order == 2 else 1):
-            raise ConfigError(
-                f"latent_dim={self.latent_dim} is more than the {size} values of an observation."
-            )
 
     def _learn(self, trajectories: Trajectories, journal: Journal) -> Learned:
         seed = self._seed
@@ -452,7 +424,8 @@ def load(folder: str | Path, encoder: Callable[[Any], Any] | None = None) -> SJE
     --------
     >>> import tempfile
     >>> t = np.arange(0, 10, 0.05)
-    >>> model = SJEPA(encoder="identity").fit(np.stack([np.cos(t), -np.sin(t)], axis=1), t)
+    >>> x = [np.stack([np.cos(t + b), -np.sin(t + b)], axis=1) for b in (0, 1, 2)]
+    >>> model = SJEPA(encoder="identity").fit(x, t)
     >>> with tempfile.TemporaryDirectory() as place:
     ...     model.save(f"{place}/rotation")
     ...     print(load(f"{place}/rotation").law_)
@@ -460,16 +433,3 @@ def load(folder: str | Path, encoder: Callable[[Any], Any] | None = None) -> SJE
     z2' = -z1
     """
     return apply_saved(SJEPA(), read_saved(Path(folder)), encoder)
-
-
-def as_trajectories(x: Any, t: Any, u: Any) -> Trajectories:
-    """What `fit` and `score` accept as data."""
-    if isinstance(x, list | tuple) and x and all(isinstance(one, Trajectories) for one in x):
-        x = Trajectories.concat(x)  # what model selection makes of a Trajectories
-    if isinstance(x, Trajectories):
-        if t is not None or u is not None:
-            raise DataError("Trajectories already hold their times and actions; give x alone.")
-        return x
-    if t is None:
-        raise DataError("Give the times as t: a constant step, an array, or a list of arrays.")
-    return Trajectories(x, t, u)

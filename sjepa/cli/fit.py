@@ -76,6 +76,7 @@ def fit(
     from sjepa.estimator import SJEPA
 
     log = Console(stderr=True)
+    run: Run | None
     if resume is not None:
         if out is not None:
             raise ConfigError("--resume goes on in its own folder; leave --out away.")
