@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -68,8 +70,8 @@ class Motion:
     ) -> Simulation:
         """States at times `t` from one state; `options` go to :func:`sjepa.models.simulate`.
 
-        Actions `u` (T, m) at those times are interpolated linearly between them. A map makes one
-        step from each time to the next.
+        Actions `u` (T, m) are rows, each held until the next time. A map makes one step from each
+        time to the next.
         """
         z0, times = np.asarray(start, dtype=float), np.asarray(t, dtype=float)
         if z0.shape != (self.size,):
@@ -83,11 +85,27 @@ class Motion:
         if actions is None:
             return simulate(lambda time, z: self.velocity(z), z0, times, **options)
 
-        def forced(time: float, z: np.ndarray) -> np.ndarray:
-            now = [np.interp(time, times, column) for column in actions.T]
-            return self.velocity(z, np.array(now))
+        return self._held(z0, times, actions, options)
 
-        return simulate(forced, z0, times, **options)
+    def _held(
+        self, z0: np.ndarray, t: np.ndarray, u: np.ndarray, options: dict[str, Any]
+    ) -> Simulation:
+        """From time to time: an adaptive solver would stumble over every jump of the actions."""
+        z = np.full((len(t), self.size), np.nan)
+        z[0], evaluations = z0, 0
+        deadline = monotonic() + float(options.pop("max_seconds", 60.0))
+        for k in range(1, len(t)):
+            now = partial(self._under, u[k - 1])
+            left = max(deadline - monotonic(), 0.0)
+            leg = simulate(now, z[k - 1], t[k - 1 : k + 1], max_seconds=left, **options)
+            evaluations += leg.evaluations
+            if leg.status != "ok":
+                return Simulation(z, leg.status, k, evaluations)
+            z[k] = leg.z[1]
+        return Simulation(z, "ok", len(t), evaluations)
+
+    def _under(self, action: np.ndarray, time: float, z: np.ndarray) -> np.ndarray:
+        return self.velocity(z, action)
 
     def _actions(self, u: Any, t: np.ndarray) -> np.ndarray | None:
         if not self.actions:

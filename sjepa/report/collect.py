@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,8 +50,9 @@ def _of_law(
     states: Trajectories | None,
     title: str,
     recipe: Sequence[str],
+    paths_of: Callable[[int], Any] | None = None,
 ) -> ReportData:
-    trails, score = follow(law, states) if states is not None else ((), np.nan)
+    trails, score = follow(law, states, paths_of) if states is not None else ((), np.nan)
     names = law.inputs[: trails[0].seen.shape[1]] if trails else ()
     facts = {"Complexity": _complexity(law), **_fit(law, front, score), **_data_facts(states)}
     if front is not None and front.engine:
@@ -71,19 +72,33 @@ def _of_model(
         encoded = list(model.encode(observations))
         coordinates = Trajectories(encoded, observations.t, observations.u)
     law, front = model.law_, getattr(model, "front_", None)
-    data = _of_law(law, front, coordinates, title or "Coordinates and law", recipe)
+    corrected = getattr(model, "correction", None) is not None and observations is not None
+    paths_of = _corrected(model, observations) if corrected else None
+    data = _of_law(law, front, coordinates, title or "Coordinates and law", recipe, paths_of)
     facts = dict(data.facts)
     if observations is not None:
         shape = " × ".join(map(str, observations.obs_shape))
         facts["Observation"] = f"{shape} values"
     # What the search noted is among the model's own words already.
     notes = (*_trail_notes(data.trails), *map(str, getattr(model, "diagnostics_", ())))
+    if corrected:
+        notes = ("The simulated paths follow the law and its neural correction.", *notes)
     history = getattr(model, "history_", None)
     return ReportData(
         data.title, law, front, notes, data.trails, data.names, data.score,
         pd.DataFrame() if history is None else history_table(history), facts,
         tuple(recipe) or tuple(_model_recipe(model)),
     )  # fmt: skip
+
+
+def _corrected(model: Any, observations: Any) -> Callable[[int], Any]:
+    """Paths of law and correction together, which only the model itself can follow."""
+
+    def simulate(i: int) -> Any:
+        actions = () if observations.u is None else (observations.u[i],)
+        return model.simulate(observations.x[i][0], observations.t[i], *actions)
+
+    return simulate
 
 
 def _trajectories(data: Any, t: Any) -> Trajectories | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -113,21 +113,25 @@ def select_states(motion: Motion, data: Trajectories) -> Trajectories:
     return Trajectories([x[:, rows] for x in data.x], data.t, u, names=motion.names)
 
 
-def follow(law: Law, coordinates: Trajectories) -> tuple[tuple[Trail, ...], float]:
+def follow(
+    law: Law, coordinates: Trajectories, paths_of: Callable[[int], Any] | None = None
+) -> tuple[tuple[Trail, ...], float]:
     """The law's paths beside trajectories of coordinates, and their R2.
 
+    `paths_of` gives the simulation of a trajectory where it is not the law alone that moves it.
     A path that diverges counts as the mean from there on, as in ``SJEPA.score``.
     """
     motion = motion_of(law)
     if motion is None:
         return (), math.nan
-    coordinates = select_states(motion, coordinates)[:: -(-len(coordinates) // MOST_FOLLOWED)]
+    coordinates = select_states(motion, coordinates)
     trails: list[Trail] = []
     truth, paths = [], []
-    for i, (z, t) in enumerate(zip(coordinates.x, coordinates.t, strict=True)):
-        seen = motion.states(z, t)
+    for i in range(0, len(coordinates), -(-len(coordinates) // MOST_FOLLOWED)):
+        t = coordinates.t[i]
+        seen = motion.states(coordinates.x[i], t)
         u = coordinates.u[i] if coordinates.u is not None and motion.actions else None
-        run = motion.simulate(seen[0], t, u, max_seconds=10.0)
+        run = paths_of(i) if paths_of else motion.simulate(seen[0], t, u, max_seconds=10.0)
         truth.append(seen)
         paths.append(np.where(np.isfinite(run.z), run.z, seen.mean(axis=0)))
         if len(trails) < MOST_TRAILS:

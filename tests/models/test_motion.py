@@ -33,10 +33,12 @@ def test_a_map_makes_one_step_a_time() -> None:
     assert np.isnan(doubling.z[8:]).all() and doubling.z[7] == 1e7
 
 
-def test_actions_are_interpolated() -> None:
-    # x' = u with u = t: x = t²/2, and a line is interpolated exactly.
+def test_actions_are_held_until_the_next_time() -> None:
+    # x' = u with u = 1, 2, 3, ... held over steps of 1 adds up to 1, 3, 6, ...
     motion = Motion(Law.from_string("u", ["x", "u"], ["x"]))
-    np.testing.assert_allclose(motion.simulate([0.0], T, T[:, None]).z[:, 0], T**2 / 2, atol=1e-9)
+    t = np.arange(5.0)
+    path = motion.simulate([0.0], t, np.arange(1.0, 6.0)[:, None]).z[:, 0]
+    np.testing.assert_allclose(path, [0, 1, 3, 6, 10], atol=1e-6)
 
 
 @pytest.mark.parametrize(

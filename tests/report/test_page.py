@@ -117,9 +117,9 @@ def test_actions_enter_the_simulation() -> None:
     exact = (np.sin(t) - np.cos(t) + np.exp(-t)) / 2
     data = sjepa.Trajectories(exact[:, None], t, np.sin(t)[:, None])
     content = collect(sjepa.Law.from_string("u1 - x", ["x", "u1"], ["x"]), data)
-    # Linear interpolation of the actions is off by step² / 8.
+    # Actions are held for a step of 0.01: half a step late on average.
     np.testing.assert_allclose(
-        content.trails[0].path[:, 0], exact[np.searchsorted(t, content.trails[0].t)], atol=2e-5
+        content.trails[0].path[:, 0], exact[np.searchsorted(t, content.trails[0].t)], atol=0.005
     )
     assert "<svg" in render(content)
 
