@@ -50,10 +50,13 @@ class Posterior:
     ) -> None:
         if not gamma >= 0:
             raise ConfigError(f"gamma must be at least 0, got {gamma!r}.")
-        score = torch.tensor([f.log_evidence - gamma * f.structure.complexity for f in fits])
+        # Evidences of thousands of nats differ by tenths: single precision would not do.
+        score = torch.tensor(
+            [f.log_evidence - gamma * f.structure.complexity for f in fits], dtype=torch.float64
+        )
         if not score.isfinite().any():
             raise LawError(f"No candidate has a finite evidence: {fits[0].status}.")
-        weights = torch.exp(score.double() - score.double().logsumexp(0))
+        weights = torch.exp(score - score.logsumexp(0))
         order = torch.argsort(weights, descending=True, stable=True).tolist()
         self.fits = [fits[i] for i in order]
         self.weights = weights[order].numpy()
