@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from benchmarks.bayes_data import drag_pendulum
 
+from benchmarks.bayes_data import drag_pendulum
 from sjepa.bayes.joint import Joint
 from sjepa.bayes.prior import Prior, Units
 from sjepa.bayes.structure import Structure
@@ -17,7 +17,9 @@ TRUE = Law.from_string(["p", "-sin(q) - 0.4*p*abs(p)"], ["q", "p"])
 WITHOUT_DRAG = Law.from_string(["p", "-sin(q)"], ["q", "p"])
 
 
-def linear_map(matrix: list[list[float]], root: list[list[float]], n: int, seed: int = 0) -> Trajectories:
+def linear_map(
+    matrix: list[list[float]], root: list[list[float]], n: int, seed: int = 0
+) -> Trajectories:
     rng = np.random.default_rng(seed)
     a, s = np.array(matrix), np.array(root)
     z = [rng.normal(size=len(a))]

@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 import torch
 from bayes_problems import WITHOUT_DRAG, make_joint
-from benchmarks.bayes_data import drag_pendulum
 from scipy import stats
 
+from benchmarks.bayes_data import drag_pendulum
 from sjepa.bayes import GP, posterior
 from sjepa.bayes.hybrid import HybridJoint, fit_hybrid
 from sjepa.bayes.kernels import Kernel
@@ -73,7 +73,9 @@ def test_the_marginal_likelihood_of_correlated_outputs_with_steps_of_their_own()
         for j in range(25):
             covariance[2 * i : 2 * i + 2, 2 * j : 2 * j + 2] = gain[i] * gain[j] * k[i, j] * b
         covariance[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] += spread[i] ** 2 * sigma
-    expected = stats.multivariate_normal(np.zeros(50), covariance).logpdf(errors.reshape(-1).numpy())
+    expected = stats.multivariate_normal(np.zeros(50), covariance).logpdf(
+        errors.reshape(-1).numpy()
+    )
     assert float(rows.log_marginal(block, errors)) == pytest.approx(expected, abs=1e-5)
 
 
@@ -154,7 +156,9 @@ def test_the_correction_becomes_the_missing_drag(outputs: str) -> None:
 
 def test_inducing_points_serve_where_there_are_more_rows_than_the_limit() -> None:
     data = drag_pendulum(11, 4, 25, 0.005)
-    few = posterior(data, candidates=WITHOUT_DRAG, correction=GP(outputs="shared", exact=50, inducing=60))
+    few = posterior(
+        data, candidates=WITHOUT_DRAG, correction=GP(outputs="shared", exact=50, inducing=60)
+    )
     full = posterior(data, candidates=WITHOUT_DRAG, correction=GP(outputs="shared"))
     assert "60 inducing points" in few.structures["status"][0]
     x = data.x[0][[3, 10, 20]]
@@ -184,7 +188,9 @@ def test_laplace_over_kernel_parameters_uses_the_true_curvature() -> None:
     fit = fit_hybrid(joint, GP(outputs="multi"), units)
     theta, h = fit.mode.theta, 1e-4  # type: ignore[attr-defined]
     direction = torch.randn(len(theta), generator=torch.Generator().manual_seed(0)).double()
-    second = (target(theta + h * direction) - 2 * target(theta) + target(theta - h * direction)) / h**2
+    second = (
+        target(theta + h * direction) - 2 * target(theta) + target(theta - h * direction)
+    ) / h**2
     expected = direction @ fit.mode.hessian @ direction  # type: ignore[attr-defined]
     assert -float(second) == pytest.approx(float(expected), rel=1e-3)
 

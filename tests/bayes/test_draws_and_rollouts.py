@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 from bayes_problems import TRUE, WITHOUT_DRAG, linear_map
-from benchmarks.bayes_data import drag_pendulum
 from scipy import stats
 
+from benchmarks.bayes_data import drag_pendulum
 from sjepa.bayes import Posterior, Prior, posterior
 from sjepa.data import Trajectories, simulate
 from sjepa.errors import ConfigError, DataError
@@ -138,7 +138,9 @@ def test_rollouts_that_diverge_are_counted_not_raised() -> None:
 
 def test_intervals_cover_what_they_claim_on_data_from_the_model() -> None:
     result = posterior(drag_pendulum(5, 20, 25, 0.01), candidates=TRUE)
-    found = result.calibration(drag_pendulum(6, 40, 30, 0.01), horizons=(1, 10), starts=300, draws=200)
+    found = result.calibration(
+        drag_pendulum(6, 40, 30, 0.01), horizons=(1, 10), starts=300, draws=200
+    )
     # One posterior knows the noise to about 3 %, which is 1.5 % of coverage; a standard error of
     # the share is 1 % for single steps, and 2 to 3 % where windows overlap.
     assert found.coverage(1, 0.9) == pytest.approx(0.9, abs=0.04)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 from bayes_problems import ONE, PROBLEMS, TRUE, TWO, make_joint
-from benchmarks.bayes_data import drag_pendulum
 from scipy import stats
 
+from benchmarks.bayes_data import drag_pendulum
 from sjepa.bayes.conjugate import closed_form, has_closed_form
 from sjepa.bayes.covariance import Covariance
 from sjepa.bayes.laplace import find_mode, repair

@@ -2,9 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from bayes_problems import TRUE, linear_map
-from benchmarks.bayes_data import drag_pendulum
 
 import sjepa
+from benchmarks.bayes_data import drag_pendulum
 from sjepa.bayes import Prior, posterior
 from sjepa.bayes.candidates import propose, retain, structures
 from sjepa.bayes.transitions import Step, Transitions
@@ -42,7 +42,10 @@ def test_a_larger_gamma_prefers_shorter_laws() -> None:
         for r in (posterior(DATA, candidates=LAWS, gamma=g) for g in (0.0, 1.0, 100.0))
     ]
     assert costs[0] > costs[1] > costs[2]
-    assert [len(pairs) for pairs in posterior(DATA, candidates=LAWS, gamma=100.0).law.terms] == [1, 1]
+    assert [len(pairs) for pairs in posterior(DATA, candidates=LAWS, gamma=100.0).law.terms] == [
+        1,
+        1,
+    ]
 
 
 def test_enormous_differences_of_evidence_do_not_overflow() -> None:
@@ -75,7 +78,9 @@ def test_the_map_law_minimises_the_penalised_objective_of_the_theorem() -> None:
         objectives.append(total + gamma * fit.structure.complexity)
         densities.append(fit.log_density - gamma * fit.structure.complexity)
     # Posterior density and objective differ by a constant and a sign.
-    np.testing.assert_allclose(np.add(objectives, densities), objectives[0] + densities[0], atol=1e-6)
+    np.testing.assert_allclose(
+        np.add(objectives, densities), objectives[0] + densities[0], atol=1e-6
+    )
     assert result.map_law == result.fits[int(np.argmin(objectives))].law
 
 
@@ -135,7 +140,9 @@ def test_true_structure_wins_and_the_posterior_narrows_with_more_data() -> None:
     assert many.weights[0] > 0.9
 
 
-def test_candidates_and_evidence_use_different_trajectories(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_candidates_and_evidence_use_different_trajectories(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     seen: list[float] = []
     data = drag_pendulum(3, 6, 30, 0.01)
     import sjepa.bayes.inference as inference
