@@ -1,4 +1,6 @@
-"""Bayesian SJEPA, measured: python benchmarks/bayes.py evidence|structures|coverage|correction|speed
+"""Bayesian SJEPA, measured.
+
+    python benchmarks/bayes.py evidence|structures|coverage|correction|speed
 
 `structures` also writes its figure (--figure PATH).
 """
@@ -20,11 +22,11 @@ from sjepa.bayes.candidates import propose
 from sjepa.errors import NumericalWarning
 
 
-NOISE = 0.01
+NOISE = 0.007
 LIBRARY = Library.from_terms(TERMS, ["q", "p"])
 ENGINES = ["stlsq", "subset"]
-MOST = 12
-SIZES = (25, 50, 100, 200, 400, 800)
+MOST = 10
+SIZES = (25, 50, 100, 200, 400)
 
 
 def evidence(args: argparse.Namespace) -> None:
@@ -66,7 +68,10 @@ def evidence(args: argparse.Namespace) -> None:
             )  # fmt: skip
             values.append(result.fits[0].log_evidence)
         spread = max(values) - min(values)
-        print(f"{name:36} {values[0]:9.2f} {values[1]:9.2f} {values[2]:9.2f}   {spread:.2f}", flush=True)
+        print(
+            f"{name:36} {values[0]:9.2f} {values[1]:9.2f} {values[2]:9.2f}   {spread:.2f}",
+            flush=True,
+        )
 
 
 def structures(args: argparse.Namespace) -> None:
@@ -77,7 +82,7 @@ def structures(args: argparse.Namespace) -> None:
     shown = None
     for seed in range(args.sets):
         generation = drag_pendulum(1000 + seed, 16, 25, NOISE)
-        fronts = propose(generation, ENGINES, library=LIBRARY, resamples=4, seed=seed)
+        fronts = propose(generation, ENGINES, library=LIBRARY, resamples=2, seed=seed)
         data = drag_pendulum(2000 + seed, max(SIZES) // 25, 25, NOISE, args.observed)
         for n in SIZES:
             result = posterior(
@@ -110,7 +115,9 @@ def _figure(path: Path, weights: dict, spread: dict, shown: object) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplot_mosaic([["w", "s"], ["b", "b"]], figsize=(9, 6.4), layout="constrained")
+    figure, axes = plt.subplot_mosaic(
+        [["w", "s"], ["b", "b"]], figsize=(9, 6.4), layout="constrained"
+    )
     for key, values, label in (
         ("w", weights, "weight of the true structure"),
         ("s", spread, "effective number of structures"),
@@ -136,18 +143,20 @@ def coverage(args: argparse.Namespace) -> None:
     rows = []
     for seed in range(args.sets):
         data = drag_pendulum(3000 + seed, 12, 25, NOISE, args.observed)
-        held_out = drag_pendulum(4000 + seed, 20, 55, NOISE, args.observed)
-        result = posterior(data, backend=ENGINES, library=LIBRARY, resamples=2, most=MOST, seed=seed)
-        found = result.calibration(held_out, horizons=horizons, draws=400, starts=100, seed=seed)
+        held_out = drag_pendulum(4000 + seed, 20, 52, NOISE, args.observed)
+        result = posterior(data, backend=ENGINES, library=LIBRARY, most=MOST, seed=seed)
+        found = result.calibration(held_out, horizons=horizons, draws=200, starts=60, seed=seed)
         rows.append([found.coverage(h) for h in horizons] + [found.error(h) for h in horizons])
-        print(f"set {seed}: " + ", ".join(f"{h} steps {c:.3f}" for h, c in zip(horizons, rows[-1])), flush=True)  # fmt: skip
+        shares = ", ".join(f"{h} steps {found.coverage(h):.3f}" for h in horizons)
+        print(f"set {seed}: {shares}", flush=True)
     table = np.array(rows)
     print(f"\n{args.sets} data sets of 300 transitions (half for candidates), transition noise "
           f"{NOISE}, observation noise {args.observed}")  # fmt: skip
     print("horizon   coverage of 90 % intervals: mean, lowest, highest   mean calibration error")
     for i, h in enumerate(horizons):
         c = table[:, i]
-        print(f"{h:7d}   {c.mean():31.3f}, {c.min():.3f}, {c.max():.3f}   {table[:, i + 3].mean():22.3f}")  # fmt: skip
+        error = table[:, i + 3].mean()
+        print(f"{h:7d}   {c.mean():31.3f}, {c.min():.3f}, {c.max():.3f}   {error:22.3f}")
 
 
 def correction(args: argparse.Namespace) -> None:
@@ -157,16 +166,16 @@ def correction(args: argparse.Namespace) -> None:
     truth = -0.4 * states[:, 1] * np.abs(states[:, 1])
     print("outputs       n   seed   R2 of drag   std inside   std at |p| = 4   CPU seconds")
     for outputs in args.outputs:
-        for seed in range(3):
-            data = drag_pendulum(6000 + seed, 12, 25, args.noise)
+        for seed in range(2):
+            data = drag_pendulum(6000 + seed, 8, 25, args.noise)
             start = time.process_time()
             result = posterior(data, candidates=law, correction=outputs)
             seconds = time.process_time() - start
-            mean, std = result.correction(states[::4], draws=300)
-            r2 = 1 - np.mean((mean[:, 1] - truth[::4]) ** 2) / truth.var()
+            mean, std = result.correction(states[::9], draws=200)
+            r2 = 1 - np.mean((mean[:, 1] - truth[::9]) ** 2) / truth.var()
             far = np.array([[q, p] for q in (-2.0, 0.0, 2.0) for p in (-4.0, 4.0)])
-            outside = result.correction(far, draws=300)[1][:, 1].mean()
-            print(f"{outputs:11} {300:4d} {seed:6d} {r2:12.3f} {std[:, 1].mean():12.3f} "
+            outside = result.correction(far, draws=200)[1][:, 1].mean()
+            print(f"{outputs:11} {200:4d} {seed:6d} {r2:12.3f} {std[:, 1].mean():12.3f} "
                   f"{outside:16.3f} {seconds:13.1f}", flush=True)  # fmt: skip
 
 
@@ -188,10 +197,14 @@ def speed(args: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["evidence", "structures", "coverage", "correction", "speed"])
+    parser.add_argument(
+        "what", choices=["evidence", "structures", "coverage", "correction", "speed"]
+    )
     parser.add_argument("--sets", type=int, default=20, help="simulated data sets")
     parser.add_argument("--observed", type=float, default=0.0, help="noise of observation")
-    parser.add_argument("--noise", type=float, default=0.005, help="transition noise of `correction`")
+    parser.add_argument(
+        "--noise", type=float, default=0.005, help="transition noise of `correction`"
+    )
     parser.add_argument("--outputs", nargs="+", default=["independent", "shared", "multi"])
     parser.add_argument("--figure", type=Path)
     args = parser.parse_args()

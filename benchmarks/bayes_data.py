@@ -9,7 +9,8 @@ from sjepa.data import Trajectories, pendulum_field
 
 STEPS = (0.025, 0.04, 0.06)
 BOX = (2.2, 2.4)
-TERMS = ["1", "q", "p", "sin(q)", "cos(q)", "q*abs(q)", "p*abs(p)", "q**2", "p**2", "q*p", "q**3", "p**3"]  # fmt: skip
+TERMS = ["1", "q", "p", "sin(q)", "cos(q)", "q*abs(q)", "p*abs(p)"]
+TERMS += ["q**2", "p**2", "q*p", "q**3", "p**3"]
 TRUE = {"q": {"p"}, "p": {"sin(q)", "p*Abs(p)"}}
 
 

@@ -17,6 +17,7 @@ from sjepa.backend import Backend
 from sjepa.callbacks import Callback, Log, Told, check_callbacks
 from sjepa.control import Linearisation, linearise
 from sjepa.data import Trajectories
+from sjepa.errors import ConfigError
 from sjepa.estimator_checks import as_trajectories, check_settings, look
 from sjepa.estimator_files import apply_saved, plain_params, saved_from
 from sjepa.journal import Journal

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from sjepa.backend import Backend, Budget, Progress
 from sjepa.bayes.candidates import propose, retain, structures
+from sjepa.bayes.checks import check_inputs, check_movement, warn_observed
 from sjepa.bayes.fit import METHODS, Fit, fit
 from sjepa.bayes.joint import Joint
 from sjepa.bayes.prior import Prior, Units
@@ -96,7 +97,9 @@ def posterior(
     x[t+1] = 0.8*x
     """
     trajectories = _trajectories(x, t, u, feature_names)
-    settings = prior or Prior()
+    settings = Prior() if prior is None else prior
+    if not isinstance(settings, Prior):
+        raise ConfigError(f"prior is a sjepa.bayes.Prior, got {type(settings).__name__}.")
     if evidence not in METHODS:
         raise ConfigError(f"evidence is one of {', '.join(METHODS)}, got {evidence!r}.")
     first, second = _split(trajectories, generation, candidates is not None, seed)
@@ -115,7 +118,8 @@ def posterior(
     )
     step = Step(found[0].law.realisation, integrator, noise)
     rows, held = Transitions.of(second), Transitions.of(first)
-    _check_inputs(found[0].law, trajectories)
+    check_inputs(found[0].law, trajectories)
+    check_movement(rows, found[0].law)
     kept = retain(found, held, step, most)
     units = Units.of(kept, held, step)
     gp = GP.make(correction)
@@ -134,7 +138,10 @@ def posterior(
             fits.append(fit_hybrid(joint, gp, units, evidence))
     if progress is not None:
         progress("done", 1.0)
-    return Posterior(fits, gamma, step)
+    result = Posterior(fits, gamma, step)
+    if gp is None:
+        warn_observed(result, second)
+    return result
 
 
 def _split(
@@ -173,13 +180,3 @@ def _trajectories(x: Any, t: Any, u: Any, names: Sequence[str] | None) -> Trajec
     if names is None and trajectories.names is None:
         names = [f"x{i + 1}" for i in range(trajectories.obs_shape[0])]
     return trajectories if names is None else trajectories.map(lambda a: a, names=list(names))
-
-
-def _check_inputs(law: Law, trajectories: Trajectories) -> None:
-    d = trajectories.obs_shape[0]
-    m = trajectories.u[0].shape[1] if trajectories.u else 0
-    if len(law.outputs) != d or len(law.inputs) != d + m:
-        raise DataError(
-            f"The candidates have {len(law.outputs)} equations in {', '.join(law.inputs)}; the "
-            f"data have {d} coordinates and {m} actions."
-        )

@@ -27,6 +27,10 @@ class Prediction:
     roots: np.ndarray
     samples: np.ndarray
 
+    def __repr__(self) -> str:
+        n, b, d = self.means.shape
+        return f"<Prediction: {b} states of {d} coordinates, {n} draws>"
+
     @property
     def mean(self) -> np.ndarray:
         """(B, d)."""
@@ -64,6 +68,11 @@ class Rollout:
     z: np.ndarray
     t: np.ndarray
     names: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        lost = f", {self.diverged:.0%} diverged" if self.diverged else ""
+        names = ", ".join(self.names)
+        return f"<Rollout: {len(self.z)} futures of {names}, {len(self.t)} times{lost}>"
 
     @property
     def diverged(self) -> float:

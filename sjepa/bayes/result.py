@@ -50,10 +50,13 @@ class Posterior:
     ) -> None:
         if not gamma >= 0:
             raise ConfigError(f"gamma must be at least 0, got {gamma!r}.")
-        score = torch.tensor([f.log_evidence - gamma * f.structure.complexity for f in fits])
+        # Evidences of thousands of nats differ by tenths: single precision would not do.
+        score = torch.tensor(
+            [f.log_evidence - gamma * f.structure.complexity for f in fits], dtype=torch.float64
+        )
         if not score.isfinite().any():
             raise LawError(f"No candidate has a finite evidence: {fits[0].status}.")
-        weights = torch.exp(score.double() - score.double().logsumexp(0))
+        weights = torch.exp(score - score.logsumexp(0))
         order = torch.argsort(weights, descending=True, stable=True).tolist()
         self.fits = [fits[i] for i in order]
         self.weights = weights[order].numpy()
@@ -151,9 +154,8 @@ class Posterior:
         corrections and covariances.
         """
         z, _ = self._states(x)
-        steps = self._steps(dt)
-        steps = steps.unsqueeze(-1) if isinstance(steps, Tensor) else steps
-        side = None if u is None else _tensor(u).reshape(len(z), -1)
+        steps = self._steps(dt, len(z))
+        side = self._actions(u, len(z))
         batch = self.draws(draws, seed)
         generator = torch.Generator().manual_seed(seed + 1)
         with torch.no_grad():
@@ -177,9 +179,11 @@ class Posterior:
         times = np.asarray(t, dtype=float)
         if times.ndim != 1 or len(times) < 2 or not (np.diff(times) > 0).all():
             raise DataError(f"t must be increasing times (K + 1,), got shape {times.shape}.")
-        side = None if u is None else _tensor(u)
+        side = self._actions(u, None)
         if side is not None:
-            side = side.reshape(len(side), -1)[: len(times) - 1]
+            if len(side) not in (len(times) - 1, len(times)):
+                raise DataError(f"Got {len(side)} actions for {len(times) - 1} steps.")
+            side = side[: len(times) - 1]
         batch = self.draws(draws, seed)
         generator = torch.Generator().manual_seed(seed + 1)
         dt = torch.as_tensor(np.diff(times))
@@ -194,7 +198,7 @@ class Posterior:
         """Mean and standard deviation (B, d) of the correction g at observations."""
         z, _ = self._states(x)
         batch = self.draws(draws, seed)
-        side = None if u is None else _tensor(u).reshape(len(z), -1)
+        side = self._actions(u, len(z))
         with torch.no_grad():
             g = batch.correction(batch.expand(z), side).numpy()
         return g.mean(axis=0), g.std(axis=0)
@@ -211,10 +215,12 @@ class Posterior:
         held_out = x if isinstance(x, Trajectories) else Trajectories(x, t, u)
         latent = held_out.map(self._encode)
         longest = int(latent.lengths.max()) - 1
-        horizons = [h for h in horizons if h <= longest] or [1]
+        fitting = [h for h in horizons if h <= longest]
+        if not fitting:
+            raise DataError(f"The held-out trajectories have at most {longest} steps.")
         generator = torch.Generator().manual_seed(seed + 1)
         with torch.no_grad():
-            return calibrate(self.draws(draws, seed), latent, horizons, starts, generator)
+            return calibrate(self.draws(draws, seed), latent, fitting, starts, generator)
 
     def plot(self, ax: Axes | None = None, most: int = 8) -> Axes:
         """The heaviest structures and their weights."""
@@ -234,10 +240,33 @@ class Posterior:
             raise DataError(f"Expected observations of {wanted} coordinates, got {array.shape}.")
         return torch.as_tensor(z), single
 
-    def _steps(self, dt: Any) -> Tensor | float | None:
+    def _steps(self, dt: Any, rows: int) -> Tensor | float | None:
         if dt is None and self.step.kind == "field":
             raise DataError("The law is a vector field; give the step size dt.")
-        return dt if dt is None or np.ndim(dt) == 0 else _tensor(dt)
+        if dt is None or np.ndim(dt) == 0:
+            return dt
+        steps = _tensor(dt).reshape(-1, 1)
+        if len(steps) != rows:
+            raise DataError(f"Got {len(steps)} step sizes for {rows} observations.")
+        return steps
+
+    def _actions(self, u: Any, rows: int | None) -> Tensor | None:
+        """Actions (rows, m), checked against what the law takes."""
+        wanted = len(self.law.inputs) - len(self.law.outputs)
+        if u is None:
+            if wanted:
+                names = ", ".join(self.law.inputs[-wanted:])
+                raise DataError(f"The law has actions ({names}); give them as u.")
+            return None
+        actions = _tensor(u)
+        actions = actions[:, None] if actions.ndim == 1 else actions
+        if (
+            actions.ndim != 2
+            or actions.shape[1] != wanted
+            or (rows or len(actions)) != len(actions)
+        ):
+            raise DataError(f"Expected actions (rows, {wanted}), got {tuple(actions.shape)}.")
+        return actions
 
 
 def _tensor(values: Any) -> Tensor:

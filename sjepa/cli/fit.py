@@ -80,7 +80,6 @@ def fit(
     if resume is not None:
         if out is not None:
             raise ConfigError("--resume goes on in its own folder; leave --out away.")
-        run: Run | None
         run, model, source = _reopen(resume, data)
         trajectories = _read(source, log)
     else:

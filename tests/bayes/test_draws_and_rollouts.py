@@ -137,11 +137,15 @@ def test_rollouts_that_diverge_are_counted_not_raised() -> None:
 
 
 def test_intervals_cover_what_they_claim_on_data_from_the_model() -> None:
-    result = posterior(drag_pendulum(5, 8, 25, 0.01), candidates=TRUE)
-    found = result.calibration(drag_pendulum(6, 20, 30, 0.01), horizons=(1, 10), starts=300)
-    for h in (1, 10):
-        assert found.coverage(h, 0.9) == pytest.approx(0.9, abs=0.05)
-        assert found.error(h) < 0.05
+    result = posterior(drag_pendulum(5, 20, 25, 0.01), candidates=TRUE)
+    found = result.calibration(
+        drag_pendulum(6, 40, 30, 0.01), horizons=(1, 10), starts=300, draws=200
+    )
+    # One posterior knows the noise to about 3 %, which is 1.5 % of coverage; a standard error of
+    # the share is 1 % for single steps, and 2 to 3 % where windows overlap.
+    assert found.coverage(1, 0.9) == pytest.approx(0.9, abs=0.04)
+    assert found.coverage(10, 0.9) == pytest.approx(0.9, abs=0.07)
+    assert max(found.error(1), found.error(10)) < 0.06
     assert found.table["sharpness"].is_monotonic_increasing
     assert found.table["log_density"].is_monotonic_decreasing
 

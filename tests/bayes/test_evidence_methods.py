@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from bayes_problems import DRAG, ONE, PROBLEMS, TRUE, TWO, make_joint
-from scipy import integrate, stats
+from bayes_problems import ONE, PROBLEMS, TRUE, TWO, make_joint
+from scipy import stats
 
 from benchmarks.bayes_data import drag_pendulum
 from sjepa.bayes.conjugate import closed_form, has_closed_form
@@ -27,11 +27,13 @@ def test_laplace_agrees_with_the_closed_form(name: str) -> None:
 def test_the_closed_form_is_the_integral_over_coefficient_and_noise() -> None:
     joint = make_joint(*ONE, conjugate=True)
 
-    def density(free: float, a: float) -> float:
-        return math.exp(float(joint(torch.tensor([a, free]).double())))
-
-    answer, _ = integrate.dblquad(density, -2.0, 2.0, -3.0, 3.0, epsabs=1e-12, epsrel=1e-5)
-    assert math.log(answer) == pytest.approx(closed_form(joint).log_evidence, abs=1e-3)
+    a, free = (torch.linspace(-e, e, 241, dtype=torch.float64) for e in (2.0, 2.5))
+    grid = torch.cartesian_prod(a, free)
+    values = torch.vmap(joint)(grid).reshape(241, 241)
+    # Trapezoids of a smooth density that vanishes at the border are as good as exact.
+    volume = (a[1] - a[0]) * (free[1] - free[0])
+    answer = float(values.flatten().logsumexp(0) + volume.log())
+    assert answer == pytest.approx(closed_form(joint).log_evidence, abs=1e-6)
 
 
 def test_the_closed_form_with_known_noise_is_a_gaussian_of_all_observations() -> None:
@@ -39,11 +41,9 @@ def test_the_closed_form_with_known_noise_is_a_gaussian_of_all_observations() ->
     law, data, step, _ = TWO
     joint = make_joint(law, data, step, sigma, coefficients=0.7)
     z, y = joint.rows.z.numpy(), joint.rows.target.numpy()
-    features = np.kron(z, np.eye(2))  # (n, 4) for each row: coefficients by term, then output
     x = np.stack([np.kron(row, np.eye(2)) for row in z]).reshape(-1, 4)
     covariance = 0.49 * x @ x.T + np.kron(np.eye(len(z)), sigma)
     expected = stats.multivariate_normal(np.zeros(y.size), covariance).logpdf(y.reshape(-1))
-    assert features.shape[1] == 4
     assert closed_form(joint).log_evidence == pytest.approx(expected, abs=1e-6)
 
 
@@ -71,14 +71,14 @@ def test_the_covariance_prior_is_inverse_wishart_times_the_jacobian(kind: str) -
 def test_draws_for_nested_sampling_follow_the_prior_density() -> None:
     joint = make_joint(*TWO, conjugate=True)
     rng = np.random.default_rng(0)
-    draws = np.array([prior_transform(joint, rng.uniform(size=joint.size)) for _ in range(4000)])
+    draws = np.array([prior_transform(joint, rng.uniform(size=joint.size)) for _ in range(1500)])
     # E over the prior of f / prior is the integral of f: a normal density integrates to 1.
     centre, spread = np.median(draws, axis=0), 0.5 * draws.std(axis=0)
     proposal = stats.norm(centre, spread)
     log_ratio = [
         proposal.logpdf(d).sum() - float(joint.log_prior(torch.as_tensor(d))) for d in draws
     ]
-    assert np.exp(log_ratio).mean() == pytest.approx(1.0, abs=0.15)
+    assert np.exp(log_ratio).mean() == pytest.approx(1.0, abs=0.25)
 
 
 def test_nested_sampling_agrees_with_closed_form_and_laplace() -> None:
@@ -111,21 +111,16 @@ def test_nested_sampling_agrees_with_laplace_where_there_is_no_closed_form() -> 
 
 
 def test_the_evidence_does_not_depend_on_the_units_of_the_states() -> None:
-    law, data, step, kind = DRAG
+    law, data, step, _ = TWO
     values = []
     for unit in (1.0, 1000.0):
-        scaled = data.map(lambda x, unit=unit: x * unit, names=["q", "p"])
-        text = ["p", f"-{unit}*sin(q/{unit}) - {0.4 / unit}*p*abs(p)"]
-        other = Law.from_string(text, ["q", "p"])
-        joint = make_joint(other if unit > 1 else law, scaled, step, kind)
+        scaled = data.map(lambda x, unit=unit: x * unit, names=["x", "y"])
+        joint = make_joint(law, scaled, step)
         mode = find_mode(joint, joint.start())
         assert mode is not None
+        # Densities shrink by the unit for each of the observed numbers.
         values.append(mode.log_evidence + 2 * len(joint.rows) * math.log(unit))
-    # The scaled law has its frequency as a further, well-determined coefficient.
-    assert values[1] == pytest.approx(values[0], abs=12.0)
-    joint = make_joint(law, data, step, kind)
-    mode = find_mode(joint, joint.start())
-    assert mode is not None and mode.log_evidence == pytest.approx(values[0])
+    assert values[1] == pytest.approx(values[0], abs=1e-4)
 
 
 def test_the_hessian_matches_finite_differences() -> None:
@@ -144,7 +139,7 @@ def test_the_hessian_matches_finite_differences() -> None:
 
 def test_a_hessian_that_is_not_positive_definite_is_repaired_and_reported() -> None:
     def flat(theta: torch.Tensor) -> torch.Tensor:
-        return -0.5 * theta[0] ** 2 - (theta[1] ** 2 - 1) ** 2 * 0.0 - 0.1 * theta[2] ** 2
+        return -0.5 * theta[0] ** 2 - 0.0 * theta[1] ** 2 - 0.1 * theta[2] ** 2
 
     mode = find_mode(flat, torch.ones(3).double())
     assert mode is not None and mode.repaired == 1
@@ -166,8 +161,7 @@ def test_exact_draws_have_the_moments_of_the_conjugate_posterior(kind: str) -> N
     solved = closed_form(joint)
     theta = solved.sample(20_000, torch.Generator().manual_seed(0))
     alpha, root = joint.split(theta)
-    # Reweighting the draws by joint / own density must leave them as they are; compare instead
-    # with Laplace, whose Gaussian is close here.
+    # Laplace's Gaussian is close here and knows nothing of the closed form.
     mode = find_mode(joint, joint.start())
     assert mode is not None
     gauss_alpha, gauss_root = joint.split(mode.sample(20_000, torch.Generator().manual_seed(1)))

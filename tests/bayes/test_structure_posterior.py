@@ -1,8 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from bayes_problems import TRUE, WITHOUT_DRAG, linear_map
+from bayes_problems import TRUE, linear_map
 
 import sjepa
 from benchmarks.bayes_data import drag_pendulum
@@ -43,7 +42,10 @@ def test_a_larger_gamma_prefers_shorter_laws() -> None:
         for r in (posterior(DATA, candidates=LAWS, gamma=g) for g in (0.0, 1.0, 100.0))
     ]
     assert costs[0] > costs[1] > costs[2]
-    assert len(str(posterior(DATA, candidates=LAWS, gamma=100.0).law)) == len(str(LAWS[0]))
+    assert [len(pairs) for pairs in posterior(DATA, candidates=LAWS, gamma=100.0).law.terms] == [
+        1,
+        1,
+    ]
 
 
 def test_enormous_differences_of_evidence_do_not_overflow() -> None:
@@ -127,7 +129,7 @@ def test_the_complexity_of_a_structure_does_not_depend_on_its_numbers() -> None:
 def test_true_structure_wins_and_the_posterior_narrows_with_more_data() -> None:
     library = Library.from_terms(["p", "q", "sin(q)", "p*abs(p)", "p**3"], ["q", "p"])
     generation = drag_pendulum(1000, 12, 25, 0.01)
-    fronts = propose(generation, ["stlsq", "subset"], library=library)
+    fronts = propose(generation, ["subset"], library=library)
     data = drag_pendulum(2000, 32, 25, 0.01)
     few, many = (
         posterior(data[:k], candidates=fronts, generation=generation, library=library)
@@ -222,5 +224,3 @@ def test_every_doubtful_evidence_is_marked_in_the_table() -> None:
     assert result.structures["status"].iloc[-1] == "no finite posterior mode"
     assert "no finite posterior mode" in repr(result)
     assert len(result.draws(50)) == 50
-    assert isinstance(result.weights, np.ndarray) and not torch.is_tensor(result.weights)
-    assert WITHOUT_DRAG != TRUE
