@@ -18,7 +18,7 @@ from control_tasks import Car, Pendulum
 import sjepa
 from sjepa.control import CEM, LawJacobian, equilibria, linearise
 from sjepa.control.jacobians import module_jacobian
-from sjepa.models import Correction, Transition
+from sjepa.models import Correction, NeuralField, Residual, Transition
 from sjepa.symbolic.operators import OPERATORS
 
 
@@ -90,9 +90,9 @@ def compare(options: argparse.Namespace) -> None:
     """Law, hybrid and neural predictor at equal data, with the same planner."""
     task = Pendulum()
     test = task.data(1000, seed=10_000)
-    planner = CEM(samples=96, iterations=3)
-    hybrid = {"updates": 500, "horizon": 2, "width": 32}
-    neural = {"alone": True, "updates": 1500, "horizon": 5}
+    planner = CEM(samples=64, iterations=3)
+    hybrid = {"updates": 400, "horizon": 2, "width": 32}
+    neural = {"alone": True, "updates": 1500, "horizon": 2}
     rows = []
     for seed in options.seeds:
         for count in options.sizes:
@@ -106,7 +106,7 @@ def compare(options: argparse.Namespace) -> None:
                 model = task.model(data, seed, **extra)
                 fitted = process_time() - cpu
                 table = task.play(
-                    model, range(100, 100 + options.episodes), planner, horizon=25, replan=2
+                    model, range(100, 100 + options.episodes), planner, horizon=20, replan=2
                 )
                 row = {
                     "predictor": name, "transitions": count, "seed": seed,
@@ -147,13 +147,19 @@ def speed(options: argparse.Namespace) -> None:
     law = sjepa.Law.from_string(["-s*w", "c*w", "15*s + 3*u1"], ["c", "s", "w", "u1"])
     torch.manual_seed(0)
     hybrid = Transition(law.torch(), Correction(3, 1), integrator="rk4")
+    neural = Transition(None, Residual(NeuralField(3, 1), 3), kind="direct")
     planner = CEM(samples=512, iterations=4)
     z = torch.tensor([[-1.0, 0.0, 0.1]])
     rates = {}
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        for name, model in (("law", law), ("hybrid", hybrid)):
-            plan = task.task(model, dt=0.05)
+        for name, model, extra in (
+            ("law", law, {}),
+            ("hybrid", hybrid, {}),
+            ("hybrid by midpoint", hybrid, {"integrator": "midpoint"}),
+            ("neural map", neural, {}),
+        ):
+            plan = task.task(model, dt=0.05, **extra)
             planner.plan(plan, z)
             wall, cpu, count = perf_counter(), process_time(), 0
             while perf_counter() - wall < 3.0:
@@ -215,7 +221,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="compare: of data")
     parser.add_argument("--sizes", type=int, nargs="+", default=[200, 500, 1000, 2000])
     options = parser.parse_args()
-    options.episodes = options.episodes or (8 if options.part == "compare" else 20)
+    options.episodes = options.episodes or (6 if options.part == "compare" else 20)
     torch.set_num_threads(1)
     parts[options.part](options)
 
