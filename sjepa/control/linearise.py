@@ -84,11 +84,11 @@ class Linearizer:
                 step = DiscreteModel(*self._blocks(state, action))
             elif dt is not None:
                 whole = self.step_matrices(state, action, dt)
-                law = whole
+                own = whole
                 if self.transition.correction is not None:
-                    law = self.step_matrices(state, action, dt, law_only=True)
-                rest = [a - b for a, b in zip(whole, law, strict=True)]
-                step = DiscreteModel(*(m.numpy() for m in (*law, *rest)))
+                    own = self.step_matrices(state, action, dt, law_only=True)
+                rest = [a - b for a, b in zip(whole, own, strict=True)]
+                step = DiscreteModel(*(m.numpy() for m in (*own, *rest)))
         return Linearisation(
             state.numpy(), None if action is None else action.numpy(), dt, field, step
         )
