@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import argparse
+from itertools import product
+from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
@@ -18,7 +20,7 @@ from control_tasks import Car, Pendulum
 import sjepa
 from sjepa.control import CEM, LawJacobian, equilibria, linearise
 from sjepa.control.jacobians import module_jacobian
-from sjepa.models import Correction, Transition
+from sjepa.models import Correction, NeuralField, Residual, Transition
 from sjepa.symbolic.operators import OPERATORS
 
 
@@ -86,42 +88,53 @@ def car(options: argparse.Namespace) -> None:
     report("\nreturns", task.play(model, range(options.episodes)), process_time() - cpu)
 
 
+PREDICTORS: dict[str, dict[str, Any]] = {
+    "law": {},
+    "hybrid": {"correction": {"updates": 400, "horizon": 2, "width": 32}},
+    "neural": {
+        "correction": {"alone": True, "updates": 1500, "horizon": 2},
+        "realisation": "map",
+        "library": ["c", "s", "w", "u1"],  # the law is not used, so its search may be short
+    },
+}
+
+
 def compare(options: argparse.Namespace) -> None:
-    """Law, hybrid and neural predictor at equal data, with the same planner."""
+    """Law, hybrid and neural predictor at equal data, with the same planner.
+
+    Rows are added to ``--out``; those that are there already are not run again.
+    """
     task = Pendulum()
     test = task.data(1000, seed=10_000)
-    planner = CEM(samples=96, iterations=3)
-    hybrid = {"updates": 500, "horizon": 2, "width": 32}
-    neural = {"alone": True, "updates": 1500, "horizon": 5}
-    rows = []
-    for seed in options.seeds:
-        for count in options.sizes:
-            data = task.data(count, seed)
-            for name, extra in (
-                ("law", {}),
-                ("hybrid", {"correction": hybrid}),
-                ("neural", {"correction": neural, "realisation": "map"}),
-            ):
-                cpu = process_time()
-                model = task.model(data, seed, **extra)
-                fitted = process_time() - cpu
-                table = task.play(
-                    model, range(100, 100 + options.episodes), planner, horizon=25, replan=2
-                )
-                row = {
-                    "predictor": name, "transitions": count, "seed": seed,
-                    "mean_return": table["return"].mean(), "worst": table["return"].min(),
-                    "error": rollout_error(model, test), "fit_cpu": fitted,
-                    "all_cpu": process_time() - cpu,
-                }  # fmt: skip
-                rows.append(row)
-                print(", ".join(f"{k} {_text(v)}" for k, v in row.items()), flush=True)
-    table = pd.DataFrame(rows)
+    done = pd.read_csv(options.out).to_dict("records") if options.out.exists() else []
+    cells = product(options.seeds, options.sizes, PREDICTORS)
+    for seed, count, name in cells:
+        if any((r["seed"], r["transitions"], r["predictor"]) == (seed, count, name) for r in done):
+            continue
+        cpu = process_time()
+        model = task.model(task.data(count, seed), seed, **PREDICTORS[name])
+        fitted = process_time() - cpu
+        table = task.play(
+            model, range(100, 100 + options.episodes), CEM(samples=64, iterations=3), horizon=20,
+            replan=2,
+        )  # fmt: skip
+        row = {
+            "predictor": name, "transitions": count, "seed": seed,
+            "mean_return": table["return"].mean(), "worst": table["return"].min(),
+            "error": rollout_error(model, test), "fit_cpu": fitted,
+            "all_cpu": process_time() - cpu,
+        }  # fmt: skip
+        done.append(row)
+        pd.DataFrame(done).to_csv(options.out, index=False)
+        print(", ".join(f"{k} {_text(v)}" for k, v in row.items()), flush=True)
+        if options.one:
+            return
+    table = pd.DataFrame(done)
     for value in ("mean_return", "worst", "error"):
         print(f"\n{value}, mean over data seeds (lowest to highest)")
         groups = table.groupby(["predictor", "transitions"])[value]
-        cells = groups.agg(lambda v: f"{v.mean():.3g} ({v.min():.3g} to {v.max():.3g})")
-        print(cells.unstack("transitions").to_string())
+        text = groups.agg(lambda v: f"{v.mean():.3g} ({v.min():.3g} to {v.max():.3g})")
+        print(text.unstack("transitions").to_string())
 
 
 def rollout_error(model: sjepa.SJEPA, test: Any, steps: int = 25) -> float:
@@ -147,13 +160,19 @@ def speed(options: argparse.Namespace) -> None:
     law = sjepa.Law.from_string(["-s*w", "c*w", "15*s + 3*u1"], ["c", "s", "w", "u1"])
     torch.manual_seed(0)
     hybrid = Transition(law.torch(), Correction(3, 1), integrator="rk4")
+    neural = Transition(None, Residual(NeuralField(3, 1), 3), kind="direct")
     planner = CEM(samples=512, iterations=4)
     z = torch.tensor([[-1.0, 0.0, 0.1]])
     rates = {}
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        for name, model in (("law", law), ("hybrid", hybrid)):
-            plan = task.task(model, dt=0.05)
+        for name, model, extra in (
+            ("law", law, {}),
+            ("hybrid", hybrid, {}),
+            ("hybrid by midpoint", hybrid, {"integrator": "midpoint"}),
+            ("neural map", neural, {}),
+        ):
+            plan = task.task(model, dt=0.05, **extra)
             planner.plan(plan, z)
             wall, cpu, count = perf_counter(), process_time(), 0
             while perf_counter() - wall < 3.0:
@@ -213,9 +232,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the data")
     parser.add_argument("--episodes", type=int)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="compare: of data")
+    parser.add_argument("--out", type=Path, default=Path("control_compare.csv"))
+    parser.add_argument("--one", action="store_true", help="compare: stop after one more row")
     parser.add_argument("--sizes", type=int, nargs="+", default=[200, 500, 1000, 2000])
     options = parser.parse_args()
-    options.episodes = options.episodes or (8 if options.part == "compare" else 20)
+    options.episodes = options.episodes or (6 if options.part == "compare" else 20)
     torch.set_num_threads(1)
     parts[options.part](options)
 

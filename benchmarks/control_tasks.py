@@ -32,7 +32,11 @@ class Pendulum:
         return sjepa.Library.polynomial(["c", "s", "w", "u1"], 2)
 
     def model(self, data: Trajectories, seed: int = 0, **options: Any) -> sjepa.SJEPA:
-        made = sjepa.SJEPA(encoder="identity", library=self.library(), random_state=seed, **options)
+        terms = options.pop("library", None)
+        library = self.library()
+        if terms is not None:
+            library = sjepa.Library.from_terms(terms, library.inputs)
+        made = sjepa.SJEPA(encoder="identity", library=library, random_state=seed, **options)
         return made.fit(data)
 
     def cost(self, z: Tensor, u: Tensor) -> Tensor:

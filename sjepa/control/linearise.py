@@ -83,7 +83,8 @@ class Linearizer:
             if self.transition.kind == "direct":
                 step = DiscreteModel(*self._blocks(state, action))
             elif dt is not None:
-                whole = own = self.step_matrices(state, action, dt)
+                whole = self.step_matrices(state, action, dt)
+                own = whole
                 if self.transition.correction is not None:
                     own = self.step_matrices(state, action, dt, law_only=True)
                 rest = [a - b for a, b in zip(whole, own, strict=True)]

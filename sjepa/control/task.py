@@ -16,6 +16,8 @@ from sjepa.control.predictor import as_transition
 from sjepa.control.risk import expected
 from sjepa.control.rollouts import LawRollout, Step, generic_rollout
 from sjepa.errors import ConfigError, DataError
+from sjepa.models import Transition
+from sjepa.symbolic import Law
 
 
 StageCost = Callable[[Tensor, Tensor], Tensor]
@@ -79,6 +81,7 @@ class Task:
         draws: int | None = None,
         risk: Callable[[Tensor], Tensor] = expected,
         state_limits: tuple[Any, Any] | None = None,
+        integrator: str | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> Task:
         """Plan with a fitted model, a law, a transition, or any function (z, u) -> next z.
@@ -94,6 +97,8 @@ class Task:
             a posterior, and `risk` joins their costs: ``expected`` or ``CVaR(0.9)``.
         state_limits : (low, high), optional
             Predicted states are kept inside, where the true system is known to stay inside.
+        integrator : str, optional
+            Another one than the model's: "midpoint" halves the evaluations of "rk4".
         """
         dt = getattr(model, "step_", None) if dt is None else dt
         low, high = (torch.as_tensor(np.atleast_1d(v), dtype=dtype) for v in (low, high))
@@ -106,6 +111,11 @@ class Task:
             move = model
         else:
             transition = deepcopy(as_transition(model)).to(dtype).requires_grad_(False)
+            if integrator is not None:
+                transition = Transition(
+                    transition.symbolic, transition.correction, transition.kind, integrator,
+                    transition.order,
+                )  # fmt: skip
             if transition.kind == "field" and dt is None:
                 raise ConfigError("A vector field needs the length of a step; pass dt.")
             linearizer = Linearizer(transition)
@@ -183,8 +193,5 @@ class Task:
 
 def _is_plain(model: Any) -> bool:
     """A bare function of (z, u), rather than something with a transition."""
-    from sjepa.models import Transition
-    from sjepa.symbolic import Law
-
     known = isinstance(model, Transition | Law) or hasattr(model, "transition_")
     return callable(model) and not known
