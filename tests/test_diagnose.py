@@ -58,6 +58,9 @@ def test_the_table_the_figure_and_the_files_agree(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "diagnosis.json", "diagnosis.png", "table.csv",
     ]  # fmt: skip
+    assert "law" in repr(found) and found["b"].head == "whiten"
+    with pytest.raises(KeyError, match="no encoder 'c'"):
+        found["c"]
     left, right = found.plot().axes
     assert len(left.lines) == 3 and len(right.lines[0].get_xdata()) == found.horizon
 
@@ -103,6 +106,7 @@ def test_two_frames_show_a_velocity_to_a_first_order_law() -> None:
     [
         ({"encoders": {}}, ConfigError, "at least one encoder"),
         ({"delta": 0.0}, ConfigError, "positive number"),
+        ({"order": 3}, ConfigError, "order must be 1 or 2"),
         ({"horizon": 500}, ConfigError, "does not fit"),
         ({"head": "none"}, ConfigError, "30 values, the library or grammar is for 2"),
         ({"head": "pcaa"}, ConfigError, "Did you mean 'pca'"),

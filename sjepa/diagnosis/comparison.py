@@ -32,7 +32,14 @@ class Comparison:
         return iter(self.rows)
 
     def __getitem__(self, name: str) -> Diagnosis:
-        return next(row for row in self.rows if row.name == name)
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(f"no encoder {name!r} among {[row.name for row in self.rows]}")
+
+    def __repr__(self) -> str:
+        columns = ["encoder", "head", "C_dyn", "rollout", "probe_r2", "findings", "law"]
+        return self.to_frame()[columns].to_string(index=False, max_colwidth=60)
 
     def to_frame(self) -> pd.DataFrame:
         """One line an encoder; the columns are explained in :class:`Diagnosis`."""

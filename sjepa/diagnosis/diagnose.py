@@ -72,6 +72,8 @@ def diagnose(
         raise ConfigError("Give at least one encoder.")
     if not (isinstance(delta, int | float) and delta > 0):
         raise ConfigError(f"delta must be a positive number, got {delta!r}.")
+    if order not in (1, 2):
+        raise ConfigError(f"order must be 1 or 2, got {order}.")
     if data.u is not None:
         raise DataError("Encoders are diagnosed without actions; leave u out.")
     train, held = data.split((0.8, 0.2), seed=seed) if test is None else (data, test)
