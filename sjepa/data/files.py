@@ -26,7 +26,7 @@ import pandas as pd
 
 from sjepa.data import _array_files as arrays, _table_files as tables
 from sjepa.data.trajectories import Trajectories
-from sjepa.data.video import films_of, read_video
+from sjepa.data.video import FILMS, films_of, read_video
 from sjepa.errors import DataError
 
 
@@ -83,7 +83,10 @@ def read(
         ]
         return Trajectories.concat(parts, labels=[str(f) for f in files])
     if path.suffix.lower() not in _READERS:
-        raise DataError(f"{path}: unknown file ending; known are {', '.join(_READERS)}.")
+        raise DataError(
+            f"{path}: unknown file ending; known are {', '.join(_READERS)}, films "
+            f"({', '.join(FILMS)}) and folders of pictures."
+        )
     if not path.exists():
         raise DataError(f"{path}: there is no such file; check the path.")
     if not path.stat().st_size:
