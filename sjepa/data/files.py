@@ -25,7 +25,7 @@ import pandas as pd
 
 from sjepa.data import _array_files as arrays, _table_files as tables
 from sjepa.data.trajectories import Trajectories
-from sjepa.data.video import films_of, read_video
+from sjepa.data.video import FILMS, films_of, read_video
 from sjepa.errors import DataError, SjepaError
 
 
@@ -78,7 +78,10 @@ def read(
         ]
         return Trajectories.concat(parts, labels=[str(f) for f in files])
     if path.suffix.lower() not in _READERS:
-        raise DataError(f"{path}: unknown file ending; known are {', '.join(_READERS)}.")
+        raise DataError(
+            f"{path}: unknown file ending; known are {', '.join(_READERS)}, films "
+            f"({', '.join(FILMS)}) and folders of pictures."
+        )
     _check_file(path)
     try:
         found = _load(path)

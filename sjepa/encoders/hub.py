@@ -97,6 +97,8 @@ class _Named(nn.Module):
 
 
 def _load(path: str | Path) -> nn.Module:
+    if not Path(path).is_dir() and (Path(path).is_absolute() or str(path).startswith(".")):
+        raise ConfigError(f"{path}: there is no such folder; check the path.")
     transformers = optional("transformers")
     chatter = transformers.utils.logging.get_verbosity()
     transformers.utils.logging.set_verbosity_error()

@@ -84,8 +84,10 @@ def test_pickled_hugging_face_weights_are_refused(vit: Any, tmp_path: Path) -> N
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(ConfigError, match="safetensors"):
         encoders.huggingface(tmp_path)
-    with pytest.raises(ConfigError, match="no local model"):
+    with pytest.raises(ConfigError, match="no such folder"):
         encoders.huggingface(tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match="no local model"):
+        encoders.huggingface("nobody/no-such-model-on-this-machine")
 
 
 def test_a_video_model_takes_clips() -> None:
