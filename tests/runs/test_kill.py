@@ -1,0 +1,153 @@
+"""A run that is killed at any moment goes on to the result it would have had."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import sjepa
+from sjepa.errors import SjepaError
+
+from .small import arguments, command, oscillators
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "data.csv"
+    oscillators().to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def undisturbed(data: Path) -> tuple[Path, float]:
+    """The folder of a run that nobody touched, and how long it took."""
+    out = data.parent / "undisturbed"
+    finished = command(*arguments(data, out))
+    assert finished.returncode == 0, finished.stderr
+    begin, end = ((out / name).stat().st_mtime for name in ("run.json", "config.json"))
+    return out, end - begin
+
+
+def same_result(one: Path, other: Path) -> None:
+    for name in ("law.json", "model.safetensors", "config.json"):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    metrics = [pd.read_parquet(folder / "metrics.parquet") for folder in (one, other)]
+    pd.testing.assert_frame_equal(*metrics, check_exact=True)
+
+
+def nothing_half_written(folder: Path) -> None:
+    """Whatever is there under its own name can be read, or is not there."""
+    if (folder / "checkpoint.safetensors").exists():
+        from sjepa.journal import Journal
+
+        assert Journal(path=folder / "checkpoint.safetensors").restore()
+    try:
+        sjepa.load(folder)
+    except SjepaError as error:
+        assert "has not finished" in str(error) or "does not exist" in str(error)
+    if folder.exists():
+        for name in ("run.json", "config.json"):
+            assert not (folder / name).exists() or (folder / name).read_text().endswith("}")
+
+
+def forked(*given: object) -> int:
+    """Run the command in a fork of this process, which has everything imported already."""
+    if (child := os.fork()) == 0:
+        code = 1
+        try:
+            code = command(*given).returncode
+        finally:
+            os._exit(code)
+    return child
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_run_killed_twice_comes_to_the_same_result(
+    data: Path, undisturbed: tuple[Path, float], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    checkpoint = out / "checkpoint.safetensors"
+    for given in (arguments(data, out), ["fit", "--resume", str(out)]):
+        before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+        child = forked(*given)
+        while not checkpoint.exists() or checkpoint.stat().st_mtime_ns == before:
+            assert os.waitpid(child, os.WNOHANG) == (0, 0), "it ended before it left a checkpoint"
+            time.sleep(0.005)
+        time.sleep(0.1)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        nothing_half_written(out)
+    finished = command("fit", "--resume", out)
+    assert finished.returncode == 0, finished.stderr
+    same_result(undisturbed[0], out)
+    assert not [p.name for p in out.iterdir() if p.name.endswith(".unfinished")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", range(20))
+def test_a_process_killed_at_a_random_moment_comes_to_the_same_result(
+    moment: int, data: Path, undisturbed: tuple[Path, float], tmp_path: Path
+) -> None:
+    reference, duration = undisturbed
+    out = tmp_path / "run"
+    start = [sys.executable, "-m", "sjepa"]
+    process = subprocess.Popen(
+        [*start, *arguments(data, out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    # From the beginning to about the end of the search, one moment at random in each twentieth.
+    while not (out / "run.json").exists() and process.poll() is None:
+        time.sleep(0.005)
+    time.sleep((moment + random.Random(moment).random()) / 20 * duration)
+    process.kill()
+    process.wait()
+    nothing_half_written(out)
+    left = sorted(p.name for p in out.iterdir())
+    finished = command("fit", "--resume", out)
+    assert finished.returncode == 0, finished.stderr
+    same_result(reference, out)
+    print(f"moment {moment}: it had left {', '.join(left)}")
+
+
+def test_ctrl_c_stops_at_a_checkpoint_and_says_how_to_go_on(
+    data: Path,
+    undisturbed: tuple[Path, float],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from sjepa.callbacks import Step
+    from sjepa.cli.progress import Bar
+
+    out = tmp_path / "run"
+
+    class Impatient(Bar):
+        def on_step(self, step: Step) -> None:
+            super().on_step(step)
+            if step.cycle == 1 and step.epoch == 3:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("sjepa.cli.progress.Bar", Impatient)
+    stopped = command(*arguments(data, out))
+    monkeypatch.undo()
+    assert stopped.returncode == 130
+    assert f"Go on with: sjepa fit --resume {out}" in stopped.stderr
+    assert command("fit", "--resume", out).returncode == 0
+    same_result(undisturbed[0], out)
+
+
+def test_two_processes_cannot_work_on_one_run(tmp_path: Path) -> None:
+    from sjepa.errors import ConfigError
+    from sjepa.runs import Run
+
+    first = Run.begin(tmp_path / "run", {"settings": {}})
+    with first, pytest.raises(ConfigError, match="Another process"), Run.open(tmp_path / "run"):
+        pass
+    with Run.open(tmp_path / "run"):
+        pass

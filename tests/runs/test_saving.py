@@ -1,0 +1,195 @@
+"""A model that was saved and read again does everything as before."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+
+import sjepa
+from sjepa import SJEPA, Library
+from sjepa.errors import ConfigError, FormatError
+from sjepa.models import Correction, Transition, Whitening, make_encoder
+from sjepa.models.stored import describe, rebuild
+
+
+T = np.arange(0.0, 6.0, 0.05)
+STATES = [
+    a * np.stack([np.cos(1.3 * T + b), -np.sin(1.3 * T + b)], axis=1)
+    for a, b in ((0.5, 0.0), (1.0, 1.0), (1.5, 2.0), (0.8, 3.0), (1.2, 4.0))
+]
+MIX = np.random.default_rng(5).normal(size=(2, 5))
+OBSERVED = [s @ MIX for s in STATES]
+LIBRARY = Library.polynomial(["z1", "z2"], 1)
+
+
+def unmix(x: object) -> np.ndarray:
+    return np.asarray(x) @ np.linalg.pinv(MIX)
+
+
+MODELS = {
+    "identity": (SJEPA(encoder="identity", feature_names=["q", "p"]), STATES),
+    "elegant": (SJEPA(library=LIBRARY, random_state=0), OBSERVED),
+    "alternating": (
+        SJEPA(
+            search="alternating",
+            library=LIBRARY,
+            backend={"name": "stlsq", "threshold": 0.05},
+            options={"cycles": 1, "warm_epochs": 2, "dynamics_epochs": 1, "space_epochs": 1},
+        ),
+        OBSERVED,
+    ),
+    "function": (SJEPA(encoder=unmix), OBSERVED),
+}
+
+
+@pytest.fixture(scope="module", params=list(MODELS))
+def fitted(request: pytest.FixtureRequest) -> tuple[SJEPA, list[np.ndarray]]:
+    model, x = MODELS[request.param]
+    return clone(model).fit(x, T), x
+
+
+def test_a_saved_model_does_everything_as_before(
+    fitted: tuple[SJEPA, list[np.ndarray]], tmp_path: Path
+) -> None:
+    model, x = fitted
+    model.save(tmp_path / "model")
+    given = model.encoder if callable(model.encoder) else None
+    again = sjepa.load(tmp_path / "model", encoder=given)
+    assert again.law_ == model.law_ and again.law_.to_json() == model.law_.to_json()
+    assert again.equations_.equals(model.equations_)
+    np.testing.assert_array_equal(again.encode(x[0]), model.encode(x[0]))
+    np.testing.assert_array_equal(again.predict(x[0]), model.predict(x[0]))
+    np.testing.assert_array_equal(again.simulate(x[0][0], T).z, model.simulate(x[0][0], T).z)
+    assert again.score(x, T) == model.score(x, T)
+    assert again.diagnostics_ == model.diagnostics_
+    assert again.n_features_in_ == model.n_features_in_
+    before, after = model.get_params(), again.get_params()
+    assert str(before.pop("library")) == str(after.pop("library"))
+    assert before == after
+    assert {p.name for p in (tmp_path / "model").iterdir()} == {
+        "model.safetensors",
+        "law.json",
+        "config.json",
+        "metrics.parquet",
+    }
+    again.save(tmp_path / "twice")  # what was read can be saved, to the same bytes
+    for name in ("law.json", "model.safetensors"):
+        assert (tmp_path / "twice" / name).read_bytes() == (tmp_path / "model" / name).read_bytes()
+
+
+def test_an_encoder_of_the_users_own_must_be_given_again(tmp_path: Path) -> None:
+    SJEPA(encoder=unmix).fit(OBSERVED, T).save(tmp_path / "model")
+    with pytest.raises(FormatError, match=r"unmix\).*give it again: sjepa.load\(folder, encoder="):
+        sjepa.load(tmp_path / "model")
+
+
+def test_saving_again_replaces_a_model_and_nothing_else(tmp_path: Path) -> None:
+    model = SJEPA(encoder="identity").fit(STATES, T)
+    model.save(tmp_path / "model")
+    SJEPA(encoder="identity", feature_names=["q", "p"]).fit(STATES, T).save(tmp_path / "model")
+    assert sjepa.load(tmp_path / "model").law_.outputs == ("q", "p")
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+    (tmp_path / "model" / "notes.txt").write_text("mine")
+    with pytest.raises(ConfigError, match=r"holds other things, such as notes\.txt"):
+        model.save(tmp_path / "model")
+    with pytest.raises(ConfigError, match="is a file"):
+        model.save(tmp_path / "model" / "notes.txt")
+    with pytest.raises(ConfigError, match="does not exist; create"):
+        model.save(tmp_path / "no" / "where")
+
+
+def test_a_model_of_a_later_version_is_refused_by_name(tmp_path: Path) -> None:
+    SJEPA(encoder="identity").fit(STATES, T).save(tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, "version": 99}))
+    with pytest.raises(FormatError, match="version 99, this release reads up to 1.*newer sjepa"):
+        sjepa.load(tmp_path / "model")
+
+
+def test_a_correction_is_stored_with_its_transition(tmp_path: Path) -> None:
+    model = SJEPA(encoder="identity").fit(STATES, T)
+    correction = Correction(2, width=8).double()
+    law = model.law_.torch(trainable=False).double()
+    model.transition_ = Transition(law, correction, integrator="rk4")
+    model.save(tmp_path / "model")
+    again = sjepa.load(tmp_path / "model").transition_
+    z = torch.tensor(STATES[0])
+    assert torch.equal(again(z, 0.05), model.transition_(z, 0.05))
+
+
+@pytest.mark.parametrize("name", ["linear", "mlp", "residual", "cnn", "conv1d", "identity", "past"])
+def test_every_encoder_survives_as_plain_data(name: str) -> None:
+    shape = (3, 16, 16) if name == "cnn" else (6,)
+    latent = 6 if name == "identity" else 2
+    options = {"width": 7} if name in ("mlp", "residual", "cnn") else {}
+    history = {"conv1d": 4, "past": 3}.get(name, 1)
+    encoder = make_encoder("mlp" if name == "past" else name, shape, latent, history, **options)
+    x = torch.randn(4, 9, *shape)
+    whitened = torch.nn.Sequential(Whitening.fit(x, shape, rank=4), make_encoder("linear", 4, 2))
+    for module in (encoder, whitened):
+        description = json.loads(json.dumps(describe(module)))
+        twin = rebuild(description, module.state_dict())
+        torch.testing.assert_close(twin(x), module(x), rtol=0, atol=0)
+
+
+def test_modules_of_others_cannot_be_described() -> None:
+    class Mine(torch.nn.Linear):
+        pass
+
+    assert describe(Mine(2, 2)) is None
+    assert describe(torch.nn.Sequential(make_encoder("linear", 2, 2), Mine(2, 2))) is None
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        {"type": "linear", "obs_shape": [2], "latent_dim": 10**9},
+        {"type": "linear", "obs_shape": [10**9, 10**9], "latent_dim": 2},
+        {"type": "mlp", "obs_shape": [2], "latent_dim": 2, "width": 4, "depth": 10**6},
+        {"type": "sequential", "parts": [{"type": "sequential", "parts": []}] * 100},
+        {"type": "os.system"},
+        {"type": "linear", "obs_shape": [2], "latent_dim": 2, "device": "cpu"},
+        None,
+    ],
+)
+def test_a_description_can_ask_for_no_more_than_the_file_holds(description: object) -> None:
+    with pytest.raises(FormatError):
+        rebuild(description, {"linear.weight": torch.zeros(2, 2), "linear.bias": torch.zeros(2)})
+
+
+def test_a_run_goes_on_only_with_its_own_settings_and_data(tmp_path: Path) -> None:
+    SJEPA(encoder="identity").fit(STATES, T, run=tmp_path / "run")
+    again = SJEPA(encoder="identity").fit(STATES, T, run=tmp_path / "run")
+    assert again.law_.lines(3) == ["z1' = 1.3*z2", "z2' = -1.3*z1"]
+    with pytest.raises(ConfigError, match="began with backend='stlsq', now it is 'subset'"):
+        SJEPA(encoder="identity", backend="subset").fit(STATES, T, run=tmp_path / "run")
+    with pytest.raises(ConfigError, match="The data are not those"):
+        SJEPA(encoder="identity").fit(STATES[:4], T, run=tmp_path / "run")
+    with pytest.raises(ConfigError, match="the folder of a run"):
+        again.save(tmp_path / "run")
+
+
+def test_an_elegant_search_goes_on_after_its_polished_encoders(tmp_path: Path) -> None:
+    from sjepa.callbacks import Quiet, Step
+
+    class Stop(Quiet):
+        def on_step(self, step: Step) -> None:
+            if step.text.startswith("refining"):
+                raise KeyboardInterrupt
+
+    model = SJEPA(library=LIBRARY, random_state=0)
+    whole = clone(model).fit(OBSERVED, T)
+    lines: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        clone(model).set_params(callbacks=[Stop()]).fit(OBSERVED, T, run=tmp_path / "run")
+    again = clone(model).set_params(progress=lambda line, share: lines.append(line))
+    again.fit(OBSERVED, T, run=tmp_path / "run")
+    assert not any(line.startswith(("subspace", "gauge")) for line in lines), "it searched again"
+    assert again.law_.to_json() == whole.law_.to_json()
+    np.testing.assert_array_equal(again.encode(OBSERVED[0]), whole.encode(OBSERVED[0]))
