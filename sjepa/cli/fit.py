@@ -194,7 +194,7 @@ def _fit(
         try:
             model.fit(data, run=run)
         except KeyboardInterrupt:
-            share = bar.bar.tasks[0].percentage
+            share = bar.percentage
             logger.info("stopped at %.0f %%", share)
             where = f" Go on with: sjepa fit --resume {run.folder}" if run is not None else ""
             raise Stopped(f"stopped at {share:.0f} %.{where}") from None

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import (
     BarColumn,
     Progress,
@@ -18,40 +19,49 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from sjepa.callbacks import Quiet, Step
 
 
 class Bar(Quiet):
-    """A bar with the time left, and below it the present equation, its complexity and risk."""
+    """A bar with the time left, and below it the present equations, their complexity and risk."""
 
     def __init__(self, console: Console, first: str = "starting") -> None:
         self.bar = Progress(
-            TextColumn("{task.description}", markup=False), BarColumn(bar_width=20),
-            TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"),
-            TimeRemainingColumn(), TextColumn("{task.fields[law]}", markup=False),
-            console=console, transient=True, disable=not console.is_terminal,
+            BarColumn(bar_width=20), TaskProgressColumn(), TimeElapsedColumn(),
+            TextColumn("left"), TimeRemainingColumn(),
+            TextColumn("{task.description}", markup=False),
         )  # fmt: skip
-        self.task = self.bar.add_task(first, total=1.0, law="")
+        self.task = self.bar.add_task(first, total=1.0)
+        self.law = Text(no_wrap=True, overflow="ellipsis")
+        shown = Group(self.bar, self.law)
+        # Where nobody looks, the log of the run is enough.
+        self._live = Live(shown, console=console, transient=True) if console.is_terminal else None
+
+    @property
+    def percentage(self) -> float:
+        return self.bar.tasks[0].percentage
 
     def show(self, line: str, share: float) -> None:
         """As a ``progress`` function."""
         self.bar.update(self.task, description=line[:70], completed=share)
 
     def on_step(self, step: Step) -> None:
-        fields: dict[str, Any] = {}
-        if step.law is not None:
-            fields["law"] = f"\n{step.law}  (complexity {step.complexity:g}, risk {step.risk:.3g})"
-        elif step.risk is not None:
-            fields["law"] = f"\nrisk {step.risk:.3g}"
-        self.bar.update(self.task, description=step.text[:70], completed=step.share, **fields)
+        self.show(step.text, step.share)
+        if step.risk is not None:
+            law = "" if step.law is None else "\n".join(f"  {e}" for e in step.law.split("; "))
+            omega = "" if step.law is None else f"complexity {step.complexity:g}, "
+            self.law.plain = f"  {omega}risk {step.risk:.3g}\n{law}"
 
     def __enter__(self) -> Self:
-        self.bar.start()
+        if self._live is not None:
+            self._live.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.bar.stop()
+        if self._live is not None:
+            self._live.stop()
 
 
 class Brake(Quiet):
