@@ -37,6 +37,7 @@ def folder(tmp_path: Path) -> Path:
         pd.DataFrame({"run": i, "t": T, "q": x[:, 0], "p": x[:, 1]}) for i, x in enumerate(STATES)
     ]
     pd.concat(rows).to_csv(tmp_path / "states.csv", index=False)
+    (tmp_path / "empty").mkdir()
     (tmp_path / "broken.json").write_text(LAW.to_json()[:40])
     (tmp_path / "force.json").write_text(sjepa.Law.from_string("q*p", ["q", "p"], ["f"]).to_json())
     forced = sjepa.Law.from_string("u - x", ["x", "u"], ["x"])
@@ -184,6 +185,10 @@ def test_report_of_a_law_without_data_says_what_is_missing(folder: Path) -> None
         ("simulate missing --start 1,0 --times 0,1", "missing does not exist"),
         ("encode missing states.csv", "missing does not exist"),
         ("encode run states.csv --id run", "fitted on 5"),
+        ("encode law.json states.csv", "not the folder of a run"),
+        ("encode empty states.csv", "not the folder of a run"),
+        ("export empty", "neither a law.json nor"),
+        ("report empty", "neither a law.json nor"),
         ("report missing", "missing does not exist"),
         ("report law.json -o no/report.html", "create it first"),
         ("report law.json --data states.csv --time when", "when"),

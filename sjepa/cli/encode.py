@@ -26,7 +26,7 @@ def encode(
     id: Annotated[str | None, typer.Option(help="Column that tells trajectories apart.")] = None,
     columns: Annotated[str, typer.Option(help="Observed columns, comma-separated.")] = "",
     actions: Annotated[str, typer.Option(help="Action columns, comma-separated.")] = "",
-    json: Annotated[bool, typer.Option(help="Print what was written as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Turn observations into the coordinates that a run has learned."""
     import numpy as np

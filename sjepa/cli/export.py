@@ -43,7 +43,7 @@ def export(
     if out is None:
         print(text.rstrip("\n"))
     else:
-        out.write_text(text, encoding="utf-8")
+        out.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
 
 
 def read_law(source: Path, inputs: list[str] | None = None) -> Law:
@@ -54,6 +54,8 @@ def read_law(source: Path, inputs: list[str] | None = None) -> Law:
         source = source / "law.json"
     if source.suffix == ".json":
         return Law.from_json(source.read_bytes())
+    if source.is_dir() and not list(source.glob("hall_of_fame*")):
+        raise FormatError(f"{source} holds neither a law.json nor PySR's hall_of_fame.csv.")
     if source.is_dir() or source.suffix in (".csv", ".bak"):
         return Law.from_pysr(source, inputs=inputs)
     raise FormatError(f"{source} is not a law.json, a run folder or a hall-of-fame CSV.")

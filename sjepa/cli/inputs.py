@@ -33,6 +33,8 @@ def read_model(source: Path) -> Any:
 
     if not source.exists():
         raise FormatError(f"{source} does not exist.")
+    if not is_run(source):
+        raise FormatError(f"{source} is not the folder of a run; sjepa fit --out makes one.")
     return sjepa.load(source)
 
 

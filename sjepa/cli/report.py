@@ -31,7 +31,7 @@ def report(
     columns: Annotated[str, typer.Option(help="Observed columns, comma-separated.")] = "",
     actions: Annotated[str, typer.Option(help="Action columns, comma-separated.")] = "",
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "",
-    json: Annotated[bool, typer.Option(help="Print what was written as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Write one self-contained HTML page: equations, front, simulated paths, diagnostics."""
     from sjepa.report import collect, write_report

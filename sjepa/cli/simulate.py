@@ -48,7 +48,7 @@ def simulate(
         Path | None,
         typer.Option("--out", "-o", help="CSV or Parquet file; without it CSV on the screen."),
     ] = None,
-    json: Annotated[bool, typer.Option(help="Print JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Follow a law in time; a path that diverges ends there, and that is said."""
     import pandas as pd
