@@ -10,6 +10,7 @@ from sjepa.symbolic import Candidate, Front, Gram, Grammar, Law, Library
 
 
 if TYPE_CHECKING:
+    from sjepa import encoders
     from sjepa.data import Trajectories
     from sjepa.discovery import discover
     from sjepa.estimator import SJEPA, load
@@ -32,6 +33,7 @@ __all__ = [
     "Trajectories",
     "available_backends",
     "discover",
+    "encoders",
     "errors",
     "induced_complexity",
     "load",
@@ -49,6 +51,8 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "encoders":
+        return import_module("sjepa.encoders")
     if name not in _LAZY:
         raise AttributeError(f"module 'sjepa' has no attribute {name!r}")
     value = getattr(import_module(_LAZY[name]), name)

@@ -11,13 +11,14 @@ from typing import Any, Literal
 import numpy as np
 
 from sjepa.backend import Backend, Budget, Problem, Progress
-from sjepa.data import Trajectories, differentiate, weak_windows
+from sjepa.data import Trajectories, differentiate, held_rows, jumps, weak_windows
 from sjepa.errors import ConfigError, DataError, NumericalWarning
 from sjepa.registry import make_backend
 from sjepa.symbolic import Front, Grammar, Library
 
 
-Form = Literal["auto", "derivative", "weak", "discrete"]
+Form = Literal["auto", "derivative", "weak", "held", "discrete"]
+FORMS = ("auto", "derivative", "weak", "held", "discrete")
 
 # Noise above this share of a signal's spread makes the integral form the better one.
 NOISY = 1e-3
@@ -77,7 +78,8 @@ def discover(
     t : float, array or list of arrays
         A constant step, or times; irregular times are fine.
     u : array (T, m) or list of arrays, optional
-        Actions; they are inputs of the equations and are called u1, u2, ...
+        Actions, one row per observation; they are inputs of the equations and are called u1, u2,
+        ... The last row is not used where actions are held.
     x_dot : like x, optional
         Known derivatives. Otherwise they are estimated.
     backend : name, mapping with a "name", class or instance
@@ -86,9 +88,11 @@ def discover(
     grammar : Grammar, optional
         The same for engines that write expression trees.
     feature_names : names of the states, by default x1, x2, ...
-    form : "derivative", "weak", "discrete" or "auto"
+    form : "derivative", "weak", "held", "discrete" or "auto"
         Fit time derivatives point by point; integrals against smooth bumps (for noisy data, with
-        engines that search a library); or the next value itself. "auto" looks at the noise.
+        engines that search a library); mean velocities of single steps, during which actions are
+        held constant; or the next value itself. "auto" looks at the noise, and takes "held" for
+        actions that jump.
     derivative : str or mapping
         Method of :func:`sjepa.data.differentiate`, or its options with a ``"method"``.
     seed : int
@@ -109,8 +113,8 @@ def discover(
     p' = -4*q
     """
     engine = make_backend(backend)
-    if form not in ("auto", "derivative", "weak", "discrete"):
-        raise ConfigError(f"form is 'auto', 'derivative', 'weak' or 'discrete', got {form!r}.")
+    if form not in FORMS:
+        raise ConfigError(f"form is one of {', '.join(map(repr, FORMS))}, got {form!r}.")
     trajectories = _trajectories(x, t, u, feature_names)
     states = trajectories.obs_shape[0]
     names = [*(trajectories.names or ()), *(trajectories.action_names or ())]
@@ -136,8 +140,12 @@ def discover(
         "warm": warm,
         "progress": progress,
     }
+    if form == "auto" and x_dot is None and trajectories.u is not None and jumps(trajectories.u):
+        form = "held"
     if form == "discrete":
         problem = Problem(*_next_values(trajectories), realisation="map", **common)
+    elif form == "held":
+        problem = Problem(*held_rows(trajectories), **common)
     elif x_dot is not None:
         slopes = _like(x_dot, trajectories)
         problem = Problem(_inputs(trajectories), np.concatenate(slopes), **common)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,16 +15,31 @@ from sklearn.utils.validation import check_is_fitted
 
 from sjepa.backend import Backend
 from sjepa.callbacks import Callback, Log, Told, check_callbacks
+from sjepa.control import Linearisation, linearise
 from sjepa.data import Trajectories
+from sjepa.errors import ConfigError
 from sjepa.estimator_checks import as_trajectories, check_settings, look
 from sjepa.estimator_files import apply_saved, plain_params, saved_from
 from sjepa.journal import Journal
-from sjepa.learning import Learned, learn_alternating, learn_elegant, learn_frozen
+from sjepa.learning import (
+    Learned,
+    default_terms,
+    learn_alternating,
+    learn_elegant,
+    learn_frozen,
+    learn_transition,
+    with_law,
+)
 from sjepa.metrics import AffineMap, r2
-from sjepa.models import Simulation, simulate
+from sjepa.models import Simulation, Transition, follow, right_side, with_actions
 from sjepa.runs import Run, fingerprint, writable
 from sjepa.saving import read as read_saved, save as save_files
+from sjepa.second_order import initial_state
 from sjepa.symbolic import Front, Grammar, Law, Library
+
+
+if TYPE_CHECKING:
+    from sjepa.bayes import Posterior
 
 
 class SJEPA(BaseEstimator):
@@ -41,12 +56,22 @@ class SJEPA(BaseEstimator):
         Search structures and coordinates together (the default), or in turns as in the paper.
     encoder : "auto", "identity", or a callable or nn.Module
         "auto" learns the coordinates. "identity" takes the observations as coordinates, anything
-        callable is used as it is, frozen; then only the law is searched.
+        callable is used as it is, frozen (see :mod:`sjepa.encoders` for pretrained networks); then
+        only the law is searched.
+    head : "auto", "none", "pca", "whiten", "slow" or "learned"
+        How `latent_dim` coordinates are read off the embeddings of a frozen encoder; "learned"
+        trains the read-out together with the law. "auto" is "pca" beyond 16 values.
     library, grammar : what may be written, in the names z1, z2, ...
         By default 1, z, sin z, cos z, squares and products.
     delta : float or "auto"
         Largest adequate validation risk; "auto" estimates the noise floor and says so.
+    correction : None, "neural", "alone", mapping or nn.Module
+        A bounded network that learns what the law leaves over; "alone" leaves the law out. Options
+        are those of :class:`sjepa.training.CorrectionSettings`.
     integrator : str, default="rk4"
+    realisation : "field" or "map"
+        Whether the law gives velocities or the next coordinates (for equal steps and given
+        coordinates).
     order : 1 or 2
         Whether the law gives first or second time derivatives of the coordinates.
     device : "auto", "cpu", "cuda" or "mps"
@@ -76,6 +101,11 @@ class SJEPA(BaseEstimator):
         Observations (..., *obs) to coordinates (..., d).
     history_ : DataFrame
         What was measured on the way: stage, cycle, epoch, metric, value.
+    transition_ : Transition
+        Law and correction as one differentiable predictor, which `simulate`, `linearize` and the
+        planners of :mod:`sjepa.control` use.
+    step_ : float
+        Median time between observations.
 
     Examples
     --------
@@ -94,10 +124,13 @@ class SJEPA(BaseEstimator):
         backend: str | Mapping[str, Any] | type[Backend] | Backend = "stlsq",
         search: Literal["elegant", "alternating"] = "elegant",
         encoder: str | Callable[[Any], Any] = "auto",
+        head: str = "auto",
         library: Library | None = None,
         grammar: Grammar | None = None,
         delta: float | str = "auto",
+        correction: Any = None,
         integrator: str = "rk4",
+        realisation: Literal["field", "map"] = "field",
         order: Literal[1, 2] = 1,
         device: str = "auto",
         random_state: int | None = None,
@@ -110,10 +143,13 @@ class SJEPA(BaseEstimator):
         self.backend = backend
         self.search = search
         self.encoder = encoder
+        self.head = head
         self.library = library
         self.grammar = grammar
         self.delta = delta
+        self.correction = correction
         self.integrator = integrator
+        self.realisation = realisation
         self.order = order
         self.device = device
         self.random_state = random_state
@@ -162,6 +198,9 @@ class SJEPA(BaseEstimator):
         self.encoder_ = learned.encoder
         self.diagnostics_: list[str] = list(learned.notes)
         self.history_: pd.DataFrame = journal.table()
+        self.action_names_ = trajectories.action_names or ()
+        self.step_ = float(np.median(np.concatenate(trajectories.steps)))
+        self._moved_by = (self.law_, self._moving(trajectories))
         self.n_features_in_ = int(np.prod(trajectories.obs_shape))
         if trajectories.names is not None:
             self.feature_names_in_ = np.array(trajectories.names, dtype=object)
@@ -175,13 +214,15 @@ class SJEPA(BaseEstimator):
         look(trajectories, states=isinstance(self.encoder, str) and self.encoder == "identity")
 
     def _learn(self, trajectories: Trajectories, journal: Journal) -> Learned:
-        seed = 0 if self.random_state is None else int(self.random_state)
+        seed = self._seed
         if self.encoder != "auto":
             return learn_frozen(
                 trajectories, self.encoder, self._space(None), self.backend, seed,
-                self.latent_dim, journal, self.feature_names,
+                self.latent_dim, journal, head=self.head, order=self.order, delta=self.delta,
+                realisation=self.realisation, integrator=self.integrator,
+                feature_names=self.feature_names,
             )  # fmt: skip
-        space = self._space(self.latent_dim)
+        space = self._space(self.latent_dim, trajectories.action_names or ())
         if self.search == "alternating":
             return learn_alternating(
                 trajectories, space, self.latent_dim, self.backend, self.integrator,
@@ -194,12 +235,25 @@ class SJEPA(BaseEstimator):
             journal, self.options,
         )  # fmt: skip
 
-    def _space(self, dimension: int | None) -> Any:
+    def _moving(self, trajectories: Trajectories) -> Transition:
+        """The law as a predictor, with a correction trained beside it if one is wanted."""
+        if self.correction is None:
+            return with_law(None, self.law_, self.integrator, self.order)
+        return learn_transition(
+            trajectories.map(self._encode), self.law_, self.correction, self.integrator,
+            self.order, self._seed,
+        )  # fmt: skip
+
+    def _space(self, dimension: int | None, actions: Sequence[str] = ()) -> Any:
         if self.library is not None or self.grammar is not None:
             return self.library if self.library is not None else self.grammar
         if dimension is None:
             return None
-        return Library.paper(list(self.feature_names or _names(dimension)))
+        return default_terms(list(self.feature_names or _names(dimension)), actions)
+
+    @property
+    def _seed(self) -> int:
+        return 0 if self.random_state is None else int(self.random_state)
 
     # Using what was learned ----------------------------------------------------------------------
 
@@ -207,6 +261,16 @@ class SJEPA(BaseEstimator):
     def equations_(self) -> pd.DataFrame:
         check_is_fitted(self, "front_")
         return self.front_.to_frame()
+
+    @property
+    def transition_(self) -> Transition:
+        """Follows `law_`, also where somebody has put another law in its place."""
+        check_is_fitted(self, "law_")
+        law, old = getattr(self, "_moved_by", (None, None))
+        if old is not None and law is self.law_:
+            return old
+        self._moved_by = (self.law_, with_law(old, self.law_, self.integrator, self.order))
+        return self._moved_by[1]
 
     def encode(self, x: Any) -> np.ndarray | list[np.ndarray]:
         """Coordinates of observations: an array for an array, a list for many trajectories."""
@@ -224,28 +288,79 @@ class SJEPA(BaseEstimator):
 
     transform = encode
 
-    def predict(self, x: Any) -> np.ndarray:
-        """What the law gives at observations (n, *obs): velocities, or the next coordinates."""
-        check_is_fitted(self, "law_")
-        return self.law_.numpy()(self._encode(x))
+    def predict(self, x: Any, u: Any = None) -> np.ndarray:
+        """What law and correction give at observations (n, *obs) and actions (n, m).
 
-    def simulate(self, x0: Any, t: Any) -> Simulation:
+        Velocities, or the next coordinates for a map.
+        """
+        check_is_fitted(self, "law_")
+        if self.order == 2:
+            raise ConfigError("A second-order law needs velocities; use simulate.")
+        z = self._encode(x)
+        return right_side(self.transition_)(with_actions(z, u, self.action_names_))
+
+    def simulate(self, x0: Any, t: Any, u: Any = None) -> Simulation:
         """Coordinates over times `t` from one observation `x0`.
 
+        Actions `u` are rows (T, m), each held until the next time, or one (m,) for all times.
+        A second-order law starts from several observations: `x0` (k, *obs) at the first k times,
+        from which the velocity is taken; the coordinates are then followed by their velocities.
         Survives divergence: the result says how far it got and is NaN from there on.
         """
         check_is_fitted(self, "law_")
-        run = self.law_.numpy()
-        start = self._encode(np.asarray(x0, dtype=float)[None])[0]
-        return simulate(lambda time, z: run(z), start, np.asarray(t, dtype=float))
+        times = np.asarray(t, dtype=float)
+        if self.order == 2:
+            start = initial_state(self._encode(x0), times)
+        else:
+            start = self._encode(np.asarray(x0, dtype=float)[None])[0]
+        if self.action_names_ or u is not None:
+            u = with_actions(np.empty((len(times), 0)), u, self.action_names_)
+        return follow(self.transition_, start, times, u)
 
-    def score(self, x: Any, t: Any = None) -> float:
+    def posterior(self, x: Any, t: Any = None, u: Any = None, **settings: Any) -> Posterior:
+        """Which law moves the coordinates, how sure that is, and what follows; encoder fixed.
+
+        Candidates are searched with this model's engine and library on one part of the
+        trajectories and compared on the rest. `settings` are those of
+        :func:`sjepa.bayes.posterior`, such as ``gamma``, ``correction`` or ``candidates``.
+        """
+        check_is_fitted(self, "law_")
+        from sjepa.bayes import posterior
+
+        if self.order == 2:
+            raise ConfigError("posterior needs order=1: give velocities as coordinates.")
+        trajectories = as_trajectories(x, t, u)
+        latent = trajectories.map(self._encode, names=self.law_.outputs)
+        space = self._space(self.latent_dim if self.encoder == "auto" else None)
+        defaults = {
+            "backend": self.backend,
+            "library": space if isinstance(space, Library) else None,
+            "grammar": space if isinstance(space, Grammar) else None,
+            "integrator": self.integrator,
+            "seed": self._seed,
+            "progress": self.progress,
+        }
+        found = posterior(latent, **{**defaults, **settings})
+        return found.of_observations(self._encode, len(trajectories.obs_shape))
+
+    def linearize(self, z: Any, u: Any = None, dt: float | None = None) -> Linearisation:
+        """First-order model around coordinates z (..., d) and actions u (..., m).
+
+        `dt` is the length of a step of the integrated transition, by default the median step of
+        the data; see :func:`sjepa.control.linearise`.
+        """
+        check_is_fitted(self, "law_")
+        return linearise(self.transition_, z, u, self.step_ if dt is None else dt)
+
+    def score(self, x: Any, t: Any = None, u: Any = None) -> float:
         """R2 of simulated against encoded coordinates over whole trajectories (1 is perfect)."""
-        trajectories = as_trajectories(x, t, None)
+        trajectories = as_trajectories(x, t, u)
         truth, paths = [], []
-        for one, times in zip(trajectories.x, trajectories.t, strict=True):
+        for i, (one, times) in enumerate(zip(trajectories.x, trajectories.t, strict=True)):
             z = self._encode(one)
-            path = self.simulate(one[0], times).z
+            held = None if trajectories.u is None else trajectories.u[i]
+            begin = one[:5] if self.order == 2 else one[0]
+            path = self.simulate(begin, times, held).z[:, : z.shape[1]]
             truth.append(z)
             paths.append(np.where(np.isfinite(path), path, z.mean(axis=0)))
         return float(r2(np.concatenate(paths), np.concatenate(truth)))
@@ -275,6 +390,26 @@ class SJEPA(BaseEstimator):
     def latex(self) -> str:
         check_is_fitted(self, "law_")
         return self.law_.latex()
+
+    def report(self, path: str | Path, x: Any = None, t: Any = None, *, title: str = "") -> Path:
+        """Write a self-contained HTML page about the result; see :mod:`sjepa.report`.
+
+        With observations `x` and times `t` it also shows how the law follows them.
+        """
+        from sjepa.report import write_report
+
+        check_is_fitted(self, "law_")
+        return write_report(self, path, x, t, title=title)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """The settings that differ from the defaults and, once fitted, the law."""
+        lines = self.law_.lines(digits=4) if hasattr(self, "law_") else []
+        return "\n".join([super().__repr__(N_CHAR_MAX), *(f"    {line}" for line in lines)])
+
+    def _html_repr(self) -> str:
+        """What notebooks show: the law, typeset, above scikit-learn's own table of settings."""
+        law = self.law_._repr_html_() if hasattr(self, "law_") else ""
+        return law + str(super()._html_repr())
 
 
 def _names(dimension: int) -> list[str]:

@@ -41,6 +41,15 @@ def check_settings(model: Any, trajectories: Trajectories) -> None:
         raise ConfigError(f"latent_dim must be a whole number from 1, got {model.latent_dim!r}.")
     if model.library is not None and model.grammar is not None:
         raise ConfigError("Give a library or a grammar, not both.")
+    if model.realisation not in ("field", "map"):
+        raise ConfigError(f"realisation is 'field' or 'map', got {model.realisation!r}.")
+    if model.realisation == "map" and model.encoder == "auto":
+        raise ConfigError("A map needs given coordinates: use encoder='identity' or your own.")
+    if trajectories.u is not None and model.encoder == "auto" and model.search == "elegant":
+        raise DataError(
+            "The elegant search does not take actions yet: use search='alternating', or "
+            "encoder='identity' where the observations are the state."
+        )
     size = int(np.prod(trajectories.obs_shape))
     if model.feature_names is not None and model.encoder == "auto":
         if len(model.feature_names) != model.latent_dim:

@@ -12,8 +12,9 @@ import pandas as pd
 from torch import nn
 
 from sjepa.backend import Backend
+from sjepa.encoders.heads import HeadedEncoder
 from sjepa.errors import ConfigError, FormatError, SjepaError
-from sjepa.learning import _Frozen, _identity
+from sjepa.learning import Frozen, identity
 from sjepa.saving import METRICS, Saved
 from sjepa.symbolic import Grammar, Library
 
@@ -75,10 +76,13 @@ def with_settings(model: Model, asked: Mapping[str, Any]) -> Model:
 
 def saved_from(model: Any) -> Saved:
     """What :mod:`sjepa.saving` writes, from a fitted estimator."""
-    encoder, given = model.encoder_, ""
-    if isinstance(encoder, _Frozen):
+    encoder: Any = model.encoder_
+    given, head = "", None
+    if isinstance(encoder, HeadedEncoder):
+        head, encoder = encoder.head, encoder.encoder
+    if isinstance(encoder, Frozen):
         encoder = encoder.module
-    if encoder is _identity:
+    if encoder is identity:
         encoder = None
     elif not isinstance(model.encoder, str):
         encoder, given = None, _name_of(model.encoder)
@@ -86,7 +90,9 @@ def saved_from(model: Any) -> Saved:
         "diagnostics": list(model.diagnostics_),
         "n_features_in": model.n_features_in_,
         "feature_names_in": list(getattr(model, "feature_names_in_", [])),
-        "frozen": isinstance(model.encoder_, _Frozen),
+        "frozen": isinstance(model.encoder_, Frozen),
+        "action_names": list(model.action_names_),
+        "step": model.step_,
     }
     return Saved(
         params=plain_params(model),
@@ -94,7 +100,8 @@ def saved_from(model: Any) -> Saved:
         front=model.front_,
         encoder=encoder,
         given=given,
-        transition=getattr(model, "transition_", None),
+        head=head,
+        transition=model.transition_,
         metrics=_with_result(model),
         facts=facts,
     )
@@ -123,12 +130,14 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
                 f"The encoder of this model ({saved.given}) is the user's own and not stored; "
                 "give it again: sjepa.load(folder, encoder=...)."
             )
-        function = _Frozen(encoder) if isinstance(encoder, nn.Module) else encoder
+        function = Frozen(encoder) if isinstance(encoder, nn.Module) else encoder
     elif saved.encoder is None:
-        function, encoder = _identity, "identity"
+        function, encoder = identity, "identity"
     else:
         frozen = saved.facts.get("frozen") is True
-        function, encoder = (_Frozen(saved.encoder) if frozen else saved.encoder), "auto"
+        function, encoder = (Frozen(saved.encoder) if frozen else saved.encoder), "auto"
+    if saved.head is not None:
+        function = HeadedEncoder(function, saved.head)
     known = model.get_params(deep=False)
     if unknown := sorted(set(saved.params) - set(known)):
         raise FormatError(f"This model has a parameter {unknown[0]!r} that this release has not.")
@@ -137,16 +146,19 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
     model.law_, model.front_, model.encoder_ = saved.law, saved.front, function
     model.history_ = saved.metrics
     if saved.transition is not None:
-        model.transition_ = saved.transition
+        model._moved_by = (saved.law, saved.transition)
     facts = saved.facts
-    notes, names, count = (
-        facts.get(k) for k in ("diagnostics", "feature_names_in", "n_features_in")
+    notes, names, actions = (
+        facts.get(k) for k in ("diagnostics", "feature_names_in", "action_names")
     )
-    if not _texts(notes) or not _texts(names) or not isinstance(count, int):
+    count, step = facts.get("n_features_in"), facts.get("step")
+    numbers = isinstance(count, int) and isinstance(step, float)
+    if not numbers or not all(_texts(given) for given in (notes, names, actions)):
         raise FormatError(
             "The model's config.json is damaged: its facts are not as they should be."
         )
     model.diagnostics_, model.n_features_in_ = notes, count
+    model.action_names_, model.step_ = tuple(actions or ()), step
     if names:
         model.feature_names_in_ = np.array(names, dtype=object)
     return model

@@ -16,6 +16,7 @@ from sjepa.backend import Backend, Problem
 from sjepa.data import Trajectories, differentiate
 from sjepa.errors import ConfigError, DataError
 from sjepa.registry import make_backend
+from sjepa.second_order import motion, state_names
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.front import EXACT, KNEE
 
@@ -66,6 +67,7 @@ def induced_complexity(
     *,
     backend: str | Mapping[str, Any] | Backend = "subset",
     seed: int = 0,
+    order: int = 1,
 ) -> InducedComplexity:
     """How complicated the simplest adequate law is in the coordinates of an encoder.
 
@@ -79,24 +81,27 @@ def induced_complexity(
         Maps one trajectory (T, *obs) to latents (T, d). None takes the observations themselves.
     data : Trajectories
     library_or_grammar : Library or Grammar
-        Its inputs name the d latent coordinates.
+        Its inputs name the d latent coordinates; with ``order=2`` optionally also their velocities,
+        after them.
     delta : float or "auto"
-        The unexplained share of the variance of each coordinate's velocity that is tolerated.
+        The unexplained share of the variance of each coordinate's velocity (with ``order=2``:
+        acceleration) that is tolerated.
         "auto" asks for nine tenths of what the whole library can explain, on a log scale.
     backend : engine
         Only "subset" proves its answer.
+    order : 1 or 2
+        Whether the law gives first or second time derivatives.
     """
     source = library_or_grammar
-    latents = encode(encoder, data, source.inputs)
-    derivatives = differentiate(latents)
-    rows = [np.flatnonzero(v) for v in derivatives.valid]
-    z = np.concatenate([x[r] for x, r in zip(derivatives.trajectories.x, rows, strict=True)])
-    dz = np.concatenate([x[r] for x, r in zip(derivatives.x_dot, rows, strict=True)])
+    if order not in (1, 2):
+        raise ConfigError(f"order must be 1 or 2, got {order}.")
+    latents = encode(encoder, data, source.inputs, order)
+    z, dz, names, outputs = _rows(latents, source, order)
     measure = "terms" if isinstance(source, Library) else "tree"
-    problems = [_problem(source, z, dz, j, seed) for j in range(len(source.inputs))]
+    problems = [_problem(source, z, dz, j, outputs, seed) for j in range(len(outputs))]
     limit = _limit(delta, problems)
     fronts = [_engine(backend, limit).search(problem) for problem in problems]
-    curve = _curve(fronts, source.inputs, measure)
+    curve = _curve(fronts, names, outputs, measure)
     reached = curve[curve["delta"] <= limit * (1 + 1e-9)]
     exact = isinstance(source, Library) and all(_proven(f, limit) for f in fronts)
     if not len(reached):
@@ -108,7 +113,25 @@ def induced_complexity(
     return InducedComplexity(value, law, limit, "exact" if exact else "upper bound", table)
 
 
-def encode(encoder: Encoder, data: Trajectories, names: Sequence[str]) -> Trajectories:
+def _rows(
+    latents: Trajectories, source: Library | Grammar, order: int
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...], tuple[str, ...]]:
+    """What the terms see, what they explain, and the names of the law's inputs and outputs."""
+    if order == 2:
+        moved = motion(latents)
+        d = latents.obs_shape[0]
+        names = state_names(source, d)
+        return moved.inputs[:, : len(source.inputs)], moved.targets, names, names[d:]
+    derivatives = differentiate(latents)
+    rows = [np.flatnonzero(v) for v in derivatives.valid]
+    z = np.concatenate([x[r] for x, r in zip(derivatives.trajectories.x, rows, strict=True)])
+    dz = np.concatenate([x[r] for x, r in zip(derivatives.x_dot, rows, strict=True)])
+    return z, dz, tuple(source.inputs), tuple(source.inputs)
+
+
+def encode(
+    encoder: Encoder, data: Trajectories, names: Sequence[str], order: int = 1
+) -> Trajectories:
     """Latent trajectories with the given names."""
 
     def run(x: np.ndarray) -> np.ndarray:
@@ -124,21 +147,26 @@ def encode(encoder: Encoder, data: Trajectories, names: Sequence[str]) -> Trajec
 
     latents = [run(x) for x in data.x]
     shape = latents[0].shape
-    if len(shape) != 2 or shape[1] != len(names):
+    if len(shape) != 2 or len(names) not in (shape[1], order * shape[1]):
         raise DataError(
             f"The encoder gives latents of shape {shape} for a trajectory; the library is for "
             f"{len(names)} coordinates ({', '.join(names)})."
         )
-    return Trajectories(latents, data.t, names=list(names))
+    return Trajectories(latents, data.t, names=list(names[: shape[1]]))
 
 
 def _problem(
-    source: Library | Grammar, z: np.ndarray, dz: np.ndarray, j: int, seed: int
+    source: Library | Grammar,
+    z: np.ndarray,
+    dz: np.ndarray,
+    j: int,
+    outputs: Sequence[str],
+    seed: int,
 ) -> Problem:
     """The search for one equation: the cheapest of each make the cheapest law."""
-    name = source.inputs[j]
+    name = outputs[j]
     if isinstance(source, Library):
-        own = source.with_mask(source.mask(source.inputs)[:, [j]])
+        own = source.with_mask(source.mask(outputs)[:, [j]])
         return Problem(z, dz[:, [j]], source.inputs, [name], library=own, seed=seed)
     return Problem(z, dz[:, [j]], source.inputs, [name], grammar=source, seed=seed)
 
@@ -174,7 +202,9 @@ def _proven(front: Front, limit: float) -> bool:
     return bool(len(front)) and all(c.certified for c in front)
 
 
-def _curve(fronts: Sequence[Front], names: Sequence[str], measure: str) -> pd.DataFrame:
+def _curve(
+    fronts: Sequence[Front], names: Sequence[str], outputs: Sequence[str], measure: str
+) -> pd.DataFrame:
     """For every loss at which some equation changes: the cheapest law with no larger loss."""
     levels = sorted({c.loss for f in fronts for c in f}, reverse=True)
     rows: list[dict[str, Any]] = []
@@ -186,7 +216,7 @@ def _curve(fronts: Sequence[Front], names: Sequence[str], measure: str) -> pd.Da
         complexity = float(sum(getattr(c, measure) for c in chosen))
         if rows and rows[-1]["complexity"] == complexity:
             continue
-        law = Law([c.law.expressions[0] for c in chosen], names, names, canonical=False)
+        law = Law([c.law.expressions[0] for c in chosen], names, outputs, canonical=False)
         rows.append(
             {
                 "delta": level,

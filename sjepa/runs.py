@@ -16,8 +16,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, FormatError, OutputError
 from sjepa.saving import Saved, read, write_files
@@ -171,7 +169,7 @@ def fingerprint(trajectories: Trajectories) -> str:
     for series in (trajectories.x, trajectories.t, trajectories.u or []):
         for array in series:
             found.update(f"{array.dtype.str} {array.shape}".encode())
-            found.update(np.ascontiguousarray(array).tobytes())
+            found.update(array.tobytes())
     return found.hexdigest()
 
 

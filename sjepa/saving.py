@@ -1,7 +1,7 @@
 """A fitted model as four plain files.
 
 ==================  ==========================================================================
-model.safetensors   the numbers of the encoder, and of a correction if there is one
+model.safetensors   the numbers of encoder, head and correction, as far as there are any
 law.json            the law; ``sjepa export`` and :meth:`Law.from_json` read it
 metrics.parquet     the history of the fit: stage, cycle, epoch, metric, value
 config.json         the settings, the front, what to build, and checksums of the other files
@@ -50,7 +50,8 @@ MOST_LAW, MOST_METRICS = 8 * 2**20, 256 * 2**20
 class Saved:
     """Everything a fitted model is made of, as plain data, laws and networks.
 
-    ``encoder`` is None when the user gave it: then ``given`` says what it was.
+    ``encoder`` is None when the user gave it: then ``given`` says what it was, and ``head`` is what
+    was measured or trained behind it.
     """
 
     params: dict[str, Any]
@@ -58,6 +59,7 @@ class Saved:
     front: Front
     encoder: nn.Module | None
     given: str = ""
+    head: nn.Module | None = None
     transition: Transition | None = None
     metrics: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(METRICS)))
     facts: dict[str, Any] = field(default_factory=dict)
@@ -100,15 +102,12 @@ def _check_replaceable(folder: Path) -> None:
 
 def write_files(folder: Path, saved: Saved) -> None:
     """Write the four files into a folder, ``config.json`` last."""
-    encoder = None if saved.encoder is None else describe(saved.encoder)
-    if saved.encoder is not None and encoder is None:
-        raise ConfigError(
-            f"An encoder of type {type(saved.encoder).__name__} cannot be stored as plain data."
-        )
+    parts = {"encoder": saved.encoder, "head": saved.head}
+    described = {name: _described(name, part) for name, part in parts.items()}
     tensors: dict[str, Any] = {
-        "encoder": {} if saved.encoder is None else dict(saved.encoder.state_dict()),
-        "correction": {},
+        name: {} if part is None else dict(part.state_dict()) for name, part in parts.items()
     }
+    tensors["correction"] = {}
     transition = None
     if saved.transition is not None:
         transition = _describe_transition(saved.transition)
@@ -124,7 +123,7 @@ def write_files(folder: Path, saved: Saved) -> None:
     config = {
         "sjepa": _release(),
         "params": saved.params,
-        "encoder": encoder,
+        **described,
         "given_encoder": saved.given,
         "transition": transition,
         "front": front_to_plain(saved.front),
@@ -157,6 +156,7 @@ def read(folder: Path) -> Saved:
         front=_within(folder, lambda: front_from_plain(get("front", dict))),
         encoder=_rebuilt(folder, config.get("encoder"), tensors, "encoder"),
         given=get("given_encoder", str),
+        head=_rebuilt(folder, config.get("head"), tensors, "head"),
         transition=_read_transition(folder, config.get("transition"), law, tensors),
         metrics=metrics,
         facts=get("facts", dict),
@@ -205,28 +205,34 @@ def _rebuilt(folder: Path, description: Any, tensors: Any, name: str) -> nn.Modu
     return module
 
 
+def _described(name: str, part: nn.Module | None) -> Any:
+    if part is None:
+        return None
+    if (description := describe(part)) is None:
+        kind = type(part).__name__
+        raise ConfigError(f"A part ({name}) of type {kind} cannot be stored as plain data.")
+    return description
+
+
 def _describe_transition(transition: Transition) -> dict[str, Any]:
-    correction = None
-    if transition.correction is not None:
-        correction = describe(transition.correction)
-        if correction is None:
-            name = type(transition.correction).__name__
-            raise ConfigError(f"A correction of type {name} cannot be stored as plain data.")
     return {
         "kind": transition.kind,
         "integrator": transition.integrator,
         "order": transition.order,
-        "correction": correction,
+        "law": transition.symbolic is not None,
+        "correction": _described("correction", transition.correction),
     }
 
 
 def _read_transition(folder: Path, data: Any, law: Law, tensors: Any) -> Transition | None:
     if data is None:
         return None
-    if not isinstance(data, dict) or set(data) != {"kind", "integrator", "order", "correction"}:
+    if not isinstance(data, dict) or set(data) != {
+        "kind", "integrator", "order", "law", "correction",
+    }:  # fmt: skip
         raise FormatError(f"{folder}/config.json is damaged: no description of a transition.")
     correction = _rebuilt(folder, data["correction"], tensors, "correction")
-    module = law.torch(trainable=False).double()
+    module = law.torch(trainable=False).double() if data["law"] else None
     try:
         return Transition(module, correction, data["kind"], data["integrator"], data["order"])
     except (ConfigError, TypeError) as error:

@@ -50,7 +50,7 @@ def law_file(tmp_path: Path) -> Path:
         ("sympy", "-0.98*sin(q)"),
         ("python", "np.sin(q)"),
         ("numpy", "np.sin(q)"),
-        ("torch", "law.torch()"),
+        ("torch", "torch.sin(q)"),
         ("c", "-0.98*sin(in[0])"),
         ("julia", "law(q, p) = (p, -0.98*sin(q))"),
         ("json", '"format": "sjepa-law"'),

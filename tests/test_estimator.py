@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -67,6 +69,23 @@ def test_follows_scikit_learn_conventions() -> None:
         model.equations_  # noqa: B018
     with pytest.raises(NotFittedError):
         model.encode(STATES)
+
+
+def test_a_fitted_model_shows_its_law() -> None:
+    model = SJEPA(encoder="identity", random_state=3)
+    assert repr(model) == "SJEPA(encoder='identity', random_state=3)"
+    assert "<math>" not in model._repr_html_()
+    model.fit(STATES, T)
+    assert repr(model).splitlines()[1:] == [f"    {line}" for line in LAW]
+    shown = model._repr_mimebundle_()
+    assert shown["text/html"].count("<math>") == 4 and shown["text/plain"] == repr(model)
+    assert "random_state" in shown["text/html"]
+
+
+def test_a_report_is_one_call(tmp_path: Path) -> None:
+    model = SJEPA(encoder="identity").fit(STATES, T)
+    page = model.report(tmp_path / "report.html", STATES, T, title="An <oscillator>")
+    assert "An &lt;oscillator&gt;" in page.read_text()
 
 
 def test_coordinates_and_law_are_learned_together_from_mixed_observations() -> None:

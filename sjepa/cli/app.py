@@ -28,7 +28,10 @@ app = typer.Typer(
 )
 
 # Each module adds its commands to `app` when imported.
-_COMMANDS = ("fit", "discover", "export", "benchmark", "experiment", "engines", "demo")
+_COMMANDS = (
+    "fit", "discover", "encode", "simulate", "export", "report", "diagnose", "engines",
+    "benchmark", "experiment", "demo",
+)  # fmt: skip
 
 # Typer's own refusals; the class has no public name that all releases share.
 _Refused: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")

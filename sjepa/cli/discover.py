@@ -30,7 +30,7 @@ def discover(
     columns: Columns = "",
     actions: Actions = "",
     terms: Annotated[str, typer.Option(help="Candidate terms, comma-separated.")] = "",
-    form: Annotated[str, typer.Option(help="auto, derivative, weak or discrete.")] = "auto",
+    form: Annotated[str, typer.Option(help="auto, derivative, weak, held or discrete.")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     seconds: Annotated[float | None, typer.Option(help="Time budget.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the law as JSON to this file.")] = None,

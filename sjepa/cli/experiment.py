@@ -25,12 +25,14 @@ class ProfileName(StrEnum):
     fast = "fast"
 
 
-@app.command()
+# `--seeds 7 19 37` is how people write it; the parser takes the first, the rest are extras.
+@app.command(context_settings={"allow_extra_args": True})
 def experiment(
+    context: typer.Context,
     name: Annotated[Name, typer.Argument(help="Which experiment.")],
     out: Annotated[Path, typer.Option(help="Folder for metrics, laws, tables and figures.")],
     seeds: Annotated[
-        list[str] | None, typer.Option(help="Optimisation seeds: --seeds 7 --seeds 19, or 7,19.")
+        list[str] | None, typer.Option(help="Optimisation seeds: --seeds 7 19 37, or 7,19,37.")
     ] = None,
     backend: Annotated[str, typer.Option(help="Search engine for the laws.")] = "stlsq",
     profile: Annotated[
@@ -54,6 +56,8 @@ def experiment(
     from sjepa.experiments import run
     from sjepa.experiments.runner import SEEDS
 
+    if context.args and not seeds:
+        raise ConfigError(f"Unexpected {' '.join(context.args)!r}; see sjepa experiment --help.")
     console = Console(stderr=json)
     columns = (
         TextColumn("{task.description}"), BarColumn(bar_width=20),
@@ -69,7 +73,7 @@ def experiment(
 
         run(
             name.value,
-            read_seeds(seeds) or SEEDS,
+            read_seeds([*(seeds or ()), *context.args]) or SEEDS,
             backend,
             profile.value,
             out,
@@ -87,7 +91,7 @@ def experiment(
 
 
 def read_seeds(texts: list[str] | None) -> list[int]:
-    """Seeds given one by one or separated by commas."""
+    """Seeds given one by one, separated by commas or by blanks."""
     parts = [part for text in texts or [] for part in text.replace(",", " ").split()]
     try:
         return list(dict.fromkeys(int(part) for part in parts))

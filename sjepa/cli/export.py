@@ -43,7 +43,7 @@ def export(
     if out is None:
         print(text.rstrip("\n"))
     else:
-        out.write_text(text, encoding="utf-8")
+        out.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
 
 
 def read_law(source: Path, inputs: list[str] | None = None) -> Law:
@@ -54,6 +54,8 @@ def read_law(source: Path, inputs: list[str] | None = None) -> Law:
         source = source / "law.json"
     if source.suffix == ".json":
         return Law.from_json(source.read_bytes())
+    if source.is_dir() and not list(source.glob("hall_of_fame*")):
+        raise FormatError(f"{source} holds neither a law.json nor PySR's hall_of_fame.csv.")
     if source.is_dir() or source.suffix in (".csv", ".bak"):
         return Law.from_pysr(source, inputs=inputs)
     raise FormatError(f"{source} is not a law.json, a run folder or a hall-of-fame CSV.")
@@ -68,14 +70,7 @@ def render(law: Law, language: str) -> str:
         case "python" | "numpy":
             return law.python()
         case "torch":
-            return _torch_source(law)
+            return law.torch_source()
         case "casadi":
             return str(law.casadi().serialize())
     return str(getattr(law, language)())
-
-
-def _torch_source(law: Law) -> str:
-    """A few lines that rebuild the trainable module from the law's own text."""
-    return (
-        f'import sjepa\n\nlaw = sjepa.Law.from_json("""{law.to_json()}""")\nmodule = law.torch()\n'
-    )

@@ -18,6 +18,7 @@ from sjepa.models.layers import (
     zero_,
 )
 from sjepa.models.lookup import lookup
+from sjepa.models.stochastic import GaussianEncoder
 from sjepa.models.windows import HistoryWindow, pad_past, time_axis
 
 
@@ -167,14 +168,20 @@ def make_encoder(
     obs_shape: ObsShape,
     latent_dim: int,
     history: int = 1,
+    stochastic: bool = False,
     **options: Any,
 ) -> nn.Module:
     """Build an encoder by name, or take a module as it is.
 
     With ``history`` above 1 the encoder reads whole trajectories (..., T, *obs) and z_t sees
     X_{t-history+1}, ..., X_t; otherwise each observation (..., *obs) is encoded on its own.
+    With ``stochastic`` it learns a variance beside every coordinate (:class:`GaussianEncoder`).
     A module is responsible for its own shapes and takes no options.
     """
+    if stochastic:
+        if isinstance(encoder, nn.Module):
+            raise ConfigError("stochastic applies to named encoders; wrap it in GaussianEncoder.")
+        return GaussianEncoder(make_encoder(encoder, obs_shape, 2 * latent_dim, history, **options))
     if isinstance(encoder, nn.Module):
         if options:
             raise ConfigError(

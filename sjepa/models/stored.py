@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from sjepa.errors import FormatError, SjepaError
+from sjepa.models.affine import AffineHead
+from sjepa.models.blur import Blur
 from sjepa.models.encoders import (
     CausalConvEncoder,
     FrameEncoder,
@@ -22,6 +24,8 @@ from sjepa.models.encoders import (
     ResidualEncoder,
 )
 from sjepa.models.fields import BoundedField, Correction, NeuralField
+from sjepa.models.scaled import Residual, Scaled
+from sjepa.models.stochastic import GaussianEncoder
 from sjepa.models.whitening import Whitening
 from sjepa.models.windows import HistoryWindow
 
@@ -89,6 +93,14 @@ def _history(module: HistoryWindow) -> Description:
     return {"k": module.k, "obs_shape": list(module.obs_shape)}
 
 
+def _blur(module: Blur) -> Description:
+    return {"obs_shape": list(module.obs_shape), "width": module.width}
+
+
+def _affine(module: AffineHead) -> Description:
+    return {"size": module.matrix.shape[0], "dim": module.matrix.shape[1]}
+
+
 # Name in the file, class, and how to find the arguments that build one like it.
 TABLE: Mapping[str, tuple[type[nn.Module], Callable[[Any], Description]]] = {
     "linear": (LinearEncoder, _linear),
@@ -99,13 +111,33 @@ TABLE: Mapping[str, tuple[type[nn.Module], Callable[[Any], Description]]] = {
     "identity": (IdentityEncoder, _identity),
     "whitening": (Whitening, _whitening),
     "history": (HistoryWindow, _history),
+    "blur": (Blur, _blur),
+    "affine": (AffineHead, _affine),
     "neural_field": (NeuralField, _field),
     "correction": (Correction, _field),
 }
 
 
+def _build_scaled(part: nn.Module, inputs: int, outputs: int) -> nn.Module:
+    return Scaled(part, torch.empty(inputs), torch.empty(inputs), torch.empty(outputs))
+
+
+# The same for what is wrapped around one other network: class, its part, arguments, builder.
+WRAPPERS: Mapping[str, tuple[type[nn.Module], str, Callable[[Any], Description], Any]] = {
+    "gaussian": (GaussianEncoder, "encoder", lambda m: {}, GaussianEncoder),
+    "residual_map": (Residual, "field", lambda m: {"latent_dim": m.latent_dim}, Residual),
+    "scaled": (
+        Scaled, "net", lambda m: {"inputs": len(m.mean), "outputs": len(m.size)}, _build_scaled
+    ),
+}  # fmt: skip
+
+
 def describe(module: nn.Module) -> Description | None:
     """What :func:`rebuild` needs besides the tensors; None if the module cannot be stored."""
+    for name, (cls, part, arguments, _) in WRAPPERS.items():
+        if type(module) is cls:
+            inner = describe(getattr(module, part))
+            return None if inner is None else {"type": name, "part": inner, **arguments(module)}
     if type(module) is nn.Sequential:
         parts = [describe(part) for part in module]
         return None if None in parts else {"type": "sequential", "parts": parts}
@@ -143,6 +175,12 @@ def _build(description: Any, depth: int = 0) -> nn.Module:
         if not isinstance(parts, list) or len(parts) > MOST_PARTS:
             raise FormatError("no list of parts")
         return nn.Sequential(*(_build(part, depth + 1) for part in parts))
+    if kind in WRAPPERS:
+        inner = _build(given.pop("part", None), depth + 1)
+        for name, value in given.items():
+            _check_argument(name, value)
+        wrapped: nn.Module = WRAPPERS[kind][3](inner, **given)
+        return wrapped
     if kind not in TABLE:
         raise FormatError(f"no network is called {kind!r:.40}")
     for name, value in given.items():

@@ -77,7 +77,7 @@ class Transition(nn.Module):
         """One step from z (..., d). dt broadcasts against z[..., :1]; a direct map ignores it."""
         if self.kind == "direct":
             return self.field(z, side)
-        return self._step(self._velocity, z, _checked_step(dt), side)
+        return self._step(self.velocity, z, _checked_step(dt), side)
 
     def rollout(
         self,
@@ -115,7 +115,7 @@ class Transition(nn.Module):
             total = law + correction
             if self.kind == "field":
                 slope = self._with_velocity(z, total)
-                total = self._step(self._velocity, z, _checked_step(dt_h), side_h, slope)
+                total = self._step(self.velocity, z, _checked_step(dt_h), side_h, slope)
             states.append(total)
             corrections.append(correction)
         return torch.stack(states, dim=-2), torch.stack(corrections, dim=-2)
@@ -127,7 +127,8 @@ class Transition(nn.Module):
         law = self.symbolic(inputs)
         return law if self.correction is None else law + self.correction(inputs)
 
-    def _velocity(self, inputs: Tensor) -> Tensor:
+    def velocity(self, inputs: Tensor) -> Tensor:
+        """dz/dt of the whole state at inputs (..., d + s), for a vector field."""
         return self._with_velocity(inputs, self._sum(inputs))
 
     def _with_velocity(self, inputs: Tensor, total: Tensor) -> Tensor:

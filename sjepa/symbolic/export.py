@@ -1,4 +1,4 @@
-"""Write a law in other people's languages: LaTeX, MathML, C, Julia, Python."""
+"""Write a law in other people's languages: LaTeX, MathML, C, Julia."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sympy.printing.mathml import mathml
 from sjepa.symbolic.functions import CLIP, EPS
 from sjepa.symbolic.operators import NODES
 from sjepa.symbolic.parse import symbol
-from sjepa.symbolic.text import TextPrinter, safe_quotient
+from sjepa.symbolic.text import TextPrinter, for_reading, safe_quotient
 
 
 if TYPE_CHECKING:
@@ -67,27 +67,44 @@ def latex_lines(law: Law, digits: int) -> list[str]:
             left = rf"\dot{{{moved}}}"
         else:
             left = rf"{moved}^{{+}}" if name in law.inputs else moved
-        right = printer.doprint(rounded(expr, digits))
+        right = printer.doprint(for_reading(expr, digits))
         lines.append(f"{left} = {right}")
     return lines
 
 
+def mathml_markup(expr: sympy.Expr, digits: int) -> str:
+    """An expression in presentation markup, without the ``<math>`` element around it."""
+    text = str(mathml(for_reading(expr, digits), printer="presentation"))
+    # SymPy leaves the sign of a comparison bare, and writes a hyphen for a minus.
+    text = text.replace("<mo><", "<mo>&lt;").replace("<mo>-</mo>", "<mo>&#x2212;</mo>")
+    text = _INDEXED_POWER.sub(r"<msubsup>\1\2\3</msubsup>", text)
+    return _ENTITY.sub(_numeric_entity, text)
+
+
+# The power of an indexed name stands above its index, not behind it.
+_INDEXED_POWER = re.compile(
+    r"<msup><msub>(<mi>[^<]*</mi>)(<mi>[^<]*</mi>)</msub>(<mn>[^<]*</mn>)</msup>"
+)
+
+
+def mathml_left(law: Law, i: int) -> str:
+    """The left side of an equation in presentation markup."""
+    name = law.outputs[i]
+    markup = mathml_markup(sympy.Symbol(name), 4)
+    if law.realisation == "field":
+        # A full stop above the letter: fonts without mathematics draw the dot accent inside it.
+        dotted = r'<mover accent="false">\g<0><mo>.</mo></mover>'
+        return re.sub(r"<mi>.*?</mi>", dotted, markup, count=1)
+    return f"<msup><mrow>{markup}</mrow><mo>+</mo></msup>" if name in law.inputs else markup
+
+
 def mathml_lines(law: Law, digits: int) -> list[str]:
     """One ``<math>`` element for each equation, in presentation markup."""
-    lines = []
-    for name, expr in zip(law.outputs, law.expressions, strict=True):
-        left = mathml(sympy.Symbol(name), printer="presentation")
-        if law.realisation == "field":
-            left = f"<mover><mrow>{left}</mrow><mo>&#x2D9;</mo></mover>"
-        elif name in law.inputs:
-            left = f"<msup><mrow>{left}</mrow><mo>+</mo></msup>"
-        right = mathml(rounded(expr, digits), printer="presentation")
-        right = right.replace("<mo><", "<mo>&lt;")  # SymPy leaves the sign of a comparison bare
-        lines.append(
-            '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">'
-            f"<mrow>{left}<mo>=</mo>{right}</mrow></math>"
-        )
-    return [_ENTITY.sub(_numeric_entity, line) for line in lines]
+    return [
+        '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">'
+        f"<mrow>{mathml_left(law, i)}<mo>=</mo>{mathml_markup(expr, digits)}</mrow></math>"
+        for i, expr in enumerate(law.expressions)
+    ]
 
 
 _ENTITY = re.compile(r"&(?!amp;|lt;|gt;|quot;|#)(\w+;)")
@@ -225,69 +242,33 @@ class JuliaPrinter(CallPrinter):
     power = "^"
 
 
-class NumpyPrinter(CallPrinter):
-    """Calls of numpy functions and of the helpers in `_PYTHON_HELPERS`."""
-
-    names: ClassVar[dict[str, str]] = {row.name: f"np.{row.name}" for row in NODES.values()} | {
-        "safe_div": "safe_div", "exp_clip": "exp_clip", "log_safe": "log_safe",
-        "sqrt_safe": "sqrt_safe",
-        "asin": "np.arcsin", "acos": "np.arccos", "atan": "np.arctan", "asinh": "np.arcsinh",
-        "Abs": "np.abs", "Max": "maximum", "Min": "minimum", "Mod": "np.mod", "sqrt": "np.sqrt",
-        "Heaviside": "np.heaviside", "erf": "erf",
-    }  # fmt: skip
-    conditional = "np.where"
-
-
-_PYTHON_HELPERS = {
-    "safe_div(": f"""def safe_div(a, b):
-    inside = np.abs(b) < {EPS!r}
-    return np.where(inside, a * b / {EPS!r}**2, a / np.where(inside, 1.0, b))
-""",
-    "exp_clip(": f"""def exp_clip(x):
-    return np.exp(np.clip(x, -{CLIP!r}, {CLIP!r}))
-""",
-    "log_safe(": f"""def log_safe(x):
-    return np.log(np.maximum(np.abs(x), {EPS!r}))
-""",
-    "sqrt_safe(": f"""def sqrt_safe(x):
-    size = np.abs(x)
-    return np.where(size < {EPS!r}**2, size / {EPS!r}, np.sqrt(size))
-""",
-    "erf(": "from scipy.special import erf\n",
-    "maximum(": """def maximum(*values):
-    return np.maximum.reduce(np.broadcast_arrays(*values))
-""",
-    "minimum(": """def minimum(*values):
-    return np.minimum.reduce(np.broadcast_arrays(*values))
-""",
-}
+def local_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """The names, with underscores after those that the generated text uses for itself."""
+    used, result = {*taken, *names}, []
+    for name in names:
+        while name in taken or name in result:
+            name += "_"
+            if name not in used:
+                break
+        result.append(name)
+    return result
 
 
-def python_source(law: Law, name: str) -> str:
-    """A module with one numpy function of an array (..., inputs), free of this package."""
-    printer = NumpyPrinter()
-    expressions = [printer.doprint(e) for e in law.expressions]
-    text = "\n".join(expressions)
-    helpers = [source for call, source in _PYTHON_HELPERS.items() if call in text]
-    # Constants have no shape of their own; adding zero times an input gives them one.
-    rows = ",\n        ".join(f"{e} + zero" for e in expressions)
-    unpack = "".join(f"    {n} = z[..., {i}]\n" for i, n in enumerate(law.inputs))
-    head = "import numpy as np\n\n\n" + "".join(h + "\n\n" for h in helpers)
-    return (
-        f"{head}def {name}(z):\n"
-        f'    """{"; ".join(law.round(6).lines())}"""\n'
-        f"    z = np.asarray(z, dtype=float)\n{unpack}"
-        f"    zero = np.zeros(z.shape[:-1])\n"
-        f"    return np.stack([\n        {rows},\n    ], axis=-1)\n"
-    )
+# What Julia keeps for itself and Python does not.
+_JULIA_WORDS = (
+    "baremodule", "begin", "catch", "const", "do", "elseif", "end", "export", "function", "im",
+    "let", "local", "macro", "module", "quote", "struct", "true", "false", "using",
+)  # fmt: skip
 
 
 def julia_source(law: Law, name: str, definitions: Sequence[str]) -> str:
     """A scalar Julia function of the inputs, with the operator definitions it uses."""
     printer = JuliaPrinter()
-    expressions = [printer.doprint(e) for e in law.expressions]
+    names = local_names(law.inputs, (*_JULIA_WORDS, name))
+    local = {old: symbol(new) for old, new in zip(law.symbols, names, strict=True)}
+    expressions = [printer.doprint(e.xreplace(local)) for e in law.expressions]
     text = ", ".join(expressions)
     helpers = [d for d in definitions if d.split("(")[0] + "(" in text]
     result = f"({text},)" if len(expressions) == 1 else f"({text})"
     head = "".join(d + "\n" for d in helpers) + ("\n" if helpers else "")
-    return f"{head}{name}({', '.join(law.inputs)}) = {result}\n"
+    return f"{head}{name}({', '.join(names)}) = {result}\n"

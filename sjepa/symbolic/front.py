@@ -138,6 +138,11 @@ class Front:
             lines.append(f"{mark} {self.complexity(c):17g}  {c.loss:9.2e}  {equation}")
         return "\n".join([*lines, *(f"  note: {n}" for n in self.notes)])
 
+    def _repr_html_(self) -> str:
+        from sjepa.symbolic.html import front_html
+
+        return front_html(self)
+
     def complexity(self, candidate: Candidate) -> float:
         return float(getattr(candidate, self.measure))
 

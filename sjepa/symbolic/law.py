@@ -172,6 +172,12 @@ class Law:
         return stripped, tuple(symbols), np.array(values)
 
     @property
+    def skeleton(self) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Symbol, ...], np.ndarray]:
+        """Structure and numbers apart: expressions in ``c[0]``, ``c[1]``, ..., and their values."""
+        stripped, symbols, values = self._skeleton
+        return stripped, symbols, values.copy()
+
+    @property
     def coefficients(self) -> np.ndarray:
         return self._skeleton[2].copy()
 
@@ -308,6 +314,11 @@ class Law:
         body = r" \\ ".join(line.replace(" = ", " &= ", 1) for line in export.latex_lines(self, 4))
         return rf"$\begin{{aligned}} {body} \end{{aligned}}$"
 
+    def _repr_html_(self) -> str:
+        from sjepa.symbolic.html import law_html
+
+        return law_html(self)
+
     def sympy(self) -> list[sympy.Expr]:
         """The expressions, one for each output, in real symbols."""
         return list(self.expressions)
@@ -336,7 +347,15 @@ class Law:
 
     def python(self, name: str = "law") -> str:
         """Python source of a vectorised numpy function that does not need this package."""
-        return export.python_source(self, name)
+        from sjepa.symbolic.numpy_source import python_source
+
+        return python_source(self, name)
+
+    def torch_source(self, name: str = "Law") -> str:
+        """Python source of a trainable ``nn.Module`` that needs nothing but torch."""
+        from sjepa.symbolic.torch_source import torch_source
+
+        return torch_source(self, name)
 
     def to_json(self) -> str:
         """Text that :meth:`from_json` reads back to an equal law."""

@@ -67,7 +67,16 @@ def to_text(expr: sympy.Expr, digits: int | None = None) -> str:
     '0.1*x + sin(x)'
     """
     if digits is not None:
-        # 1.0000002*x reads as x: a number that rounds to a whole one is written as that.
-        rounded = {f: float(f"{float(f):.{digits}g}") for f in expr.atoms(sympy.Float)}
-        expr = expr.xreplace({f: sympy.Integer(int(v)) for f, v in rounded.items() if v == int(v)})
+        expr = for_reading(expr, digits)
     return str(TextPrinter(digits).doprint(expr))
+
+
+def for_reading(expr: sympy.Expr, digits: int) -> sympy.Expr:
+    """Numbers rounded to so many digits; 1.0000002*x reads as x, and 2.00001*x as 2*x."""
+
+    def number(value: float) -> sympy.Expr:
+        whole = value == int(value) and abs(value) < 10**digits
+        return sympy.Integer(int(value)) if whole else sympy.Float(value)
+
+    floats = expr.atoms(sympy.Float)
+    return expr.xreplace({f: number(float(f"{float(f):.{digits}g}")) for f in floats})

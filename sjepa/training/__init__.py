@@ -8,6 +8,7 @@ from sjepa.training.conditions import (
     FROZEN,
     Condition,
 )
+from sjepa.training.correction import CorrectionSettings, fit_correction
 from sjepa.training.devices import resolve_device
 from sjepa.training.phase import Event, Phase, discrete_complexity
 from sjepa.training.proposals import as_part, derivative_rows, propose
@@ -26,6 +27,7 @@ __all__ = [
     "Alternating",
     "Alternation",
     "Condition",
+    "CorrectionSettings",
     "Event",
     "Phase",
     "Record",
@@ -37,6 +39,7 @@ __all__ = [
     "choose",
     "derivative_rows",
     "discrete_complexity",
+    "fit_correction",
     "propose",
     "refine",
     "resolve_device",

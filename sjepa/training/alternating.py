@@ -118,7 +118,7 @@ class Alternating:
         # One coordinate system at both ends: the target encoder lags behind and would add its
         # lag, divided by Δt, to every velocity.
         mask = None if bool(data.mask.all()) else data.mask
-        rows = derivative_rows(world.encode(data.x), data.dt, mask, world.integrator)
+        rows = derivative_rows(world.encode(data.x), data.dt, mask, world.integrator, data.u)
         proposal = propose(
             self.backend,
             *rows,
@@ -183,7 +183,8 @@ class Alternating:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if state["symbolic"] and state["world"]["law"] is None:
             assert isinstance(self.space, Library)
-            outputs = self.space.inputs
+            actions = 0 if self.train.u is None else self.train.u.shape[-1]
+            outputs = self.space.inputs[: len(self.space.inputs) - actions]
             self.world.symbolic = SparseLaw(self.space, outputs).to(self.train.x.device)
         self.world.restore(state["world"])
         self.generator.set_state(state["generator"])

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from sjepa.losses import RepresentationLoss, correction_penalty, one_step_loss, rollout_loss
-from sjepa.models import Transition
+from sjepa.errors import ConfigError
+from sjepa.losses import (
+    LatentNoise,
+    RepresentationLoss,
+    correction_penalty,
+    one_step_loss,
+    rollout_loss,
+    variance_of,
+)
+from sjepa.models import GaussianEncoder, Transition
+from sjepa.models.stochastic import draw
 from sjepa.symbolic import SparseLaw
 from sjepa.training.conditions import Condition
 from sjepa.training.sampling import Chunk
@@ -48,13 +58,16 @@ class Objective:
         self.world, self.condition, self.settings = world, condition, settings
         self.transition = world.transition(condition.uses)
         self.representation = RepresentationLoss(settings.representation)
+        self.noise = LatentNoise(settings.latent_noise)
+        if condition.representation:
+            self._check_terms()
         # Without a rollout term one step is all that has to be predicted.
         self.steps = settings.horizon if condition.rollout else 1
 
     def __call__(self, chunk: Chunk, generator: torch.Generator | None = None) -> Terms:
         condition, steps = self.condition, self.steps
         starts = slice(chunk.offset, chunk.dt.shape[1] + 1 - self.settings.horizon, chunk.stride)
-        z, seen = self._contexts(chunk, starts)
+        z, seen, posterior = self._contexts(chunk, starts, generator)
         target = self._targets(chunk, starts, z.shape[1])  # (B, S, steps, d)
         dt = _windows(chunk.dt, starts, steps, z.shape[1])
         side = None if chunk.u is None else _windows(chunk.u, starts, steps, z.shape[1])
@@ -63,21 +76,28 @@ class Objective:
             valid = chunk.mask[:, starts.start + self.settings.horizon :: chunk.stride]
             valid = valid[:, : z.shape[1]]
 
-        path, penalty = self._rollout(z, dt, side, valid)
-        prediction = one_step_loss(path[..., 1, :], target[..., 0, :], mask=valid)
+        self.noise.train(self.world.training)
+        path, penalty = self._rollout(self.noise(z, generator), dt, side, valid)
+        distance = self._distance(z, valid)
+        prediction = one_step_loss(path[..., 1, :], target[..., 0, :], mask=valid, **distance)
         total = condition.prediction * prediction
         rollout = representation = symbolic = None
         if condition.rollout:
             mask = None if valid is None else valid.unsqueeze(-1)
-            rollout = rollout_loss(path[..., 1:, :], target, mask=mask)
+            weights = self.settings.rollout_weights
+            rollout = rollout_loss(
+                path[..., 1:, :], target, mask=mask, **distance,
+                weights=None if weights is None else path.new_tensor(weights),
+            )  # fmt: skip
             total = total + condition.rollout * rollout
         if condition.representation:
-            views = {}
+            others = {"predicted": path[..., 1, :], "target": target[..., 0, :], **posterior}
+            if valid is not None:
+                others = {name: value[valid] for name, value in others.items()}
             if seen is not None:
-                views = {name: self._view(seen, starts, generator) for name in ("view_a", "view_b")}
-            representation, _ = self.representation(
-                z, mask=valid, predicted=path[..., 1, :], target=target[..., 0, :], **views
-            )
+                for name in ("view_a", "view_b"):
+                    others[name] = self._view(seen, starts, generator)
+            representation, _ = self.representation(z, mask=valid, **others)
             total = total + condition.representation * representation
         if condition.symbolic and self.world.symbolic is not None:
             symbolic = self.world.symbolic.complexity()
@@ -86,18 +106,45 @@ class Objective:
             total = total + condition.correction * penalty
         return Terms(total, prediction, rollout, representation, symbolic, penalty, z, valid)
 
-    def _contexts(self, chunk: Chunk, starts: slice) -> tuple[Tensor, Tensor | None]:
-        """Latents (B, S, d) at the starts, and the observations that were encoded for them."""
+    def _distance(self, z: Tensor, valid: Tensor | None) -> dict[str, Any]:
+        """How far apart two states are, as the settings say."""
+        scale = None
+        if self.settings.scale_free:
+            scale = variance_of(z if valid is None else z[valid])
+        return {"discrepancy": self.settings.discrepancy, "scale": scale}
+
+    def _check_terms(self) -> None:
+        """Terms that need something this run does not have are refused before it starts."""
+        wanted = self.representation.weights
+        if "variational" in wanted and not isinstance(self.world.encoder, GaussianEncoder):
+            raise ConfigError(
+                "'variational' needs a stochastic encoder: make_encoder(stochastic=True)."
+            )
+        if "within_trajectory" in wanted and self.settings.batching == "windows":
+            raise ConfigError("'within_trajectory' needs Settings(batching='trajectories').")
+
+    def _contexts(
+        self, chunk: Chunk, starts: slice, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor | None, dict[str, Tensor]]:
+        """Latents (B, S, d) at the starts, what was encoded for them, and their distribution."""
         if chunk.encoded:
-            return chunk.context[:, starts], None
-        if self.world.history > 1:
-            return self.world.encoder(chunk.context)[:, starts], chunk.context
-        seen = chunk.context[:, starts]
-        return self.world.encoder(seen), seen
+            return chunk.context[:, starts], None, {}
+        encoder, past = self.world.encoder, self.world.history > 1
+        seen = chunk.context if past else chunk.context[:, starts]
+        at = starts if past else slice(None)
+        if not isinstance(encoder, GaussianEncoder):
+            return encoder(seen)[:, at], seen, {}
+        mean, log_var = (part[:, at] for part in encoder.posterior(seen))
+        z = draw(mean, log_var, generator) if self.world.training else mean
+        return z, seen, {"posterior_mean": mean, "posterior_log_var": log_var}
 
     def _view(self, seen: Tensor, starts: slice, generator: torch.Generator | None) -> Tensor:
+        augment = self.settings.augmentation
+        if callable(augment):
+            z = self.world.encoder(augment(seen, generator))
+            return z[:, starts] if self.world.history > 1 else z
         noise = torch.randn(seen.shape, generator=generator, dtype=seen.dtype, device=seen.device)
-        z = self.world.encoder(seen.add(noise, alpha=self.settings.augmentation))
+        z = self.world.encoder(seen.add(noise, alpha=augment))
         return z[:, starts] if self.world.history > 1 else z
 
     def _targets(self, chunk: Chunk, starts: slice, count: int) -> Tensor:

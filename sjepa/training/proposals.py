@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from sjepa.backend import Backend, Budget, Problem
-from sjepa.data import Trajectories, differentiate
+from sjepa.data import Trajectories, differentiate, held_rows
 from sjepa.symbolic import Front, Grammar, Law, Library, SparseLaw
 from sjepa.training.tree_law import TreeLaw
 from sjepa.training.world import SymbolicPart
@@ -28,9 +28,16 @@ class Proposal:
 
 
 def derivative_rows(
-    z: Tensor, dt: Tensor, mask: Tensor | None = None, integrator: str = "euler"
+    z: Tensor,
+    dt: Tensor,
+    mask: Tensor | None = None,
+    integrator: str = "euler",
+    u: Tensor | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """States (n, d) and their velocities (n, d) from latents (B, T, d) with steps (B, T - 1).
+
+    With actions `u` (B, T, m), held during each step, the rows are (state, action) and the mean
+    velocity of a step.
 
     For Euler the velocity is (z_{t+1} - z_t) / Δt, which makes the fitted law the best Euler
     predictor rather than the best vector field. Any other integrator gets derivatives of high
@@ -39,12 +46,16 @@ def derivative_rows(
     states = z.detach().double().cpu().numpy()
     steps = dt.detach().double().cpu().numpy()
     lengths = np.full(len(states), states.shape[1]) if mask is None else mask.sum(1).cpu().numpy()
-    if integrator == "euler":
+    if integrator == "euler" and u is None:
         slope = np.diff(states, axis=1) / steps[..., None]
         inside = np.arange(steps.shape[1]) < lengths[:, None] - 1
         return states[:, :-1][inside], slope[inside]
     times = np.concatenate([np.zeros((len(steps), 1)), steps.cumsum(axis=1)], axis=1)
     keep = [(s[:n], t[:n]) for s, t, n in zip(states, times, lengths, strict=True)]
+    if u is not None:
+        actions = [a[:n] for a, n in zip(u.double().cpu().numpy(), lengths, strict=True)]
+        driven = Trajectories([s for s, _ in keep], [t for _, t in keep], actions)
+        return held_rows(driven, "start" if integrator == "euler" else "middle")
     found = differentiate(Trajectories([s for s, _ in keep], [t for _, t in keep]))
     smooth, slopes, good = found.trajectories.x, found.x_dot, found.valid
     return (

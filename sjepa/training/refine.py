@@ -17,6 +17,7 @@ def refine(
     integrator: str = "rk4",
     horizon: int = 10,
     mask: Tensor | None = None,
+    side: Tensor | None = None,
     windows: int = 2000,
     iterations: int = 20,
 ) -> Law:
@@ -24,7 +25,8 @@ def refine(
 
     The structure stays; every term gets a free multiplier. Works in double precision on up to
     `windows` stretches of `horizon` steps, evenly spread over latents z (B, T, d) with steps
-    dt (B, T - 1). A law without numbers, or one that no step improves, comes back as it is.
+    dt (B, T - 1); actions `side` (B, T, m) are held during each step. A law without numbers, or
+    one that no step improves, comes back as it is.
     """
     free = law.with_free_terms()
     if not len(free.coefficients):
@@ -33,11 +35,17 @@ def refine(
     horizon = min(horizon, dt.shape[1])
     paths = z.unfold(1, horizon + 1, 1).movedim(-1, 2).flatten(0, 1)  # (n, horizon + 1, d)
     steps = dt.unfold(1, horizon, 1).flatten(0, 1)
+    held = None
+    if side is not None:
+        held = side[:, :-1].detach().double().cpu().unfold(1, horizon, 1).movedim(-1, 2)
+        held = held.flatten(0, 1)  # (n, horizon, m)
     if mask is not None:
         inside = mask[:, horizon:].reshape(-1).cpu()
         paths, steps = paths[inside], steps[inside]
+        held = None if held is None else held[inside]
     every = max(1, len(paths) // windows)
     paths, steps = paths[::every], steps[::every]
+    held = None if held is None else held[::every]
     module = free.torch(dtype=torch.float64)
     step = INTEGRATORS[integrator]
 
@@ -47,7 +55,7 @@ def refine(
 
         state, out = paths[:, 0], []
         for h in range(horizon):
-            state = step(field, state, steps[:, h, None])
+            state = step(field, state, steps[:, h, None], None if held is None else held[:, h])
             out.append(state - paths[:, h + 1])
         return torch.stack(out).flatten()
 

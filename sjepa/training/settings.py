@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from torch import Tensor
+
 from sjepa.errors import ConfigError
+from sjepa.losses import DISCREPANCIES
 
 
 PAPER_REPRESENTATION: Mapping[str, float] = {
@@ -38,6 +41,20 @@ class Settings:
     passes : int
         Passes over the trajectories that count as one epoch. With as many as the stride an epoch
         has as many updates, and about as many windows, as one over single windows.
+    discrepancy : {"squared", "cosine"}
+        Distance between predicted and encoded states.
+    scale_free : bool
+        Whether squared distances are divided by the variance of the latents, so that shrinking
+        them gains nothing.
+    rollout_weights : tuple of float, optional
+        The w_h of L_roll, one for each step; 1 / horizon by default.
+    augmentation : float or callable
+        Standard deviation of the noise that makes a second view of observations, or a function
+        of them and a generator, such as :class:`sjepa.data.FrameAugmentation`.
+    latent_noise : float
+        Standard deviation of the noise on context latents while training.
+    representation : mapping from name to weight
+        Terms of R_IB, names in :data:`sjepa.losses.REPRESENTATION_TERMS`.
     validation_windows : int
         At most so many validation windows, evenly spread (sixteen batches of 256).
     patience : int, optional
@@ -54,7 +71,11 @@ class Settings:
     symbolic_rate: float = 2e-3
     weight_decay: float = 1e-5
     clip: float = 3.0
-    augmentation: float = 0.012
+    discrepancy: Literal["squared", "cosine"] = "squared"
+    scale_free: bool = False
+    rollout_weights: tuple[float, ...] | None = None
+    augmentation: float | Callable[..., Tensor] = 0.012
+    latent_noise: float = 0.0
     representation: Mapping[str, float] = field(default_factory=lambda: dict(PAPER_REPRESENTATION))
     correction_tau: float = 1e-6
     validate_every: int = 5
@@ -72,6 +93,21 @@ class Settings:
         for name in ("horizon", "batch", "passes", "validate_every", "validation_windows"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
+
+        if self.discrepancy not in DISCREPANCIES:
+            known = ", ".join(DISCREPANCIES)
+            raise ConfigError(f"discrepancy is one of {known}, got {self.discrepancy!r}.")
+        if self.scale_free and self.discrepancy != "squared":
+            raise ConfigError("scale_free applies to squared distances; cosine has no scale.")
+        weights = self.rollout_weights
+        if weights is not None and len(weights) != self.horizon:
+            raise ConfigError(
+                f"rollout_weights needs one weight for each of the {self.horizon} steps, "
+                f"got {len(weights)}."
+            )
+        for name in ("augmentation", "latent_noise"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}.")
 
     def with_(self, **changes: Any) -> Settings:
         """A copy with some fields replaced."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from sjepa.cli import experiment as command
@@ -116,17 +117,33 @@ def test_a_misspelt_engine_is_refused_before_anything_is_trained() -> None:
 
 
 def test_the_command_writes_and_prints_the_tables(tmp_path: Path) -> None:
-    arguments = ["experiment", "exp2", "--seeds", "7,7", "--profile", "default", "--jobs", "1",
-                 "--conditions", "symbolic_complete", "--out", str(tmp_path / "run")]  # fmt: skip
-    result = CliRunner().invoke(app, [a for a in arguments if _needs_name() or a != "experiment"])
+    result = invoke(
+        "exp2", "--seeds", "7,7", "--profile", "default", "--jobs", "1",
+        "--conditions", "symbolic_complete", "--out", str(tmp_path / "run"),
+    )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "Symbolic, complete" in result.output
     assert (tmp_path / "run" / "metrics.parquet").exists()
 
 
-def _needs_name() -> bool:
+def test_seeds_may_follow_one_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[list[int]] = []
+
+    def note(name: str, seeds: list[int], *rest: object, **options: object) -> None:
+        asked.append(list(seeds))
+        (tmp_path / "tables.md").write_text("# done")
+
+    monkeypatch.setattr("sjepa.experiments.run", note)
+    assert invoke("exp2", "--seeds", "7", "19", "37", "--out", str(tmp_path)).exit_code == 0
+    assert asked == [[7, 19, 37]]
+    assert isinstance(invoke("exp2", "7", "--out", str(tmp_path)).exception, ConfigError)
+    assert len(asked) == 1
+
+
+def invoke(*arguments: str) -> Result:
     """Typer leaves the name of a command out when it is the only one."""
-    return len(app.registered_commands) > 1
+    name = ["experiment"] if len(app.registered_commands) > 1 else []
+    return CliRunner().invoke(app, [*name, *arguments])
 
 
 def test_seeds_may_be_given_both_ways() -> None:

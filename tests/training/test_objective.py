@@ -9,7 +9,10 @@ import pytest
 import torch
 
 from sjepa.data import TrajectoryBatch
-from sjepa.training import CONDITIONS, Settings
+from sjepa.errors import ConfigError
+from sjepa.losses import REPRESENTATION_TERMS
+from sjepa.models import NeuralField, make_encoder
+from sjepa.training import CONDITIONS, Settings, World
 from sjepa.training.objective import Objective
 from sjepa.training.sampling import Source, epoch_of
 
@@ -89,3 +92,92 @@ def test_windows_that_reach_into_padding_do_not_count() -> None:
     torch.testing.assert_close(found.prediction, expected)
     chunks = list(epoch_of(Source.of(padded), settings, torch.Generator().manual_seed(0)))
     assert sum(len(c.context) for c in chunks) == n_long + n_short
+
+
+# What each representation term needs besides the defaults of a run.
+EXTRA: dict[str, dict[str, object]] = {"variational": {"stochastic": True}}
+
+
+@pytest.mark.parametrize("name", list(REPRESENTATION_TERMS))
+def test_every_representation_term_trains_by_name_on_padded_data(name: str) -> None:
+    from .conftest import oscillator
+
+    full = oscillator(6)
+    mask = full.mask.clone()
+    mask[3:, 15:] = False
+    data = TrajectoryBatch(torch.where(mask[..., None], full.x, 1e3), full.dt, None, mask)
+    torch.manual_seed(0)
+    encoder = make_encoder("mlp", 6, 2, width=16, **EXTRA.get(name, {}))
+    world = World(encoder, neural=NeuralField(2, width=16))
+    settings = Settings(
+        horizon=5, batch=64, batching="trajectories", stride=2,
+        representation={name: 1.0, "variance": 1.0},
+    )  # fmt: skip
+    terms = Objective(world, CONDITIONS["warm_start"], settings)(
+        Source.of(data).chunk(slice(None), 0, 2), torch.Generator().manual_seed(0)
+    )
+    assert terms.representation is not None and terms.representation.isfinite()
+    # Padding would show: its latents are hundreds away from all others.
+    assert terms.representation.item() < 20.0
+    terms.total.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in encoder.parameters())
+
+
+def test_terms_that_lack_what_they_need_are_refused_before_training() -> None:
+    world, warm = make_world(), CONDITIONS["warm_start"]
+    with pytest.raises(ConfigError, match="stochastic encoder"):
+        Objective(world, warm, Settings(representation={"variational": 1.0}))
+    with pytest.raises(ConfigError, match="batching='trajectories'"):
+        Objective(world, warm, Settings(representation={"within_trajectory": 1.0}))
+
+
+def test_latent_noise_acts_in_training_alone(train: TrajectoryBatch) -> None:
+    world, condition = make_world(), CONDITIONS["dynamics_phase"]
+    chunk = Source.of(train).chunk(slice(0, 4), 0, 5)
+    quiet, noisy = Settings(horizon=5), Settings(horizon=5, latent_noise=0.5)
+
+    def prediction(settings: Settings) -> float:
+        generator = torch.Generator().manual_seed(0)
+        return float(Objective(world, condition, settings)(chunk, generator).prediction)
+
+    world.train()
+    # The noise starts each rollout elsewhere: about 0.5² is added to every squared error.
+    assert prediction(noisy) == pytest.approx(prediction(quiet) + 0.25, rel=0.5)
+    world.eval()
+    assert prediction(noisy) == prediction(quiet)
+
+
+def test_scale_free_distances_do_not_change_when_latents_are_rescaled(
+    train: TrajectoryBatch,
+) -> None:
+    """With an identity transition only the scale of the encoder is left to matter."""
+    world = make_world()
+    assert world.symbolic is not None
+    world.symbolic.threshold_(1e9)  # no law: the identity
+    chunk = Source.of(train).chunk(slice(0, 4), 0, 5)
+    settings = Settings(horizon=5, scale_free=True)
+    objective = Objective(world, CONDITIONS["dynamics_phase"], settings)
+
+    def enlarge(factor: float) -> None:
+        with torch.no_grad():
+            for encoder in (world.encoder, world.target.encoder):
+                last = [m for m in encoder.modules() if isinstance(m, torch.nn.Linear)][-1]
+                last.weight.mul_(factor)
+                last.bias.mul_(factor)
+
+    enlarge(30.0)  # an untrained encoder spreads so little that the floor of the variance counts
+    before = objective(chunk)
+    enlarge(7.0)
+    after = objective(chunk)
+    torch.testing.assert_close(after.prediction, before.prediction, rtol=1e-4, atol=0.0)
+    torch.testing.assert_close(after.rollout, before.rollout, rtol=1e-4, atol=0.0)
+
+
+def test_rollout_weights_pick_the_steps_that_count(train: TrajectoryBatch) -> None:
+    world, condition = make_world(), CONDITIONS["dynamics_phase"]
+    chunk = Source.of(train).chunk(slice(0, 4), 0, 5)
+    first = Settings(horizon=5, rollout_weights=(1.0, 0.0, 0.0, 0.0, 0.0))
+    terms = Objective(world, condition, first)(chunk)
+    torch.testing.assert_close(terms.rollout, terms.prediction)
+    with pytest.raises(ConfigError, match="each of the 5 steps"):
+        Settings(horizon=5, rollout_weights=(1.0,))

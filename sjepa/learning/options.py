@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from torch import nn
+
 from sjepa.errors import ConfigError, did_you_mean
+from sjepa.models import make_encoder
 from sjepa.search import SearchBudget
 from sjepa.training import EXPERIMENT_1, Alternation, Condition, Settings
 
 
 # Epochs of the three phases of the alternating search, by the name of their option.
 EPOCHS = ("warm_epochs", "dynamics_epochs", "space_epochs")
+_OF_NETWORK = ("network", "stochastic")
 _OF_PLAN = ("cycles", "propose_every_cycle", "relaxed", "emit", "seconds")
 
 
@@ -20,7 +24,7 @@ def option_names(search: str) -> list[str]:
     """What `options` may hold for a search."""
     if search == "elegant":
         return [f.name for f in fields(SearchBudget)]
-    return [*_OF_PLAN, *EPOCHS, *(f.name for f in fields(Settings))]
+    return [*_OF_NETWORK, *_OF_PLAN, *EPOCHS, *(f.name for f in fields(Settings))]
 
 
 def search_budget(options: Mapping[str, Any] | None) -> SearchBudget:
@@ -37,6 +41,7 @@ def training_plan(
 ) -> tuple[Condition, Alternation, Settings]:
     """Warm start, cycles and settings of an alternating search."""
     given = _checked(options, "alternating")
+    given = {name: value for name, value in given.items() if name not in _OF_NETWORK}
     epochs = {name: given.pop(name) for name in EPOCHS if name in given}
     for name, value in epochs.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -57,6 +62,18 @@ def training_plan(
         return phases[0], alternation, Settings(**given)
     except TypeError as error:
         raise ConfigError(f"options of the alternating search: {error}.") from None
+
+
+def network(
+    options: Mapping[str, Any] | None, obs_shape: tuple[int, ...], latent_dim: int
+) -> nn.Module:
+    """The encoder of an alternating search: ``network`` by name, ``stochastic`` or not."""
+    given = _checked(options, "alternating")
+    name = given.get("network", "mlp" if len(obs_shape) == 1 else "cnn")
+    if not isinstance(name, str):
+        raise ConfigError(f"network is the name of an encoder, got {name!r:.60}.")
+    stochastic = bool(given.get("stochastic", False))
+    return make_encoder(name, obs_shape, latent_dim, stochastic=stochastic)
 
 
 def _checked(options: Mapping[str, Any] | None, search: str) -> dict[str, Any]:

@@ -1,0 +1,217 @@
+"""Bayesian SJEPA, measured.
+
+    python benchmarks/bayes.py evidence|structures|coverage|correction|speed
+
+`structures` also writes its figure (--figure PATH).
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from bayes_data import STEPS, TERMS, drag_pendulum, is_true
+
+from sjepa import Law, Library, Trajectories
+from sjepa.bayes import Prior, posterior
+from sjepa.bayes.candidates import propose
+from sjepa.errors import NumericalWarning
+
+
+NOISE = 0.007
+LIBRARY = Library.from_terms(TERMS, ["q", "p"])
+ENGINES = ["stlsq", "subset"]
+MOST = 10
+SIZES = (25, 50, 100, 200, 400)
+
+
+def evidence(args: argparse.Namespace) -> None:
+    """Log evidence of three small problems by closed form, Laplace and nested sampling."""
+    rng = np.random.default_rng(0)
+
+    def walk(matrix: np.ndarray, root: np.ndarray, n: int) -> Trajectories:
+        z = [rng.normal(size=len(matrix))]
+        for _ in range(n):
+            z.append(matrix @ z[-1] + root @ rng.normal(size=len(matrix)))
+        return Trajectories([np.array(z)], 1.0)
+
+    drag = drag_pendulum(0, 3, 20, NOISE)
+    problems = {
+        "linear map, 1 coordinate": (
+            walk(np.array([[0.8]]), np.array([[0.3]]), 30),
+            Law.from_string(["0.8*x"], ["x"], realisation="map"),
+            "diagonal",
+        ),
+        "linear map, 2 coordinates, full Σ": (
+            walk(np.array([[0.9, 0.2], [-0.2, 0.9]]), np.array([[0.3, 0.0], [0.2, 0.2]]), 40),
+            Law.from_string(["0.9*x + 0.2*y", "-0.2*x + 0.9*y"], ["x", "y"], realisation="map"),
+            "full",
+        ),
+        "drag pendulum, Euler, own Δt": (
+            drag,
+            Law.from_string(["p", "-sin(q) - 0.4*p*abs(p)"], ["q", "p"]),
+            "diagonal",
+        ),
+    }
+    print(f"{'problem':36} {'closed':>9} {'laplace':>9} {'nested':>9}   largest difference")
+    for name, (data, law, covariance) in problems.items():
+        values = []
+        for method in ("closed", "laplace", "nested"):
+            result = posterior(
+                data, candidates=law, evidence=method, covariance=covariance,
+                integrator="euler", prior=Prior(conjugate=True),
+                feature_names=list(law.outputs),
+            )  # fmt: skip
+            values.append(result.fits[0].log_evidence)
+        spread = max(values) - min(values)
+        print(
+            f"{name:36} {values[0]:9.2f} {values[1]:9.2f} {values[2]:9.2f}   {spread:.2f}",
+            flush=True,
+        )
+
+
+def structures(args: argparse.Namespace) -> None:
+    """Weights of structures as the evidence grows, candidates fixed."""
+    weights = {n: [] for n in SIZES}  # of the true structure
+    first = {n: [] for n in SIZES}
+    spread = {n: [] for n in SIZES}
+    shown = None
+    for seed in range(args.sets):
+        generation = drag_pendulum(1000 + seed, 16, 25, NOISE)
+        fronts = propose(generation, ENGINES, library=LIBRARY, resamples=2, seed=seed)
+        data = drag_pendulum(2000 + seed, max(SIZES) // 25, 25, NOISE, args.observed)
+        for n in SIZES:
+            result = posterior(
+                data[: n // 25], candidates=fronts, generation=generation, library=LIBRARY,
+                most=MOST,
+            )  # fmt: skip
+            true = [w for w, f in zip(result.weights, result.fits, strict=True) if is_true(f.law)]
+            weights[n].append(sum(true))
+            first[n].append(is_true(result.law))
+            spread[n].append(result.effective_structures)
+            if seed == 0 and n == 50:
+                shown = result
+        print(f"set {seed}: weight of the true structure "
+              + ", ".join(f"n={n} {weights[n][-1]:.2f}" for n in SIZES), flush=True)  # fmt: skip
+    print(f"\n{args.sets} data sets, transition noise {NOISE}, observation noise {args.observed}, "
+          f"{len(shown.fits)} candidates in the first")  # fmt: skip
+    print("   n   true heaviest   mean weight of true   median effective number of structures")
+    for n in SIZES:
+        print(f"{n:4d}   {sum(first[n]):6d} of {args.sets}   {np.mean(weights[n]):19.2f}   "
+              f"{np.median(spread[n]):37.1f}")  # fmt: skip
+    print("\nfirst data set, n = 50")
+    print(shown)
+    if args.figure:
+        _figure(args.figure, weights, spread, shown)
+
+
+def _figure(path: Path, weights: dict, spread: dict, shown: object) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplot_mosaic(
+        [["w", "s"], ["b", "b"]], figsize=(9, 6.4), layout="constrained"
+    )
+    for key, values, label in (
+        ("w", weights, "weight of the true structure"),
+        ("s", spread, "effective number of structures"),
+    ):
+        table = np.array([values[n] for n in SIZES])
+        axes[key].plot(SIZES, table, color="#1f5a96", alpha=0.25, lw=1)
+        axes[key].plot(SIZES, table.mean(axis=1), color="#1f5a96", lw=2.2, marker="o")
+        axes[key].set(xscale="log", xlabel="transitions n in the evidence split", ylabel=label)
+        axes[key].set_xticks(SIZES, [str(n) for n in SIZES])
+        axes[key].minorticks_off()
+        axes[key].spines[["top", "right"]].set_visible(False)
+    axes["w"].set_ylim(0, 1.02)
+    axes["s"].set_ylim(bottom=0)
+    shown.plot(axes["b"], most=6)  # type: ignore[attr-defined]
+    axes["b"].set_title("one data set, n = 50", fontsize=9)
+    figure.savefig(path, dpi=110)
+    print(f"figure: {path}")
+
+
+def coverage(args: argparse.Namespace) -> None:
+    """Coverage of 90 % intervals on held-out trajectories, over simulated data sets."""
+    horizons = (1, 10, 50)
+    rows = []
+    for seed in range(args.sets):
+        data = drag_pendulum(3000 + seed, 12, 25, NOISE, args.observed)
+        held_out = drag_pendulum(4000 + seed, 20, 52, NOISE, args.observed)
+        result = posterior(data, backend=ENGINES, library=LIBRARY, most=MOST, seed=seed)
+        found = result.calibration(held_out, horizons=horizons, draws=200, starts=60, seed=seed)
+        rows.append([found.coverage(h) for h in horizons] + [found.error(h) for h in horizons])
+        shares = ", ".join(f"{h} steps {found.coverage(h):.3f}" for h in horizons)
+        print(f"set {seed}: {shares}", flush=True)
+    table = np.array(rows)
+    print(f"\n{args.sets} data sets of 300 transitions (half for candidates), transition noise "
+          f"{NOISE}, observation noise {args.observed}")  # fmt: skip
+    print("horizon   coverage of 90 % intervals: mean, lowest, highest   mean calibration error")
+    for i, h in enumerate(horizons):
+        c = table[:, i]
+        error = table[:, i + 3].mean()
+        print(f"{h:7d}   {c.mean():31.3f}, {c.min():.3f}, {c.max():.3f}   {error:22.3f}")
+
+
+def correction(args: argparse.Namespace) -> None:
+    """A law without drag, plus a Gaussian process: does the process become the drag?"""
+    law = Law.from_string(["p", "-sin(q)"], ["q", "p"])
+    states = np.concatenate(drag_pendulum(5000, 60, 60, 0.0).x)
+    truth = -0.4 * states[:, 1] * np.abs(states[:, 1])
+    print("outputs       n   seed   R2 of drag   std inside   std at |p| = 4   CPU seconds")
+    for outputs in args.outputs:
+        for seed in range(2):
+            data = drag_pendulum(6000 + seed, 8, 25, args.noise)
+            start = time.process_time()
+            result = posterior(data, candidates=law, correction=outputs)
+            seconds = time.process_time() - start
+            mean, std = result.correction(states[::9], draws=200)
+            r2 = 1 - np.mean((mean[:, 1] - truth[::9]) ** 2) / truth.var()
+            far = np.array([[q, p] for q in (-2.0, 0.0, 2.0) for p in (-4.0, 4.0)])
+            outside = result.correction(far, draws=200)[1][:, 1].mean()
+            print(f"{outputs:11} {200:4d} {seed:6d} {r2:12.3f} {std[:, 1].mean():12.3f} "
+                  f"{outside:16.3f} {seconds:13.1f}", flush=True)  # fmt: skip
+
+
+def speed(args: argparse.Namespace) -> None:
+    """1,000 rollouts of 100 steps with a correction of 1,000 points."""
+    law = Law.from_string(["p", "-sin(q)"], ["q", "p"])
+    data = drag_pendulum(7000, 20, 50, NOISE)
+    start = time.perf_counter()
+    result = posterior(data, candidates=law, correction="independent")
+    print(f"fit of {20 * 50} transitions: {time.perf_counter() - start:.1f} s (not counted)")
+    t = np.concatenate([[0.0], np.resize(STEPS, 100).cumsum()])
+    for repeat in range(3):
+        wall, cpu = time.perf_counter(), time.process_time()
+        run = result.rollout(data.x[0][0], t, draws=1000, seed=repeat)
+        print(f"rollouts {run.z.shape}: {time.perf_counter() - wall:.1f} s wall, "
+              f"{time.process_time() - cpu:.1f} s CPU, {torch.get_num_threads()} threads, "
+              f"{run.diverged:.1%} diverged", flush=True)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "what", choices=["evidence", "structures", "coverage", "correction", "speed"]
+    )
+    parser.add_argument("--sets", type=int, default=20, help="simulated data sets")
+    parser.add_argument("--observed", type=float, default=0.0, help="noise of observation")
+    parser.add_argument(
+        "--noise", type=float, default=0.005, help="transition noise of `correction`"
+    )
+    parser.add_argument("--outputs", nargs="+", default=["independent", "shared", "multi"])
+    parser.add_argument("--figure", type=Path)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore", NumericalWarning)
+    {"evidence": evidence, "structures": structures, "coverage": coverage,
+     "correction": correction, "speed": speed}[args.what](args)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

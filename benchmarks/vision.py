@@ -1,0 +1,128 @@
+"""Frozen encoders beside coordinates that are trained, on films of a pendulum.
+
+``python benchmarks/vision.py compare [--seeds 0 1 2]``: C_dyn, rollouts and probes of frozen
+encoders and of end-to-end learning, with one library, one tolerance and new films for each seed.
+``python benchmarks/vision.py large``: 10,000 frames of 64 x 64, end to end: seconds and memory.
+``python benchmarks/vision.py masked``: the law of what lies elsewhere in an image.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+from pathlib import Path
+from time import perf_counter, process_time
+
+import numpy as np
+import pandas as pd
+import torch
+from pretrained import face_network
+
+from sjepa import SJEPA, encoders
+from sjepa.data import rendered
+from sjepa.diagnosis import diagnose, second_order_library
+from sjepa.metrics import AffineMap, r2
+from sjepa.spatial import discover_spatial
+
+
+DELTA = 0.01
+
+
+def compare(seeds: list[int], folder: Path | None) -> None:
+    """One coordinate, a law for its second derivative; heads and laws never see the test films."""
+    tables = []
+    for seed in seeds:
+        start, cpu = perf_counter(), process_time()
+        train = rendered("pendulum", seed, trajectories=40, length=100, size=48)
+        test = rendered("pendulum", 1000 + seed, trajectories=10, length=100, size=48)
+        given = {
+            "pixels": (encoders.pixels(), "pca"),
+            "pixels, slow": (encoders.pixels(), "slow"),
+            "random CNN": (encoders.random_cnn(seed), "pca"),
+            "random CNN, slow": (encoders.random_cnn(seed), "slow"),
+            "random CNN, learned": (encoders.random_cnn(seed), "learned"),
+            **_pretrained(),
+            "end to end": ("identity", "learned"),
+        }
+        found = diagnose(given, train, test=test, latent_dim=1, order=2, delta=DELTA, seed=seed)
+        table = found.to_frame().assign(seed=seed)
+        tables.append(table)
+        print(f"\nseed {seed}: {perf_counter() - start:.0f} s, {process_time() - cpu:.0f} s of CPU")
+        columns = ["encoder", "embedding", "C_dyn", "rollout", "rollout_state", "probe_r2", "law"]
+        print(table[columns].to_string(index=False), flush=True)
+        if folder is not None:
+            found.save(folder / f"seed{seed}")
+    both = pd.concat(tables)
+    print("\nover seeds (lowest, highest)")
+    figures = both.groupby("encoder", sort=False)[["C_dyn", "rollout", "probe_r2"]]
+    print(figures.agg(["min", "max"]).to_string())
+
+
+def _pretrained() -> dict[str, tuple[encoders.Embedder, str]]:
+    """The face network, where the index can be reached."""
+    folder = Path(tempfile.gettempdir()) / "sjepa-pretrained"
+    folder.mkdir(exist_ok=True)
+    try:
+        network = encoders.frozen(face_network(folder), name="face network")
+    except OSError as error:
+        print(error)
+        return {}
+    return {"face network, slow": (network, "slow"), "face network, learned": (network, "learned")}
+
+
+def large(seed: int, threads: int) -> None:
+    """From frames to law, everything counted: search, refinement, diagnostics."""
+    torch.set_num_threads(threads)
+    train = rendered("pendulum", seed, trajectories=100, length=100, size=64)
+    test = rendered("pendulum", 1000 + seed, trajectories=10, length=100, size=64)
+    before = _peak()
+    start, cpu = perf_counter(), process_time()
+    library = second_order_library(["z1"])
+    model = SJEPA(1, order=2, library=library, random_state=seed).fit(train)
+    seconds, busy = perf_counter() - start, process_time() - cpu
+    z = np.concatenate(model.encode(test.x))  # type: ignore[arg-type]
+    angle = np.concatenate(test.state or [])[:, :1]
+    print("; ".join(model.law_.lines(digits=5)))
+    print(f"probe R2 of the angle {r2(AffineMap.fit(z, angle)(z), angle):.5f}")
+    print(f"score of whole held-out rollouts {model.score(test):.5f}")
+    print(
+        f"{train.lengths.sum()} frames of {train.obs_shape}: {seconds:.0f} s, {busy:.0f} s of CPU"
+    )
+    print(f"peak memory {_peak():.2f} GB ({before:.2f} GB before the search)")
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def masked(seed: int) -> None:
+    """Images of planes: a brightness and two slopes, with noise."""
+    rng = np.random.default_rng(seed)
+    level, right, down = rng.normal(size=(3, 500, 1, 1))
+    rows, columns = np.mgrid[:24, :24] - 12
+    images = level + 0.06 * right * columns + 0.02 * down * rows
+    images += 0.002 * rng.normal(size=images.shape)
+    found = discover_spatial(images, patch=6, pairs=6, delta=0.005, seed=seed)
+    print(found)
+    print(f"R2 on other images {found.r2:.4f}; copying the context {found.copy_r2:.4f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["compare", "large", "masked"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", type=Path, help="folder for tables and plots")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    if options.what == "compare":
+        compare(options.seeds, options.out)
+    elif options.what == "large":
+        large(options.seeds[0], options.threads)
+    else:
+        masked(options.seeds[0])
+
+
+if __name__ == "__main__":
+    main()

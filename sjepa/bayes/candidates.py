@@ -1,0 +1,135 @@
+"""The candidate set S_M: structures that searches propose on the generation split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sjepa.backend import Budget
+from sjepa.bayes.prior import residuals
+from sjepa.bayes.structure import Structure
+from sjepa.bayes.transitions import Step, Transitions
+from sjepa.data import Trajectories
+from sjepa.discovery import discover
+from sjepa.errors import ConfigError, LawError
+from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
+
+
+# Laws whose right-hand sides differ by less than this share of their size are the same law.
+SAME = 1e-6
+
+
+def propose(
+    trajectories: Trajectories,
+    backends: Sequence[Any],
+    *,
+    library: Library | Sequence[str] | None = None,
+    grammar: Grammar | None = None,
+    form: str = "auto",
+    resamples: int = 0,
+    seed: int = 0,
+    budget: Budget | float | None = None,
+) -> list[Front]:
+    """One front for each engine, and one more for each resample of the trajectories.
+
+    Resampling whole trajectories with replacement makes engines propose what they would have
+    found on other data of this kind, so that more than one law of a length gets a chance.
+    """
+    samples = [trajectories]
+    rng = np.random.default_rng(seed)
+    for _ in range(resamples if len(trajectories) > 1 else 0):
+        samples.append(trajectories[rng.integers(len(trajectories), size=len(trajectories))])
+    return [
+        discover(
+            sample, backend=backend, library=library, grammar=grammar,
+            form=form, seed=seed + i, budget=budget,  # type: ignore[arg-type]
+        )
+        for backend in backends
+        for i, sample in enumerate(samples)
+    ]  # fmt: skip
+
+
+def structures(
+    fronts: Front | Iterable[Front | Law],
+    *,
+    measure: str = "auto",
+    library: Library | None = None,
+    weights: Mapping[str, float] | None = None,
+) -> list[Structure]:
+    """The different structures of fronts and laws, simplest first.
+
+    Laws that differ in their coefficients only are one structure. `measure` is the complexity
+    C_sym; "auto" takes the fronts' own, or "tree" where they disagree or there is none.
+    """
+    given = [fronts] if isinstance(fronts, Front | Law) else list(fronts)
+    if measure == "auto":
+        measures = {f.measure for f in given if isinstance(f, Front)}
+        plain = "terms" if library is not None else "tree"
+        measure = measures.pop() if len(measures) == 1 else plain
+    laws: list[tuple[Law, Candidate | None]] = []
+    for item in given:
+        if not isinstance(item, Front | Law):
+            raise ConfigError(f"Candidates are fronts or laws, got {type(item).__name__}.")
+        laws += [(item, None)] if isinstance(item, Law) else [(c.law, c) for c in item]
+    if not laws:
+        raise LawError("There is no candidate law; give more data, a larger library or budget.")
+    found: dict[Any, Structure] = {}
+    for law, candidate in laws:
+        if measure == "terms" and candidate is not None:
+            cost = candidate.terms
+        elif measure == "terms":
+            cost = law.complexity("terms", library)
+        else:
+            cost = _tree(law, weights)
+        structure = Structure(law, cost)
+        found.setdefault(structure.key, structure)
+    kinds = {(s.law.inputs, s.law.outputs, s.law.realisation) for s in found.values()}
+    if len(kinds) > 1:
+        raise LawError(f"The candidates disagree about inputs, outputs or kind: {sorted(kinds)}.")
+    return sorted(found.values(), key=lambda s: (s.complexity, str(s.law)))
+
+
+def retain(found: Sequence[Structure], rows: Transitions, step: Step, most: int) -> list[Structure]:
+    """At most `most` structures by layers of the error-complexity front on these rows.
+
+    Of laws that say the same in these rows the simplest is kept; laws that are undefined there
+    are dropped.
+    """
+    spread = (rows.target - rows.z).std(0).clamp_min(1e-300)
+    kept: list[tuple[Structure, float]] = []
+    values: list[Tensor] = []
+    for structure in found:
+        value = structure(rows.inputs, structure.start)
+        left = residuals(structure, structure.start, rows, step)
+        size = value.square().mean(0).sqrt().clamp_min(1e-300)
+        if not (value.isfinite().all() and left.isfinite().all()):
+            continue
+        if any((((value - v) / size).abs() < SAME).all() for v in values):
+            continue
+        values.append(value)
+        kept.append((structure, float((left / spread).square().mean())))
+    chosen: list[Structure] = []
+    while kept and len(chosen) < most:
+        lowest, layer, rest = float("inf"), [], []
+        for structure, error in kept:
+            if error < lowest:
+                layer.append(structure)
+                lowest = error
+            else:
+                rest.append((structure, error))
+        chosen += layer[: most - len(chosen)]
+        kept = rest
+    if not chosen:
+        raise LawError("No candidate law is defined on all of the data.")
+    return sorted(chosen, key=lambda s: s.complexity)
+
+
+def _tree(law: Law, weights: Mapping[str, float] | None) -> float:
+    """Tree complexity with a number in front of every term, whatever its value."""
+    free = law.with_free_terms()
+    generic = 1.0 + np.sqrt(2.0 + torch.arange(len(free.coefficients)).numpy()) % 1.0
+    return free.with_coefficients(generic).complexity("tree", weights=weights)

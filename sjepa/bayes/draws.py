@@ -1,0 +1,188 @@
+"""N coherent draws from the posterior as one batched transition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from sjepa.bayes.fit import Group
+from sjepa.bayes.transitions import Step
+from sjepa.errors import DataError
+from sjepa.models.integrators import join
+
+
+class Draws(nn.Module):
+    """N transitions, each with a structure, coefficients, correction and covariance of its own.
+
+    Made by ``posterior.draws(n, seed)``. The first axis of every state counts the draws: draw b
+    moves ``z[b]``, always with the same law and the same correction function, so a rollout is
+    one possible world from beginning to end. Like :class:`sjepa.models.Transition` it is called
+    with states, step sizes and side information (actions), and is differentiable in all three:
+
+    >>> # z = draws.expand(z0)                 # (..., d) to (N, ..., d)
+    >>> # z = draws(z, dt, u)                  # mean of the next state, (N, ..., d)
+    >>> # z = draws.sample(z, dt, u, generator)  # with transition noise
+    >>> # path = draws.rollout(z0, dt, u)      # (N, ..., K + 1, d)
+
+    Parameters of the draws are buffers in double precision; ``covariance`` is (N, d, d).
+    """
+
+    def __init__(self, groups: Sequence[Group], order: Tensor, step: Step) -> None:
+        """`order` (N,) is the draw at each place of the groups one after the other."""
+        super().__init__()
+        self.groups = tuple(groups)
+        self.step = step
+        self.place: Tensor
+        self.root: Tensor
+        # Where in the concatenated groups each draw is.
+        self.register_buffer("place", torch.argsort(order))
+        self.register_buffer("root", torch.cat([g.root for g in groups])[self.place])
+        sizes = [len(g) for g in groups]
+        self.members = order.split(sizes)
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+    @property
+    def covariance(self) -> Tensor:
+        """Σ of each draw, (N, d, d), for steps of unit length where noise grows with time."""
+        return self.root @ self.root.mT
+
+    def expand(self, z: Tensor) -> Tensor:
+        """The same states (..., d) for every draw: (N, ..., d)."""
+        return z.expand(len(self), *z.shape)
+
+    def forward(
+        self, z: Tensor, dt: Tensor | float | None = None, side: Tensor | None = None
+    ) -> Tensor:
+        """Mean of the next state from z (N, ..., d).
+
+        dt broadcasts against z[..., :1], side (actions) against (N, ..., s); both may leave out
+        the axis of the draws. A map needs no dt.
+        """
+        step = self._checked(z, dt)
+
+        def move(group: Group, zg: Tensor, sg: Tensor | None, i: Tensor) -> Tensor:
+            return self._move(group, zg, sg, _rows(step, i, z))  # type: ignore[arg-type]
+
+        return self._gather(z, side, move)
+
+    def field(self, z: Tensor, side: Tensor | None = None) -> Tensor:
+        """F + g itself: velocity of a field, next state of a map."""
+        self._checked(z, 1.0)
+
+        def total(group: Group, zg: Tensor, sg: Tensor | None, i: Tensor) -> Tensor:
+            inputs = join(zg, sg)
+            value = group.structure(inputs, _wide(group.coefficients, zg))
+            return value if group.paths is None else value + group.paths(inputs)
+
+        return self._gather(z, side, total)
+
+    def correction(self, z: Tensor, side: Tensor | None = None) -> Tensor:
+        """The correction g of each draw at z (N, ..., d); zero where there is none."""
+
+        def part(group: Group, zg: Tensor, sg: Tensor | None, i: Tensor) -> Tensor:
+            return torch.zeros_like(zg) if group.paths is None else group.paths(join(zg, sg))
+
+        return self._gather(z, side, part)
+
+    def sample(
+        self,
+        z: Tensor,
+        dt: Tensor | float | None = None,
+        side: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """The next state with transition noise."""
+        return self.add_noise(self(z, dt, side), dt, generator)
+
+    def add_noise(
+        self, mean: Tensor, dt: Tensor | float | None, generator: torch.Generator | None = None
+    ) -> Tensor:
+        noise = torch.randn(mean.shape, generator=generator, dtype=mean.dtype)
+        noise = noise.flatten(1, -2) if mean.ndim > 2 else noise.unsqueeze(1)
+        noise = (noise @ self.root.mT).reshape(mean.shape)
+        return mean + self.step.spread(1.0 if dt is None else dt) * noise
+
+    def walk(
+        self,
+        z0: Tensor,
+        dt: Tensor | float | None = None,
+        side: Tensor | None = None,
+        steps: int | None = None,
+        generator: torch.Generator | None = None,
+        noise: bool = True,
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """(mean, state) of each step, for those who do not need the whole rollout in memory."""
+        z0 = self.expand(z0) if z0.ndim == 1 else z0
+        timed = isinstance(dt, Tensor) and dt.ndim > 0
+        lengths = {dt.shape[-1]} if timed else set()  # type: ignore[union-attr]
+        lengths |= {n for n in (steps, None if side is None else side.shape[-2]) if n is not None}
+        if len(lengths) != 1:
+            raise DataError(
+                f"A rollout needs one number of steps; got {sorted(lengths) or 'none'}."
+            )
+        z = z0
+        for h in range(lengths.pop()):
+            dt_h = dt[..., h, None] if timed else dt  # type: ignore[index]
+            mean = self(z, dt_h, None if side is None else side[..., h, :])
+            z = self.add_noise(mean, dt_h, generator) if noise else mean
+            yield mean, z
+
+    def rollout(
+        self,
+        z0: Tensor,
+        dt: Tensor | float | None = None,
+        side: Tensor | None = None,
+        steps: int | None = None,
+        generator: torch.Generator | None = None,
+        noise: bool = True,
+    ) -> Tensor:
+        """Free rollouts (N, ..., K + 1, d) from one z0 (d,) or from z0 (N, ..., d), z0 included.
+
+        dt is (..., K) or one number, side (..., K, s); K comes from whichever has a time axis,
+        else from `steps`.
+        """
+        states = [state for _, state in self.walk(z0, dt, side, steps, generator, noise)]
+        return torch.stack([z0.expand(states[0].shape), *states], dim=-2)
+
+    def _move(self, group: Group, z: Tensor, side: Tensor | None, dt: Tensor | float) -> Tensor:
+        wide = _wide(group.coefficients, z)
+        mean = self.step.mean(lambda inputs: group.structure(inputs, wide), z, dt, side)
+        if group.paths is None:
+            return mean
+        return mean + self.step.gain(dt) * group.paths(join(z, side))
+
+    def _gather(self, z: Tensor, side: Tensor | None, part: Callable[..., Tensor]) -> Tensor:
+        """Each group's result for its own draws, back in the order of the draws."""
+        results = [
+            part(group, z[i], _rows(side, i, z), i)
+            for group, i in zip(self.groups, self.members, strict=True)
+        ]
+        return torch.cat(results)[self.place]
+
+    def _checked(self, z: Tensor, dt: Tensor | float | None) -> Tensor | float:
+        if z.ndim < 2 or len(z) != len(self):
+            raise DataError(
+                f"States must be ({len(self)} draws, ..., d), got {tuple(z.shape)}; "
+                "use draws.expand(z) to start all draws from the same state."
+            )
+        if self.step.kind == "map":
+            return 1.0 if dt is None else dt
+        if dt is None:
+            raise DataError("A vector field needs a step size; pass dt.")
+        return dt
+
+
+def _wide(coefficients: Tensor, z: Tensor) -> Tensor:
+    """(n, K) with axes of length 1, to broadcast against z (n, ..., d)."""
+    return coefficients.reshape(len(coefficients), *[1] * (z.ndim - 2), -1)
+
+
+def _rows(value: Tensor | float | None, i: Tensor, z: Tensor) -> Tensor | float | None:
+    """The rows of the draws i, if the value has an axis for the draws."""
+    if isinstance(value, Tensor) and value.ndim == z.ndim and len(value) == len(z):
+        return value[i]
+    return value

@@ -1,0 +1,133 @@
+"""One structure after seeing the data: its evidence, and draws from its posterior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from torch import Tensor
+
+from sjepa.bayes.conjugate import closed_form, has_closed_form
+from sjepa.bayes.joint import Joint
+from sjepa.bayes.laplace import find_mode
+from sjepa.bayes.nested import nested_evidence
+from sjepa.bayes.structure import Structure
+from sjepa.errors import ConfigError
+from sjepa.symbolic import Law
+
+
+if TYPE_CHECKING:
+    from sjepa.bayes.paths import Paths
+
+METHODS = ("auto", "laplace", "closed", "nested")
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Draws that share a structure: coefficients (n, K), Cholesky factors (n, d, d), functions."""
+
+    structure: Structure
+    coefficients: Tensor
+    root: Tensor
+    paths: Paths | None = None
+
+    def __len__(self) -> int:
+        return len(self.coefficients)
+
+
+class Fit(Protocol):
+    """What the posterior needs of each structure."""
+
+    @property
+    def structure(self) -> Structure: ...
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def log_evidence(self) -> float: ...
+
+    @property
+    def log_density(self) -> float:
+        """log p(D, α̂, Σ̂ | E) at the mode, with α in its own units."""
+        ...
+
+    @property
+    def law(self) -> Law: ...
+
+    def draw(self, n: int, generator: torch.Generator) -> list[Group]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolicFit:
+    """A structure without a correction."""
+
+    joint: Joint
+    theta: Tensor
+    sample: Callable[[int, torch.Generator], Tensor]
+    log_evidence: float
+    method: str
+    status: str = "ok"
+
+    @property
+    def structure(self) -> Structure:
+        return self.joint.structure
+
+    @property
+    def log_density(self) -> float:
+        return float(self.joint(self.theta) - self.joint.scales.log().sum())
+
+    @property
+    def law(self) -> Law:
+        return self.structure.law_at(self.joint.split(self.theta)[0])
+
+    def draw(self, n: int, generator: torch.Generator) -> list[Group]:
+        return [Group(self.structure, *self.joint.split(self.sample(n, generator)))]
+
+
+@dataclass(frozen=True, eq=False)
+class FailedFit:
+    """A structure for which no mode was found; it gets no weight and is listed with the reason."""
+
+    structure: Structure
+    status: str
+    method: str
+    log_evidence: float = -math.inf
+    log_density: float = -math.inf
+
+    @property
+    def law(self) -> Law:
+        return self.structure.law
+
+    def draw(self, n: int, generator: torch.Generator) -> list[Group]:
+        raise AssertionError("a structure without weight is never drawn")
+
+
+def fit(joint: Joint, method: str = "auto", seed: int = 0) -> Fit:
+    """Evidence by the named method; "auto" is the closed form where there is one, else Laplace."""
+    if method not in METHODS:
+        raise ConfigError(f"evidence is one of {', '.join(METHODS)}, got {method!r}.")
+    if method in ("auto", "closed") and has_closed_form(joint):
+        solved = closed_form(joint)
+        return SymbolicFit(joint, solved.theta(), solved.sample, solved.log_evidence, "closed")
+    if method == "closed":
+        raise ConfigError(
+            "There is no closed form: it needs laws linear in their coefficients, a map or "
+            "integrator='euler', and Prior(conjugate=True) or a known covariance."
+        )
+    mode = find_mode(joint, joint.start())
+    if mode is None:
+        return FailedFit(joint.structure, "no finite posterior mode", "laplace")
+    status = mode.status()
+    if method == "nested":
+        value, error = nested_evidence(joint, seed=seed)
+        note = f"evidence ± {error:.2f}"
+        status = note if status == "ok" else f"{status}; {note}"
+        return SymbolicFit(joint, mode.theta, mode.sample, value, "nested", status)
+    return SymbolicFit(joint, mode.theta, mode.sample, mode.log_evidence, "laplace", status)

@@ -1,0 +1,182 @@
+"""From states to a posterior over laws in one call (the paper's finite-candidate inference)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from sjepa.backend import Backend, Budget, Progress
+from sjepa.bayes.candidates import propose, retain, structures
+from sjepa.bayes.checks import check_inputs, check_movement, warn_observed
+from sjepa.bayes.fit import METHODS, Fit, fit
+from sjepa.bayes.joint import Joint
+from sjepa.bayes.prior import Prior, Units
+from sjepa.bayes.result import Posterior
+from sjepa.bayes.settings import GP
+from sjepa.bayes.transitions import Step, Transitions
+from sjepa.data import Trajectories
+from sjepa.errors import ConfigError, DataError
+from sjepa.symbolic import Front, Grammar, Law, Library
+
+
+def posterior(
+    x: Any,
+    t: Any = None,
+    *,
+    u: Any = None,
+    candidates: Front | Law | Iterable[Front | Law] | None = None,
+    backend: str | Mapping[str, Any] | type[Backend] | Backend | Sequence[Any] = "stlsq",
+    library: Library | Sequence[str] | None = None,
+    grammar: Grammar | None = None,
+    feature_names: Sequence[str] | None = None,
+    form: str = "auto",
+    generation: float | Trajectories = 0.5,
+    resamples: int = 0,
+    most: int = 20,
+    evidence: str = "auto",
+    gamma: float = 1.0,
+    measure: str = "auto",
+    prior: Prior | None = None,
+    covariance: Any = "auto",
+    correction: str | GP | None = None,
+    integrator: str = "rk4",
+    noise: Literal["step", "time"] = "step",
+    seed: int = 0,
+    budget: Budget | float | None = None,
+    progress: Progress | None = None,
+) -> Posterior:
+    """Infer which law moves given states, how sure that is, and what follows.
+
+    Candidate structures are searched on one part of the trajectories and compared on the rest
+    by their evidence, which integrates over coefficients and transition covariance.
+
+    Parameters
+    ----------
+    x, t, u, feature_names
+        States (T, d), times and actions as in :func:`sjepa.discover`, or a Trajectories.
+    candidates : Front, Law, or several of them
+        Structures to compare, found on other data. Then all of x is evidence, and nothing is
+        searched.
+    backend, library, grammar, form, budget
+        How candidates are searched, see :func:`sjepa.discover`; several engines as a list.
+    generation : float or Trajectories
+        Share of the trajectories (of a single one: its first part) on which candidates are
+        searched, the rest being evidence; or data of their own, and all of x is evidence.
+    resamples : int
+        Further searches of each engine on resampled trajectories, for more candidates.
+    most : int
+        Candidates kept, by layers of the front of error and complexity.
+    evidence : "auto", "laplace", "closed" or "nested"
+        "auto" is the closed form where there is one, else Laplace's approximation.
+    gamma : float
+        Structures have the prior probability exp(-gamma * complexity), up to a constant.
+    measure : "terms", "tree" or "auto"
+        The complexity of that prior; "auto" takes the one of the search.
+    prior : Prior
+        Of coefficients, noise and correction.
+    covariance : "full", "diagonal", "isotropic", a variance or a matrix
+        Of the transition noise; numbers are taken as known. By default full, and diagonal
+        beside corrections with independent outputs.
+    correction : "independent", "shared", "multi" or GP
+        Adds a Gaussian process to every law; see :class:`sjepa.bayes.GP`.
+    integrator : str
+        How a vector field is followed for one step. "euler" is the likelihood printed in the
+        paper; the default makes fewer errors with long steps.
+    noise : "step" or "time"
+        Whether every step has the same noise, or noise in proportion to its length.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x = [rng.normal(size=(1, 1))]
+    >>> for _ in range(60): x.append(0.8 * x[-1] + 0.1 * rng.normal(size=(1, 1)))
+    >>> laws = [Law.from_string(e, ["x"], realisation="map") for e in ("x", "x + 0.1*x**3", "1")]
+    >>> result = posterior(np.concatenate(x), 1.0, candidates=laws, feature_names=["x"])
+    >>> result.law.round(1)
+    x[t+1] = 0.8*x
+    """
+    trajectories = _trajectories(x, t, u, feature_names)
+    settings = Prior() if prior is None else prior
+    if not isinstance(settings, Prior):
+        raise ConfigError(f"prior is a sjepa.bayes.Prior, got {type(settings).__name__}.")
+    if evidence not in METHODS:
+        raise ConfigError(f"evidence is one of {', '.join(METHODS)}, got {evidence!r}.")
+    first, second = _split(trajectories, generation, candidates is not None, seed)
+    proposals: Any = candidates
+    if candidates is None:
+        engines = list(backend) if isinstance(backend, list | tuple) else [backend]
+        proposals = propose(
+            first, engines, library=library, grammar=grammar, form=form,
+            resamples=resamples, seed=seed, budget=budget,
+        )  # fmt: skip
+    found = structures(
+        proposals,
+        measure=measure,
+        library=library if isinstance(library, Library) else None,
+        weights=None if grammar is None else grammar.weights,
+    )
+    step = Step(found[0].law.realisation, integrator, noise)
+    rows, held = Transitions.of(second), Transitions.of(first)
+    check_inputs(found[0].law, trajectories)
+    check_movement(rows, found[0].law)
+    kept = retain(found, held, step, most)
+    units = Units.of(kept, held, step)
+    gp = GP.make(correction)
+    if covariance == "auto":
+        covariance = "full" if gp is None or gp.outputs == "multi" else "diagonal"
+    fits: list[Fit] = []
+    for i, structure in enumerate(kept):
+        if progress is not None:
+            progress(f"evidence of candidate {i + 1} of {len(kept)}", i / len(kept))
+        joint = Joint(structure, rows, step, units, settings, covariance)
+        if gp is None:
+            fits.append(fit(joint, evidence, seed))
+        else:
+            from sjepa.bayes.hybrid import fit_hybrid
+
+            fits.append(fit_hybrid(joint, gp, units, evidence))
+    if progress is not None:
+        progress("done", 1.0)
+    result = Posterior(fits, gamma, step)
+    if gp is None:
+        warn_observed(result, second)
+    return result
+
+
+def _split(
+    trajectories: Trajectories, generation: float | Trajectories, given: bool, seed: int
+) -> tuple[Trajectories, Trajectories]:
+    """Where candidates come from, which also sets the units of the priors, and the evidence."""
+    if isinstance(generation, Trajectories):
+        if generation.obs_shape != trajectories.obs_shape:
+            raise DataError(
+                f"generation has observations of shape {generation.obs_shape}, "
+                f"x of {trajectories.obs_shape}."
+            )
+        return generation.map(lambda a: a, names=trajectories.names), trajectories
+    if given:
+        return trajectories, trajectories
+    if not 0 < generation < 1:
+        raise ConfigError(f"generation is a share between 0 and 1, got {generation!r}.")
+    first, second = trajectories.split((generation, 1 - generation), seed=seed)
+    return first, second
+
+
+def _trajectories(x: Any, t: Any, u: Any, names: Sequence[str] | None) -> Trajectories:
+    if isinstance(x, Trajectories):
+        if t is not None or u is not None:
+            raise DataError("Trajectories already hold their times and actions; give x alone.")
+        trajectories = x
+    elif t is None:
+        raise DataError("Give the times as t: a constant step, an array, or a list of arrays.")
+    else:
+        trajectories = Trajectories(x, t, u)
+    if len(trajectories.obs_shape) != 1:
+        raise DataError(
+            f"posterior takes states (T, d), got observations of shape {trajectories.obs_shape}; "
+            "SJEPA.posterior encodes them."
+        )
+    if names is None and trajectories.names is None:
+        names = [f"x{i + 1}" for i in range(trajectories.obs_shape[0])]
+    return trajectories if names is None else trajectories.map(lambda a: a, names=list(names))

@@ -1,0 +1,114 @@
+"""The log joint density of data and parameters for one structure, without a correction."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from sjepa.bayes.covariance import Covariance
+from sjepa.bayes.prior import Prior, Units, residuals
+from sjepa.bayes.structure import Structure
+from sjepa.bayes.transitions import Step, Transitions
+from sjepa.errors import ConfigError
+
+
+class Joint:
+    """log p(D, ϑ | E) for ϑ = (a, λ).
+
+    Coefficients are α = scales · a, so that a is of order 1 a priori; λ parametrises the Cholesky
+    factor of Σ. Rescaling by constants changes neither the evidence nor its Laplace
+    approximation.
+    """
+
+    def __init__(
+        self, structure: Structure, rows: Transitions, step: Step, units: Units, prior: Prior,
+        covariance: object,
+    ) -> None:  # fmt: skip
+        self.structure, self.rows, self.step, self.prior = structure, rows, step, prior
+        noise = units.noise
+        if prior.noise is not None:
+            noise = torch.full_like(noise, prior.noise)
+        self.covariance = Covariance.make(covariance, noise, prior.strength)
+        self.scales = units.coefficient_scales(structure, prior)
+        if prior.conjugate:
+            self._check_conjugate()
+
+    def _check_conjugate(self) -> None:
+        if self.covariance.kind != "full":
+            return
+        if not self.shared_terms:
+            raise ConfigError(
+                "A conjugate prior with a full covariance needs the same terms in every output; "
+                "set covariance='diagonal' or conjugate=False."
+            )
+        # One scale for each term, in units of the noise, whatever the output.
+        unit = self.covariance.scale[self.structure.owner]
+        relative = (self.scales / unit).reshape(self.covariance.d, -1).log().mean(0).exp()
+        self.scales = relative.repeat(self.covariance.d) * unit
+
+    @property
+    def shared_terms(self) -> bool:
+        """Whether all outputs are linear in the same terms, in the same order."""
+        structure, d = self.structure, self.covariance.d
+        if not structure.linear or structure.size % d:
+            return False
+        lists = [[str(term) for _, term in pairs] for pairs in structure.law.terms]
+        in_order = structure.owner.tolist() == sorted(structure.owner.tolist())
+        return in_order and all(terms == lists[0] for terms in lists)
+
+    @property
+    def size(self) -> int:
+        return self.structure.size + self.covariance.size
+
+    def split(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """Coefficients α (..., K) and the Cholesky factor L (..., d, d)."""
+        k = self.structure.size
+        return theta[..., :k] * self.scales, self.covariance.factor(theta[..., k:])
+
+    def start(self) -> Tensor:
+        """The candidate's own coefficients, and the covariance of what they leave over."""
+        left = residuals(self.structure, self.structure.start, self.rows, self.step)
+        left = (left / self.step.spread(self.rows.dt)).nan_to_num(0.0, 0.0, 0.0)
+        return torch.cat([self.structure.start / self.scales, self.covariance.start(left)])
+
+    def log_likelihood(self, theta: Tensor) -> Tensor:
+        alpha, root = self.split(theta)
+        left = residuals(self.structure, alpha, self.rows, self.step)
+        spread = self.step.spread(self.rows.dt)
+        return log_normal(left / spread, root) - log_volume(spread, *left.shape)
+
+    def log_prior(self, theta: Tensor) -> Tensor:
+        k = self.structure.size
+        return self._log_coefficients(theta[:k], theta[k:]) + self.covariance.log_prior(theta[k:])
+
+    def _log_coefficients(self, a: Tensor, free: Tensor) -> Tensor:
+        """log p(a | E), or p(a | E, Σ) with a conjugate prior; a has unit variance."""
+        constant = 0.5 * len(a) * math.log(2 * math.pi)
+        if not self.prior.conjugate or self.covariance.kind == "fixed":
+            return -0.5 * a.square().sum() - constant
+        # The prior mean of Σ̃ is 1 / strength.
+        relative = self.covariance.relative(free) * math.sqrt(self.covariance.strength)
+        if self.covariance.kind == "full":
+            return log_normal(a.reshape(self.covariance.d, -1).T, relative)
+        deviation = relative.diagonal()[self.structure.owner]
+        return -0.5 * (a / deviation).square().sum() - deviation.log().sum() - constant
+
+    def __call__(self, theta: Tensor) -> Tensor:
+        return self.log_likelihood(theta) + self.log_prior(theta)
+
+
+def log_normal(rows: Tensor, root: Tensor) -> Tensor:
+    """Sum over rows (n, d) of log N(row; 0, root rootᵀ)."""
+    n, d = rows.shape
+    white = torch.linalg.solve_triangular(root, rows.T, upper=False)
+    logs = root.diagonal().log().sum()
+    return -0.5 * white.square().sum() - n * logs - 0.5 * n * d * math.log(2 * math.pi)
+
+
+def log_volume(spread: Tensor | float, n: int, d: int) -> Tensor | float:
+    """log of the factors by which residuals were divided."""
+    if isinstance(spread, Tensor):
+        return d * spread.log().sum()
+    return n * d * math.log(spread)

@@ -1,0 +1,104 @@
+"""Prior settings, and the units in which they are meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.func import jacfwd
+
+from sjepa.bayes.structure import Structure
+from sjepa.bayes.transitions import Step, Transitions
+from sjepa.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prior:
+    """p(α | E) and p(Σ), in units that make them mean the same for any data.
+
+    Parameters
+    ----------
+    width : float
+        A coefficient is normal around 0. Its standard deviation is `width` times the value with
+        which its term alone would be as large as the whole right-hand side.
+    coefficients : float, optional
+        One standard deviation for all coefficients instead, in their own units.
+    conjugate : bool
+        Let the standard deviation grow in proportion to that of the noise. Laws that are linear
+        in their coefficients then have an evidence in closed form.
+    noise : float, optional
+        Guess of the standard deviation of the transition noise; by default what the best
+        candidate leaves over on the generation split.
+    strength : float
+        How many observations the guess of the noise is worth.
+
+    The correction's own priors: `amplitude` is the median size of the correction as a share of
+    the right-hand side, `lengthscale` its median length scale in standard deviations of the
+    inputs; both are log-normal with a standard deviation of 1 in the logarithm.
+    """
+
+    width: float = 2.0
+    coefficients: float | None = None
+    conjugate: bool = False
+    noise: float | None = None
+    strength: float = 1.0
+    amplitude: float = 0.3
+    lengthscale: float = 1.5
+
+    def __post_init__(self) -> None:
+        for name in ("width", "coefficients", "noise", "strength", "amplitude", "lengthscale"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ConfigError(f"{name} of a prior must be positive, got {value!r}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What the data say about sizes: of right-hand sides, of noise, and where inputs lie.
+
+    ``signal`` and ``noise`` are (d,); ``rows`` are the transitions they were taken from.
+    """
+
+    signal: Tensor
+    noise: Tensor
+    rows: Transitions
+
+    @classmethod
+    def of(cls, structures: Sequence[Structure], rows: Transitions, step: Step) -> Units:
+        """Taken from the candidate that predicts the rows best."""
+        spread = rows.target.std(0).clamp_min(1e-300)
+        best, lowest = structures[0], float("inf")
+        for structure in structures:
+            error = float(
+                (residuals(structure, structure.start, rows, step) / spread).square().sum()
+            )
+            if error < lowest:
+                best, lowest = structure, error
+        signal = best(rows.inputs, best.start).square().mean(0).sqrt()
+        left = residuals(best, best.start, rows, step) / step.spread(rows.dt)
+        noise = left.square().mean(0).sqrt().maximum(1e-6 * spread)
+        return cls(signal.maximum(1e-6 * spread), noise, rows)
+
+    def coefficient_scales(self, structure: Structure, prior: Prior) -> Tensor:
+        """Prior standard deviation of each coefficient, (K,)."""
+        if prior.coefficients is not None:
+            return torch.full((structure.size,), prior.coefficients, dtype=torch.float64)
+        if structure.size == 0:
+            return torch.ones(0, dtype=torch.float64)
+        slope = jacfwd(lambda a: structure(self.rows.inputs, a))(structure.start)  # (n, d, K)
+        size = slope.square().nan_to_num(0.0, 0.0, 0.0).mean(0).sqrt()  # (d, K)
+        own = size[structure.owner, torch.arange(structure.size)]
+        own = torch.where(own > 0, own, self.signal[structure.owner])
+        return prior.width * self.signal[structure.owner] / own
+
+
+def residuals(structure: Structure, coefficients: Tensor, rows: Transitions, step: Step) -> Tensor:
+    """z_T minus where the law leads from z_C, for coefficients (..., K): (..., n, d)."""
+    wide = coefficients.unsqueeze(-2)
+
+    def field(inputs: Tensor) -> Tensor:
+        return structure(inputs, wide)
+
+    return rows.target - step.mean(field, rows.z, rows.dt, rows.side)

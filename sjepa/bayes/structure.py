@@ -1,0 +1,79 @@
+"""A structure: a law whose numbers are unknown, evaluated for many coefficient vectors at once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import sympy
+import torch
+from torch import Tensor
+
+from sjepa.symbolic.emit import TORCH, run
+from sjepa.symbolic.law import Law
+
+
+class Structure:
+    """The symbolic structure E of a law, with one free coefficient for every term.
+
+    Coefficients of size 1 are unknown like any other; whole numbers inside functions and
+    exponents belong to the structure. `complexity` is C_sym(E).
+    """
+
+    def __init__(self, law: Law, complexity: float) -> None:
+        self.law = law.with_free_terms()
+        self.complexity = float(complexity)
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for laws that differ in their coefficients only."""
+        stripped, _, _ = self.law._skeleton
+        return (self.law.inputs, self.law.outputs, self.law.realisation, stripped)
+
+    @property
+    def size(self) -> int:
+        """Number of coefficients."""
+        return len(self.law.program.coefficients)
+
+    @property
+    def start(self) -> Tensor:
+        """The coefficients that the search found."""
+        return torch.as_tensor(self.law.coefficients, dtype=torch.float64)
+
+    @cached_property
+    def linear(self) -> bool:
+        """Whether every output is linear in the coefficients."""
+        stripped, symbols, _ = self.law._skeleton
+        free = set(symbols)
+        return not any(
+            sympy.diff(e, c).free_symbols & free for e in stripped for c in e.free_symbols & free
+        )
+
+    @cached_property
+    def owner(self) -> Tensor:
+        """The output in which each coefficient stands, (K,)."""
+        stripped, symbols, _ = self.law._skeleton
+        number = {s: i for i, s in enumerate(symbols)}
+        owner = torch.zeros(len(symbols), dtype=torch.long)
+        for j, expression in enumerate(stripped):
+            for s in expression.free_symbols & number.keys():
+                owner[number[s]] = j
+        return owner
+
+    def __call__(self, inputs: Tensor, coefficients: Tensor) -> Tensor:
+        """F at inputs (..., d + s) for coefficients (..., K) whose leading axes broadcast."""
+        program = self.law.program
+        memory: list[Any] = [None] * program.size
+        memory[: program.inputs] = inputs.unbind(-1)
+        for slot, value in program.constants:
+            memory[slot] = inputs.new_tensor(value)
+        if program.coefficients:
+            numbers = coefficients.unbind(-1)
+            for slot, number in zip(program.coefficients, numbers, strict=True):
+                memory[slot] = number
+        shape = torch.broadcast_shapes(inputs.shape[:-1], coefficients.shape[:-1])
+        return torch.stack([r.expand(shape) for r in run(program, memory, TORCH)], dim=-1)
+
+    def law_at(self, coefficients: Tensor) -> Law:
+        """The law with these numbers."""
+        return self.law.with_coefficients(coefficients.detach().cpu().numpy())

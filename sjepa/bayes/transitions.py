@@ -1,0 +1,106 @@
+"""The data of Bayesian inference: one row for each step of each trajectory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sjepa.data import Trajectories
+from sjepa.errors import ConfigError, DataError
+from sjepa.models.integrators import INTEGRATORS, Field, join
+from sjepa.models.lookup import lookup
+
+
+NOISES = ("step", "time")
+
+
+@dataclass(frozen=True, eq=False)
+class Transitions:
+    """D_Z: where each step starts (z_C), where it ends (z_T), how long it takes, and actions.
+
+    Tensors in double precision: ``z`` and ``target`` (n, d), ``dt`` (n, 1), ``side`` (n, s) or
+    None.
+    """
+
+    z: Tensor
+    target: Tensor
+    dt: Tensor
+    side: Tensor | None = None
+
+    @classmethod
+    def of(cls, trajectories: Trajectories) -> Transitions:
+        """Every step of every trajectory; the action is the one at the start of the step."""
+        if len(trajectories.obs_shape) != 1:
+            raise DataError(
+                f"Bayesian inference takes states (T, d), got observations of shape "
+                f"{trajectories.obs_shape}; use SJEPA.posterior, which encodes them."
+            )
+        trajectories.check_finite()
+
+        def rows(parts: list[np.ndarray]) -> Tensor:
+            return torch.as_tensor(np.concatenate(parts), dtype=torch.float64)
+
+        side = None if trajectories.u is None else rows([u[:-1] for u in trajectories.u])
+        return cls(
+            rows([x[:-1] for x in trajectories.x]),
+            rows([x[1:] for x in trajectories.x]),
+            rows(trajectories.steps)[:, None],
+            side,
+        )
+
+    def __len__(self) -> int:
+        return len(self.z)
+
+    @property
+    def inputs(self) -> Tensor:
+        """s = (z_C, ε), what laws and corrections take: (n, d + s)."""
+        return join(self.z, self.side)
+
+
+@dataclass(frozen=True)
+class Step:
+    """How a law moves a state for one step, and how the noise of a step depends on its length.
+
+    Parameters
+    ----------
+    kind : "field" or "map"
+        F is a vector field that the integrator follows for Δt, or the next state itself.
+    integrator : str
+        "euler" gives the likelihood that the paper writes down.
+    noise : "step" or "time"
+        Σ_Δt = Σ for every step, or Σ_Δt = Δt Σ as in a diffusion.
+    """
+
+    kind: Literal["field", "map"] = "field"
+    integrator: str = "rk4"
+    noise: Literal["step", "time"] = "step"
+
+    def __post_init__(self) -> None:
+        lookup(INTEGRATORS, self.integrator, "integrator")
+        if self.noise not in NOISES:
+            raise ConfigError(f"noise is one of {', '.join(NOISES)}, got {self.noise!r}.")
+
+    def mean(self, field: Field, z: Tensor, dt: Tensor | float, side: Tensor | None) -> Tensor:
+        """Where the law alone leads from z."""
+        if self.kind == "map":
+            return field(join(z, side))
+        return INTEGRATORS[self.integrator](field, z, dt, side)
+
+    def gain(self, dt: Tensor | float) -> Tensor | float:
+        """What multiplies the correction g in one step: Δt for a field, 1 for a map."""
+        return dt if self.kind == "field" else 1.0
+
+    def spread(self, dt: Tensor | float) -> Tensor | float:
+        """What multiplies a standard deviation of the noise in one step."""
+        if self.noise == "step":
+            return 1.0
+        return dt.sqrt() if isinstance(dt, Tensor) else dt**0.5
+
+    @property
+    def keeps_linearity(self) -> bool:
+        """Whether a law linear in its coefficients gives a step linear in them."""
+        return self.kind == "map" or self.integrator == "euler"

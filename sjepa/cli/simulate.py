@@ -1,0 +1,153 @@
+"""``sjepa simulate``: follow a law from a state or from an observation."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sjepa.cli.app import app
+from sjepa.cli.inputs import read_data, read_model_or_law, words, write_table
+from sjepa.errors import ConfigError, DataError
+
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from sjepa.models import Motion, Simulation
+
+
+# More rows than anybody means; a step of 1e-9 in a range is a slip.
+MOST_TIMES = 10_000_000
+
+
+@app.command()
+def simulate(
+    source: Annotated[Path, typer.Argument(help="A run folder, a law.json or a PySR CSV.")],
+    start: Annotated[
+        str, typer.Option(help="Initial state: 1,0 in the law's order, or q=1,p=0.")
+    ] = "",
+    times: Annotated[
+        str, typer.Option(help="start:stop:step such as 0:10:0.01, or times, comma-separated.")
+    ] = "",
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Start from the first observation (for a law: state) of each trajectory."
+        ),
+    ] = None,
+    time: Annotated[str | None, typer.Option(help="Name of the time column.")] = None,
+    id: Annotated[str | None, typer.Option(help="Column that tells trajectories apart.")] = None,
+    columns: Annotated[str, typer.Option(help="Observed columns, comma-separated.")] = "",
+    actions: Annotated[str, typer.Option(help="Action columns, comma-separated.")] = "",
+    method: Annotated[str, typer.Option(help="DOP853, RK45, LSODA, Radau or BDF.")] = "DOP853",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="CSV or Parquet file; without it CSV on the screen."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Follow a law in time; a path that diverges ends there, and that is said."""
+    import pandas as pd
+
+    from sjepa.models import Motion
+
+    if bool(start) == (data is not None):
+        raise ConfigError("Give where to start: either --start 1,0 or --data file.")
+    found = read_model_or_law(source)
+    motion = Motion(getattr(found, "law_", found))
+    if clash := {"t", "trajectory"} & set(motion.names):
+        raise DataError(f"{min(clash)!r} is also what the table calls its own column; rename it.")
+    grid = _times(times) if times else None
+    if data is None:
+        if grid is None:
+            raise ConfigError("Give the times, such as --times 0:10:0.01.")
+        runs = [(grid, motion.simulate(_state(start, motion), grid, method=method))]
+    else:
+        trajectories = read_data(data, time, id, columns, actions)
+        runs = _from_data(found, motion, trajectories, grid, method)
+    frames = []
+    for i, (t, run) in enumerate(runs):
+        frame = pd.DataFrame(run.z[: run.reached], columns=list(motion.names))
+        frame.insert(0, "t", t[: run.reached])
+        frame.insert(0, "trajectory", i)
+        frames.append(frame)
+        if run.status != "ok":
+            end = "diverges" if run.status == "diverged" else "is too slow to follow"
+            print(f"trajectory {i} {end} after t = {t[run.reached - 1]:g}", file=sys.stderr)
+    frame = pd.concat(frames, ignore_index=True)
+    if not json:
+        write_table(frame, out)
+        return
+    told: dict[str, Any] = {"status": [run.status for _, run in runs], "rows": len(frame)}
+    if out is None:
+        told["table"] = frame.to_dict("list")
+    else:
+        write_table(frame, out)
+        told["table"] = str(out)
+    print(json_module.dumps(told))
+
+
+def _from_data(
+    found: Any, motion: Motion, trajectories: Any, grid: np.ndarray | None, method: str
+) -> list[tuple[np.ndarray, Simulation]]:
+    from sjepa.report.content import select_states
+
+    if hasattr(found, "encode"):
+        coordinates = found.encode(trajectories)
+    else:
+        trajectories = select_states(motion, trajectories)
+        coordinates = trajectories.x
+    runs = []
+    for i, (z, t) in enumerate(zip(coordinates, trajectories.t, strict=True)):
+        first = motion.states(z, t)[0]
+        u = None if trajectories.u is None or not motion.actions else trajectories.u[i]
+        if grid is not None and motion.actions:
+            raise ConfigError("The law has actions, known at the times of --data: omit --times.")
+        when = t if grid is None else grid
+        runs.append((when, motion.simulate(first, when, u, method=method)))
+    return runs
+
+
+def _state(text: str, motion: Motion) -> list[float]:
+    """'1,0' in order, or 'q=1,p=0' by name."""
+    parts = words(text)
+    listed = ", ".join(motion.names)
+    try:
+        if not any("=" in part for part in parts):
+            values = [float(part) for part in parts]
+        else:
+            given = {k.strip(): float(v) for k, v in (part.split("=", 1) for part in parts)}
+            if set(given) != set(motion.names) or len(given) != len(parts):
+                raise ConfigError(f"--start {text!r} must name each of {listed} once.")
+            values = [given[name] for name in motion.names]
+    except ValueError as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"--start {text!r} is not a list of numbers for {listed}.") from None
+    if len(values) != motion.size:
+        raise ConfigError(f"--start has {len(values)} numbers; the state is {listed}.")
+    return values
+
+
+def _times(text: str) -> np.ndarray:
+    import numpy as np
+
+    try:
+        if ":" not in text:
+            return np.array([float(word) for word in words(text)])
+        first, last, step = (float(word) for word in text.split(":"))
+    except ValueError:
+        raise ConfigError(
+            f"--times {text!r} is neither start:stop:step nor a list of numbers."
+        ) from None
+    if not step > 0 or not last > first or not np.isfinite([first, last, step]).all():
+        raise ConfigError(f"--times {text!r} must go forward: start:stop:step such as 0:10:0.01.")
+    count = (last - first) / step
+    if count > MOST_TIMES:
+        raise ConfigError(f"--times {text!r} makes {count:.0e} rows, more than {MOST_TIMES:g}.")
+    # The end belongs to the range, also where 0.1 is not exactly a tenth.
+    return first + step * np.arange(int(np.floor(count + 1e-9)) + 1)

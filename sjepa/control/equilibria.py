@@ -1,0 +1,284 @@
+"""Where a transition stands still: all equilibria in a box, and what they are like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import sympy
+import torch
+from scipy.linalg import null_space
+from torch import Tensor
+
+from sjepa.control.controllability import controllability
+from sjepa.control.exact import exact_roots
+from sjepa.control.jacobians import LawJacobian
+from sjepa.control.linearise import Linearizer
+from sjepa.control.local import ContinuousModel, DiscreteModel
+from sjepa.control.predictor import as_transition, law_of, state_names
+from sjepa.errors import DataError
+from sjepa.models import Transition
+from sjepa.symbolic import Law
+
+
+# Eigenvalues this close to the edge of stability say nothing about the nonlinear system.
+EDGE = 1e-7
+
+
+@dataclass(frozen=True)
+class Equilibrium:
+    """One point z with zero velocity (or z' = z) under actions u.
+
+    ``exact`` holds the coordinates as expressions where they could be solved for, ``isolated`` is
+    False where the point is one of a whole line or surface of equilibria.
+    """
+
+    z: np.ndarray
+    u: np.ndarray | None
+    model: ContinuousModel | DiscreteModel
+    exact: tuple[sympy.Expr, ...] | None
+    residual: float
+    isolated: bool
+
+    @property
+    def kind(self) -> str:
+        return classify(self.model)
+
+    @property
+    def rank(self) -> int | None:
+        """Of the controllability matrix; None without actions."""
+        return controllability(self.model).rank if self.model.B.shape[1] else None
+
+
+@dataclass(frozen=True, repr=False)
+class Equilibria:
+    """All that were found, as a sequence and as a table."""
+
+    points: tuple[Equilibrium, ...]
+    names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __getitem__(self, i: int) -> Equilibrium:
+        return self.points[i]
+
+    def __iter__(self) -> Iterator[Equilibrium]:
+        return iter(self.points)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a point. The stability column is called by its criterion."""
+        rows = []
+        for p in self.points:
+            row: dict[str, Any] = dict(zip(self.names, p.z.tolist(), strict=True))
+            row["exact"] = None if p.exact is None else ", ".join(str(e) for e in p.exact)
+            row["class"] = p.kind
+            if isinstance(p.model, ContinuousModel):
+                row["hurwitz"] = bool(p.model.hurwitz)
+            else:
+                row["schur"] = bool(p.model.schur)
+            row["eigenvalues"] = np.array2string(p.model.eigenvalues, precision=4)
+            if p.rank is not None:
+                row["controllable_rank"] = p.rank
+            row["isolated"] = p.isolated
+            row["residual"] = p.residual
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    def __repr__(self) -> str:
+        body = self.to_frame().to_string(index=False) if self.points else "no equilibrium found"
+        return "\n".join([body, *(f"note: {n}" for n in self.notes)])
+
+
+def equilibria(
+    model: Any,
+    box: Sequence[tuple[float, float]],
+    u: Any = None,
+    *,
+    constraints: Sequence[str] = (),
+    starts: int = 512,
+    tolerance: float = 1e-9,
+    seed: int = 0,
+) -> Equilibria:
+    """Find the equilibria of a law, a transition or a fitted model inside a box.
+
+    Parameters
+    ----------
+    model : Law, Transition or fitted SJEPA
+    box : one (low, high) for each coordinate
+    u : array (m,), optional
+        The actions that are held; zero by default.
+    constraints : expressions that are zero on the states, optional
+        Such as ``["c**2 + s**2 - 1"]`` where two coordinates are a cosine and a sine. Stability
+        and rank are then those of changes that keep them.
+    starts : int
+        Newton searches from points spread evenly over the box. They find what elimination cannot
+        solve for; that all were found is then likely, not proved.
+    """
+    transition = as_transition(model)
+    names = state_names(transition, len(box))
+    limits = np.asarray(box, dtype=float)
+    if limits.shape != (len(names), 2) or not (limits[:, 0] < limits[:, 1]).all():
+        raise DataError(f"box needs (low, high) for each of {', '.join(names)}, got {box!r}.")
+    law = law_of(transition)
+    m = 0 if law is None else len(law.inputs) - len(names)
+    actions = np.zeros(m) if u is None else np.atleast_1d(np.asarray(u, dtype=float))
+    if law is not None and actions.shape != (m,):
+        raise DataError(f"u needs {m} values for {', '.join(law.inputs[len(names) :])}, got {u!r}.")
+    given = actions if len(actions) else None
+    extra = Law.from_string(list(constraints), names, _labels(constraints)) if constraints else None
+    linearizer = Linearizer(transition)
+    notes: list[str] = []
+
+    exact: list[tuple[np.ndarray, tuple[sympy.Expr, ...]]] | None = None
+    if law is not None and transition.correction is None and transition.order == 1:
+        exact = _exact(law, names, actions, limits, extra)
+    if exact is None:
+        notes.append("not solvable in closed form: found by Newton searches from spread starts")
+    found = _search(linearizer, limits, given, extra, starts, tolerance, seed)
+    points: list[Equilibrium] = []
+    for z, form in [*(exact or []), *((z, None) for z in found)]:
+        near = 1e-5 * (limits[:, 1] - limits[:, 0])
+        if any((np.abs(p.z - z) <= near).all() for p in points):
+            continue
+        points.append(_describe(linearizer, z, given, form, extra))
+    loose = [p for p in points if not p.isolated]
+    if len(loose) > 4:
+        notes.append(f"{len(loose)} points of a continuum of equilibria were met; 4 are listed")
+        points = [p for p in points if p.isolated] + loose[:4]
+    points.sort(key=lambda p: tuple(np.round(p.z, 9)))
+    return Equilibria(tuple(points), tuple(names), tuple(notes))
+
+
+def classify(model: ContinuousModel | DiscreteModel) -> str:
+    """Node, focus, saddle or centre, by the criterion of continuous or of discrete time."""
+    values = model.eigenvalues
+    growth = values.real if isinstance(model, ContinuousModel) else np.abs(values) - 1.0
+    turning = bool((np.abs(values.imag) > EDGE).any())
+    if (np.abs(growth) <= EDGE).any():
+        return "centre (to first order)" if turning and (growth <= EDGE).all() else "degenerate"
+    if (growth < 0).all():
+        return "stable focus" if turning else "stable node"
+    if (growth > 0).all():
+        return "unstable focus" if turning else "unstable node"
+    return "saddle"
+
+
+def _labels(constraints: Sequence[str]) -> list[str]:
+    return [f"constraint{i + 1}" for i in range(len(constraints))]
+
+
+def _exact(
+    law: Law, names: Sequence[str], u: np.ndarray, limits: np.ndarray, extra: Law | None
+) -> list[tuple[np.ndarray, tuple[sympy.Expr, ...]]] | None:
+    symbols = law.symbols[: len(names)]
+    held = dict(zip(law.symbols[len(names) :], map(sympy.Float, u.tolist()), strict=True))
+    equations = [e.subs(held) for e in law.expressions]
+    if law.realisation == "map":
+        equations = [e - s for e, s in zip(equations, symbols, strict=True)]
+    equations += [] if extra is None else list(extra.expressions)
+    box = {s: (low, high) for s, (low, high) in zip(symbols, limits.tolist(), strict=True)}
+    roots = exact_roots(equations, symbols, box)
+    if roots is None:
+        return None
+    forms = [tuple(root[s] for s in symbols) for root in roots]
+    return [(np.array([float(e.evalf(20)) for e in form]), form) for form in forms]
+
+
+def _standstill(transition: Transition, z: Tensor, u: Tensor | None) -> Tensor:
+    """Zero at an equilibrium: the velocity, or the change in one step of a map."""
+    inputs = z if u is None else torch.cat([z, u.expand(*z.shape[:-1], -1)], dim=-1)
+    if transition.kind == "direct":
+        return transition.field(inputs) - z
+    return transition.velocity(inputs)
+
+
+def _search(
+    linearizer: Linearizer,
+    limits: np.ndarray,
+    u: np.ndarray | None,
+    extra: Law | None,
+    starts: int,
+    tolerance: float,
+    seed: int,
+) -> list[np.ndarray]:
+    """Damped Newton steps from many points at once; the roots inside the box, best first."""
+    d = len(limits)
+    low, high = torch.as_tensor(limits).unbind(-1)
+    spread = torch.quasirandom.SobolEngine(d, scramble=True, seed=seed)
+    z = low + (high - low) * spread.draw(starts).double()
+    held = None if u is None else torch.as_tensor(u)
+    with torch.no_grad():
+        residual, jacobian = _equations(linearizer, z, held, extra)
+        size = residual.norm(dim=-1)
+        for _ in range(60):
+            step = -(torch.linalg.pinv(jacobian, rtol=1e-12) @ residual.unsqueeze(-1)).squeeze(-1)
+            length = torch.ones(starts, 1, dtype=z.dtype)
+            best, lowest = z, size
+            for _ in range(6):
+                trial = z + length * step
+                value = _equations(linearizer, trial, held, extra, False)[0].norm(dim=-1)
+                better = value.nan_to_num(torch.inf) < lowest
+                best = torch.where(better[:, None], trial, best)
+                lowest = torch.where(better, value, lowest)
+                length = length / 3
+            if bool((lowest >= size).all()):
+                break
+            z, size = best, lowest
+            residual, jacobian = _equations(linearizer, z, held, extra)
+    scale = 1.0 + float(size.median())
+    good = (size <= tolerance * scale) & (z >= low).all(-1) & (z <= high).all(-1)
+    order = size[good].argsort()
+    return list(z[good][order].numpy())
+
+
+def _equations(
+    linearizer: Linearizer, z: Tensor, u: Tensor | None, extra: Law | None, slopes: bool = True
+) -> tuple[Tensor, Tensor]:
+    transition, d = linearizer.transition, z.shape[-1]
+    value = _standstill(transition, z, u)
+    jacobian = value
+    if slopes:
+        inputs = z if u is None else torch.cat([z, u.expand(*z.shape[:-1], -1)], dim=-1)
+        jacobian = linearizer.jacobian(inputs)[..., :d]
+        if transition.kind == "direct":
+            jacobian = jacobian - torch.eye(d, dtype=z.dtype)
+    if extra is not None:
+        value = torch.cat([value, extra.torch(trainable=False)(z)], dim=-1)
+        if slopes:
+            jacobian = torch.cat([jacobian, LawJacobian(extra)(z)], dim=-2)
+    return value, jacobian
+
+
+def _along(
+    model: ContinuousModel | DiscreteModel, normals: np.ndarray
+) -> ContinuousModel | DiscreteModel:
+    """The model for changes that keep the constraints, in an orthonormal basis of them."""
+    basis = null_space(normals)
+    parts = (basis.T @ model.A_symbolic @ basis, basis.T @ model.B_symbolic)
+    rest = (basis.T @ model.A_correction @ basis, basis.T @ model.B_correction)
+    return type(model)(*parts, *rest)
+
+
+def _describe(
+    linearizer: Linearizer,
+    z: np.ndarray,
+    u: np.ndarray | None,
+    form: tuple[sympy.Expr, ...] | None,
+    extra: Law | None,
+) -> Equilibrium:
+    around = linearizer.around(z, u)
+    model = around.field if around.field is not None else around.step
+    assert model is not None
+    if extra is not None:
+        model = _along(model, LawJacobian(extra)(torch.as_tensor(z)).numpy())
+    held = None if u is None else torch.as_tensor(u)
+    with torch.no_grad():
+        value, jacobian = _equations(linearizer, torch.as_tensor(z), held, extra)
+    sizes = torch.linalg.svdvals(jacobian)
+    isolated = bool(sizes[-1] > 1e-6 * sizes[0]) or form is not None
+    return Equilibrium(z, u, model, form, float(value.norm()), isolated)

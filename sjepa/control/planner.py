@@ -1,0 +1,79 @@
+"""What every planner does: from states to the best action sequences it finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from sjepa.control.task import Task
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """For each of E starts: actions (E, blocks, m) and their predicted cost (E,)."""
+
+    actions: Tensor
+    cost: Tensor
+
+
+class Planner(Protocol):
+    """Plans for a batch of starts z (E, d) at once, each on its own.
+
+    `warm` (E, blocks, m) is a plan to start from, normally the last one moved on by a step.
+    Actions lie inside the task's box. The same generator state gives the same plan, and no plan
+    costs more than `warm` does.
+    """
+
+    def plan(
+        self,
+        task: Task,
+        z: Tensor,
+        *,
+        warm: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Plan: ...
+
+
+def start(task: Task, z: Tensor, warm: Tensor | None) -> Tensor:
+    """The warm plan inside the box, or the middle of the box throughout."""
+    if warm is not None:
+        return task.clamp(warm.to(task.dtype))
+    middle = (task.low + task.high) / 2
+    return middle.expand(len(z), task.blocks, len(middle)).clone()
+
+
+def smooth_normal(
+    count: int, task: Task, smoothness: float, generator: torch.Generator | None, starts: int
+) -> Tensor:
+    """Standard normal numbers (E, N, blocks, m), correlated in time by `smoothness` a block.
+
+    Independent noise averages out over a plan and explores only a ball around it; correlated
+    noise pushes in one direction for a while.
+    """
+    shape = (starts, count, task.blocks, len(task.low))
+    noise = torch.randn(shape, generator=generator, dtype=task.dtype)
+    if smoothness <= 0 or task.blocks == 1:
+        return noise
+    # One matrix product instead of a recursion: row i mixes all earlier innovations.
+    i = torch.arange(task.blocks, dtype=task.dtype)
+    gap = i[:, None] - i[None, :]
+    mix = torch.where(gap >= 0, smoothness ** gap.clamp(min=0), torch.zeros(()))
+    mix[:, 1:] *= (1 - smoothness**2) ** 0.5
+    return torch.einsum("ij,enjm->enim", mix.to(noise), noise)
+
+
+def keep_best(plan: Plan | None, actions: Tensor, cost: Tensor) -> Plan:
+    """The better of the best so far and the best of candidates (E, N, ...) with costs (E, N)."""
+    at = cost.argmin(dim=1)
+    rows = torch.arange(len(cost))
+    found, value = actions[rows, at], cost[rows, at]
+    if plan is None:
+        return Plan(found, value)
+    better = value < plan.cost
+    return Plan(
+        torch.where(better[:, None, None], found, plan.actions),
+        torch.where(better, value, plan.cost),
+    )

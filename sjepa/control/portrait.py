@@ -1,0 +1,78 @@
+"""Phase portraits of laws with two coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from sjepa.control.equilibria import Equilibria, equilibria
+from sjepa.control.local import ContinuousModel
+from sjepa.control.predictor import as_transition, state_names
+from sjepa.errors import DataError
+
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def phase_portrait(
+    model: Any,
+    box: Sequence[tuple[float, float]],
+    u: Any = None,
+    *,
+    points: Equilibria | None = None,
+    ax: Axes | None = None,
+    size: int = 41,
+) -> Axes:
+    """Stream lines of a two-dimensional vector field under held actions, equilibria marked.
+
+    Filled marks are stable (by the criterion of continuous time), empty ones unstable, half-tone
+    ones undecided to first order. Thin lines are where one velocity is zero.
+    """
+    import matplotlib.pyplot as plt
+
+    transition = as_transition(model)
+    if len(box) != 2 or transition.kind != "field":
+        raise DataError("A phase portrait is drawn for vector fields of two coordinates.")
+    if points is None:
+        points = equilibria(transition, box, u)
+    if ax is None:
+        _, ax = plt.subplots(figsize=(5.5, 4.5), layout="constrained")
+    x, y = (np.linspace(*limits, size) for limits in box)
+    grid = torch.as_tensor(np.stack(np.meshgrid(x, y), axis=-1))
+    held = _held(points, u)
+    inputs = grid if held is None else torch.cat([grid, held.expand(size, size, -1)], dim=-1)
+    with torch.no_grad():
+        velocity = transition.velocity(inputs).numpy()
+    speed = np.hypot(velocity[..., 0], velocity[..., 1])
+    shade = np.log1p(speed)
+    ax.streamplot(
+        x, y, velocity[..., 0], velocity[..., 1], color=shade, cmap="Blues",
+        norm=plt.Normalize(-shade.max(), shade.max()), density=1.2, linewidth=0.9, arrowsize=0.8,
+    )  # fmt: skip
+    for i, colour in enumerate(("#b5651d", "#5a8f3c")):
+        if velocity[..., i].min() < 0 < velocity[..., i].max():
+            ax.contour(x, y, velocity[..., i], [0.0], colors=colour, linewidths=0.8)
+    seen = set()
+    for p in points:
+        assert isinstance(p.model, ContinuousModel)
+        face = "black" if p.model.hurwitz else "grey" if "first order" in p.kind else "white"
+        marker = "X" if p.kind == "saddle" else "o"
+        label = p.kind if p.kind not in seen else None
+        seen.add(p.kind)
+        ax.plot(*p.z, marker, ms=8, mfc=face, mec="black", ls="", label=label, zorder=5)
+    names = state_names(transition, 2)
+    ax.set(xlabel=names[0], ylabel=names[1], xlim=box[0], ylim=box[1])
+    if seen:
+        ax.legend(loc="upper right", fontsize="small", framealpha=0.9)
+    return ax
+
+
+def _held(points: Equilibria, u: Any) -> torch.Tensor | None:
+    if u is not None:
+        return torch.as_tensor(np.atleast_1d(np.asarray(u, dtype=float)))
+    held = next((p.u for p in points if p.u is not None), None)
+    return None if held is None else torch.as_tensor(held)

@@ -1,0 +1,143 @@
+"""Planners that sample: random shooting, the cross-entropy method, path integrals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sjepa.control.planner import Plan, keep_best, smooth_normal, start
+from sjepa.control.task import Task
+from sjepa.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class RandomShooting:
+    """The best of many random plans, uniform in the box."""
+
+    samples: int = 1024
+
+    def plan(
+        self,
+        task: Task,
+        z: Tensor,
+        *,
+        warm: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Plan:
+        z = z.to(task.dtype)
+        shape = (len(z), self.samples, task.blocks, len(task.low))
+        share = torch.rand(shape, generator=generator, dtype=task.dtype)
+        actions = task.low + (task.high - task.low) * share
+        actions[:, 0] = start(task, z, warm)
+        return keep_best(None, actions, task.cost(z[:, None], actions))
+
+
+@dataclass(frozen=True)
+class CEM:
+    """Cross-entropy method: sample around a mean, move mean and spread to the best samples.
+
+    Parameters
+    ----------
+    samples, iterations : int
+    elites : float
+        Share of the samples that the next mean and spread are taken from.
+    spread : float
+        First standard deviation, in half widths of the box.
+    smoothness : float
+        Correlation of neighbouring actions in a sample, from 0 (independent) to below 1.
+    momentum : float
+        Share of the old mean and spread that stays.
+    """
+
+    samples: int = 512
+    iterations: int = 4
+    elites: float = 0.1
+    spread: float = 0.7
+    smoothness: float = 0.5
+    momentum: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.samples < 4 or self.iterations < 1 or not 0 < self.elites < 1:
+            raise ConfigError("CEM needs samples >= 4, iterations >= 1 and elites in (0, 1).")
+
+    def plan(
+        self,
+        task: Task,
+        z: Tensor,
+        *,
+        warm: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Plan:
+        z = z.to(task.dtype)
+        mean = start(task, z, warm)
+        half = (task.high - task.low) / 2
+        std = (self.spread * half).expand_as(mean)
+        count = max(2, round(self.elites * self.samples))
+        best: Plan | None = None
+        for _ in range(self.iterations):
+            noise = smooth_normal(self.samples, task, self.smoothness, generator, len(z))
+            actions = task.clamp(mean[:, None] + std[:, None] * noise)
+            actions[:, 0] = mean  # the plan itself is never lost
+            if best is not None:
+                actions[:, 1] = best.actions
+            cost = task.cost(z[:, None], actions)
+            best = keep_best(best, actions, cost)
+            chosen = cost.topk(count, dim=1, largest=False).indices
+            good = actions.gather(1, chosen[:, :, None, None].expand(-1, -1, *actions.shape[2:]))
+            mean = torch.lerp(good.mean(1), mean, self.momentum)
+            std = torch.lerp(good.std(1), std, self.momentum)
+        assert best is not None
+        return best
+
+
+@dataclass(frozen=True)
+class MPPI:
+    """Model predictive path integral: samples weighted by exp(-cost / temperature).
+
+    Parameters
+    ----------
+    samples, iterations : int
+    spread : float
+        Standard deviation of the samples, in half widths of the box.
+    temperature : float
+        In standard deviations of the samples' costs, so that it needs no tuning to their units.
+    smoothness : float
+        Correlation of neighbouring actions in a sample.
+    """
+
+    samples: int = 512
+    iterations: int = 3
+    spread: float = 0.5
+    temperature: float = 0.03
+    smoothness: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.samples < 2 or self.iterations < 1 or self.temperature <= 0:
+            raise ConfigError("MPPI needs samples >= 2, iterations >= 1 and temperature > 0.")
+
+    def plan(
+        self,
+        task: Task,
+        z: Tensor,
+        *,
+        warm: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Plan:
+        z = z.to(task.dtype)
+        mean = start(task, z, warm)
+        best = Plan(mean, task.cost(z, mean))
+        half = self.spread * (task.high - task.low) / 2
+        for _ in range(self.iterations):
+            noise = smooth_normal(self.samples, task, self.smoothness, generator, len(z))
+            actions = task.clamp(mean[:, None] + half * noise)
+            cost = task.cost(z[:, None], actions)
+            scale = self.temperature * cost.clamp(max=float(cost.median()) * 1e3 + 1.0).std(
+                1, keepdim=True
+            )
+            lowest = cost.min(1, keepdim=True).values
+            weight = torch.softmax(-(cost - lowest) / scale.clamp(min=1e-12), dim=1)
+            mean = (weight[:, :, None, None] * actions).sum(1)
+            best = keep_best(best, mean[:, None], task.cost(z, mean)[:, None])
+        return best

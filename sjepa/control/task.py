@@ -1,0 +1,197 @@
+"""What is to be planned: a predictor, what it costs, and which actions are allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sjepa.control.linearise import Linearizer
+from sjepa.control.predictor import as_transition
+from sjepa.control.risk import expected
+from sjepa.control.rollouts import LawRollout, Step, generic_rollout
+from sjepa.errors import ConfigError, DataError
+from sjepa.models import Transition
+from sjepa.symbolic import Law
+
+
+StageCost = Callable[[Tensor, Tensor], Tensor]
+TerminalCost = Callable[[Tensor], Tensor]
+
+# Stands for a rollout that left the finite numbers: worse than anything, and still comparable.
+DIVERGED = 1e12
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Task:
+    """Minimise Σ_h ℓ(z_h, u_h) + ℓ_T(z_K) over action sequences inside a box.
+
+    Make one with :meth:`of`. All functions take any leading axes; costs see whole rollouts at
+    once, with time among those axes.
+
+    Attributes
+    ----------
+    step : (z (..., d), u (..., m)) -> next state (..., d)
+    rollout : (z (..., d), u (..., K, m)) -> states (..., K + 1, d)
+    stage, terminal : (z, u) -> cost (...), and z -> cost (...)
+    low, high : tensors (m,)
+    horizon : steps of one plan
+    hold : steps for which each planned action is held; a plan has horizon / hold actions
+    draws : number of coherent draws that `step` moves along its leading axis, if it has any
+    risk : costs (draws, ...) -> (...); by default their mean
+    """
+
+    step: Step
+    rollout: Callable[[Tensor, Tensor], Tensor]
+    stage: StageCost
+    low: Tensor
+    high: Tensor
+    terminal: TerminalCost | None = None
+    horizon: int = 30
+    hold: int = 1
+    draws: int | None = None
+    risk: Callable[[Tensor], Tensor] = expected
+    matrices: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.horizon < 1 or self.hold < 1 or self.horizon % self.hold:
+            raise ConfigError(
+                f"The horizon ({self.horizon}) must be a multiple of hold ({self.hold})."
+            )
+        if self.low.shape != self.high.shape or not bool((self.low < self.high).all()):
+            raise ConfigError(f"Needs low < high for every action, got {self.low} and {self.high}.")
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        stage: StageCost,
+        *,
+        low: Any,
+        high: Any,
+        terminal: TerminalCost | None = None,
+        horizon: int = 30,
+        hold: int = 1,
+        dt: float | None = None,
+        draws: int | None = None,
+        risk: Callable[[Tensor], Tensor] = expected,
+        state_limits: tuple[Any, Any] | None = None,
+        integrator: str | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> Task:
+        """Plan with a fitted model, a law, a transition, or any function (z, u) -> next z.
+
+        Parameters
+        ----------
+        stage, terminal : costs as functions of tensors
+        low, high : box of the actions, (m,)
+        dt : float, optional
+            Step of a vector field; by default the median step the model was fitted on.
+        draws, risk
+            With `draws`, `model` is a function whose leading axis holds as many coherent draws of
+            a posterior, and `risk` joins their costs: ``expected`` or ``CVaR(0.9)``.
+        state_limits : (low, high), optional
+            Predicted states are kept inside, where the true system is known to stay inside.
+        integrator : str, optional
+            Another one than the model's: "midpoint" halves the evaluations of "rk4".
+        """
+        dt = getattr(model, "step_", None) if dt is None else dt
+        low, high = (torch.as_tensor(np.atleast_1d(v), dtype=dtype) for v in (low, high))
+        limits = None
+        if state_limits is not None:
+            ends = [torch.as_tensor(np.asarray(v), dtype=dtype) for v in state_limits]
+            limits = (ends[0], ends[1])
+        matrices = None
+        if _is_plain(model):
+            move = model
+        else:
+            transition = deepcopy(as_transition(model)).to(dtype).requires_grad_(False)
+            if integrator is not None:
+                transition = Transition(
+                    transition.symbolic, transition.correction, transition.kind, integrator,
+                    transition.order,
+                )  # fmt: skip
+            if transition.kind == "field" and dt is None:
+                raise ConfigError("A vector field needs the length of a step; pass dt.")
+            linearizer = Linearizer(transition)
+
+            def move(z: Tensor, u: Tensor) -> Tensor:
+                return transition(z, dt, u)
+
+            def matrices(z: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+                return linearizer.step_matrices(z, u, dt)
+
+        def step(z: Tensor, u: Tensor) -> Tensor:
+            following = move(z, u)
+            return following if limits is None else following.clamp(*limits)
+
+        rollout: Callable[[Tensor, Tensor], Tensor]
+        if not _is_plain(model) and LawRollout.applies_to(transition) and draws is None:
+            rollout = LawRollout(transition, dt or 0.0, limits)
+        else:
+
+            def rollout(z: Tensor, u: Tensor) -> Tensor:
+                return generic_rollout(step, z, u)
+
+        return cls(
+            step=step, rollout=rollout, stage=stage, low=low, high=high, terminal=terminal,
+            horizon=horizon, hold=hold, draws=draws, risk=risk, matrices=matrices,
+        )  # fmt: skip
+
+    @property
+    def blocks(self) -> int:
+        """Actions in a plan."""
+        return self.horizon // self.hold
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.low.dtype
+
+    def with_(self, **changes: Any) -> Task:
+        """A copy with some fields replaced."""
+        return replace(self, **changes)
+
+    def clamp(self, actions: Tensor) -> Tensor:
+        return torch.minimum(torch.maximum(actions, self.low), self.high)
+
+    def expand(self, actions: Tensor) -> Tensor:
+        """(..., blocks, m) to one action for each step, (..., horizon, m)."""
+        return actions.repeat_interleave(self.hold, dim=-2) if self.hold > 1 else actions
+
+    def states(self, z: Tensor, actions: Tensor) -> Tensor:
+        """Predicted states (..., horizon + 1, d), with the draws first if there are any."""
+        u = self.expand(actions)
+        if self.draws is not None:
+            z = z.expand(self.draws, *z.shape)
+            u = u.expand(self.draws, *u.shape)
+        return self.rollout(z, u)
+
+    def cost(self, z: Tensor, actions: Tensor) -> Tensor:
+        """Of starts (..., d) under plans (..., blocks, m): (...). Diverging rollouts cost most."""
+        states = self.states(z, actions)
+        u = self.expand(actions)
+        total = self.stage(states[..., :-1, :], u.expand(*states.shape[:-2], *u.shape[-2:]))
+        if total.shape != (*states.shape[:-2], self.horizon):
+            raise DataError(
+                f"The stage cost turned states {tuple(states[..., :-1, :].shape)} into "
+                f"{tuple(total.shape)}; it must drop the last axis only."
+            )
+        total = total.sum(-1)
+        if self.terminal is not None:
+            total = total + self.terminal(states[..., -1, :])
+        # A cost may be blind to the coordinate that ran away; what is lost once stays lost.
+        lost = ~states[..., -1, :].isfinite().all(-1)
+        total = total.nan_to_num(DIVERGED, DIVERGED, DIVERGED).clamp(max=DIVERGED)
+        total = total.masked_fill(lost, DIVERGED)
+        return total if self.draws is None else self.risk(total)
+
+
+def _is_plain(model: Any) -> bool:
+    """A bare function of (z, u), rather than something with a transition."""
+    known = isinstance(model, Transition | Law) or hasattr(model, "transition_")
+    return callable(model) and not known

@@ -1,0 +1,47 @@
+"""What every way of learning returns, and the encoders that stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sjepa.symbolic import Front, Law
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A law, the front it stands on, the encoder of its coordinates, and what to know about it."""
+
+    law: Law
+    front: Front
+    encoder: Callable[[Any], Any]
+    notes: Sequence[str] = ()
+
+
+def identity(x: Any) -> Any:
+    """Observations as they are, each as one row."""
+    return x.reshape(len(x), -1)
+
+
+class Frozen(nn.Module):
+    """A module that is only ever evaluated, in the precision of its own parameters.
+
+    A bounded number of observations at a time: a network needs far more memory than its input.
+    """
+
+    def __init__(self, module: nn.Module, rows: int = 1024) -> None:
+        super().__init__()
+        self.module = module.eval().requires_grad_(False)
+        self.rows = rows
+
+    def forward(self, x: Tensor) -> Tensor:
+        like = next(self.module.parameters(), None)
+        with torch.no_grad():
+            return torch.cat([
+                self.module(part if like is None else part.to(like)).double().cpu()
+                for part in x.split(self.rows)
+            ])  # fmt: skip

@@ -1,0 +1,61 @@
+"""What a law may be made of, and in which names, where the user did not say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sjepa.data import Trajectories
+from sjepa.errors import ConfigError
+from sjepa.symbolic import Grammar, Library
+
+
+def default_terms(states: Sequence[str], actions: Sequence[str] = ()) -> Library:
+    """The paper's library, with every action alone and times every state."""
+    library = Library.paper(states)
+    if not actions:
+        return library
+    driven = [t for u in actions for t in (u, *(f"{u}*{z}" for z in states))]
+    names = [*states, *actions]
+    return Library(library.terms, names) + Library.from_terms(driven, names)
+
+
+def library_for(space: Library | Grammar | None, latent_dim: int) -> Library:
+    """A library for a search that needs one."""
+    if isinstance(space, Library):
+        return space
+    if space is not None:
+        return space.library(space.inputs[:latent_dim])
+    return Library.paper([f"z{i + 1}" for i in range(latent_dim)])
+
+
+def coordinate_names(
+    encoder: Any,
+    trajectories: Trajectories,
+    space: Library | Grammar | None,
+    size: int,
+    given: Sequence[str] | None,
+) -> list[str]:
+    """Names of given coordinates: the user's, those of the library, those of the data, or z1..."""
+    if given is not None:
+        if len(given) != size:
+            raise ConfigError(f"{len(given)} feature_names for {size} coordinates.")
+        return list(given)
+    if space is not None:
+        return list(space.inputs[:size])
+    if isinstance(encoder, str) and trajectories.names is not None:
+        return list(trajectories.names)
+    return [f"z{i + 1}" for i in range(size)]
+
+
+def check_width(
+    space: Library | Grammar | None, size: int, order: int, trajectories: Trajectories
+) -> None:
+    """Say so before an engine does if a library was made for another number of coordinates."""
+    actions = len(trajectories.action_names or ())
+    if space is not None and len(space.inputs) not in (size + actions, order * size + actions):
+        raise ConfigError(
+            f"The embedding has {size} values, the library or grammar is for "
+            f"{len(space.inputs)} inputs; choose a head (pca, whiten, slow, learned) or a library "
+            "of that size."
+        )

@@ -1,0 +1,86 @@
+"""Blurring of frames: a small thing that moves far is a thousand unrelated pixels until blurred.
+
+Each position of a sharp blob is a direction of its own, so principal components neither end nor
+come in an order. Blurred, the same motion is a few smooth components, coarse ones first, and a
+linear read-out of them can be the position. White noise averages out on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sjepa.models.layers import ObsShape, as_shape, check_observations
+
+
+# Frames are smooth enough when this many components carry this share of their variance.
+COMPONENTS, SHARE = 20, 0.97
+# Widths to try, as shares of the shorter side, and the frames they are judged by.
+WIDTHS = (1 / 24, 1 / 12, 1 / 6)
+FRAMES = 800
+SMALLEST = 16
+
+
+class Blur(nn.Module):
+    """A Gaussian of `width` pixels over the last two axes, then every so-many-th pixel.
+
+    (..., *obs) with obs = (..., H, W) to (..., *obs) with fewer pixels. Linear, so that what comes
+    behind it stays as simple as it was. Near the border the Gaussian is cut and made whole again.
+    """
+
+    rows: Tensor
+    columns: Tensor
+
+    def __init__(self, obs_shape: ObsShape, width: float) -> None:
+        super().__init__()
+        self.obs_shape, self.width = as_shape(obs_shape), float(width)
+        every = max(1, int(width / 1.3))
+        height, across = self.obs_shape[-2:]
+        self.register_buffer("rows", _weights(height, width, every))
+        self.register_buffer("columns", _weights(across, width, every))
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        return (*self.obs_shape[:-2], len(self.rows), len(self.columns))
+
+    def forward(self, x: Tensor) -> Tensor:
+        check_observations(x, self.obs_shape)
+        return self.rows.to(x.dtype) @ x @ self.columns.to(x.dtype).T
+
+
+def _weights(size: int, width: float, every: int) -> Tensor:
+    """(kept, size): each row is a Gaussian around one of the kept pixels."""
+    place = torch.arange(size, dtype=torch.float64)
+    kernel = torch.exp(-((place[::every, None] - place) ** 2) / (2 * width**2))
+    return kernel / kernel.sum(1, keepdim=True)
+
+
+def choose_blur(series: Sequence[np.ndarray]) -> Blur | None:
+    """The least blur that makes films (T, ..., H, W) smooth; None if they are, or are no films."""
+    shape = series[0].shape[1:]
+    if len(shape) < 2 or min(shape[-2:]) < SMALLEST:
+        return None
+    total = sum(map(len, series))
+    every = max(1, total // FRAMES)
+    frames = torch.as_tensor(np.concatenate([x[::every] for x in series])).double()
+    best, highest = None, _leading_share(frames)
+    for share in WIDTHS:
+        if highest >= SHARE:
+            break
+        blur = Blur(shape, share * min(shape[-2:]))
+        found = _leading_share(blur(frames))
+        if found > highest:
+            best, highest = blur, found
+    return best
+
+
+def _leading_share(frames: Tensor) -> float:
+    rows = frames.flatten(1)
+    centred = rows - rows.mean(0)
+    gram = centred @ centred.T if len(rows) < rows.shape[1] else centred.T @ centred
+    values = torch.linalg.eigvalsh(gram).clamp_min(0).flip(0)
+    total = float(values.sum())
+    return float(values[:COMPONENTS].sum()) / total if total > 0 else 1.0

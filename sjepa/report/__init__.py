@@ -1,0 +1,58 @@
+"""Plots, and the report: one self-contained page about a law and how it was found."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sjepa.errors import DataError
+from sjepa.report.collect import collect
+from sjepa.report.content import ReportData, Trail
+from sjepa.report.page import render
+
+
+def write_report(
+    source: Any,
+    path: str | Path,
+    data: Any = None,
+    t: Any = None,
+    *,
+    title: str = "",
+    recipe: Sequence[str] = (),
+) -> Path:
+    """Write a page about a fitted model, a front, a law, or a ReportData.
+
+    The other arguments are those of :func:`collect`. The file appears when it is complete.
+
+    Examples
+    --------
+    >>> import tempfile, sjepa, numpy as np
+    >>> t = np.arange(0, 10, 0.01)
+    >>> x = np.stack([np.cos(2 * t), -2 * np.sin(2 * t)], axis=1)
+    >>> front = sjepa.discover(x, t, feature_names=["q", "p"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = write_report(front, folder + "/report.html", x, t).read_text()
+    >>> "<math>" in page
+    True
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise DataError(f"{path}: the folder {path.parent} does not exist; create it first.")
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name a file such as {path / 'report.html'}.")
+    content = source if isinstance(source, ReportData) else None
+    if content is None:
+        content = collect(source, data, t, title=title, recipe=recipe)
+    page = render(content)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
+    try:
+        draft.write_text(page, encoding="utf-8")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return path
+
+
+__all__ = ["ReportData", "Trail", "collect", "render", "write_report"]

@@ -1,0 +1,143 @@
+"""The report's drawings in matplotlib, for papers and notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from sjepa.data import Trajectories
+from sjepa.errors import DataError
+from sjepa.models import Motion
+from sjepa.report.content import follow, history_table
+from sjepa.symbolic import Front, Law
+
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+COLOURS = ("#1f5a96", "#c44e1c", "#2f7d54", "#7b5ea7")
+
+
+def plot_front(front: Front, ax: Axes | None = None) -> Axes:
+    """Loss against complexity; the law at the knee is marked."""
+    return front.plot(ax)
+
+
+def plot_rollouts(law: Law, states: Trajectories, most: int = 4) -> Figure:
+    """States over time: what was seen, faint, and the law's path from the first point."""
+    from matplotlib.figure import Figure
+
+    trails, _ = follow(law, states[: min(most, len(states))])
+    if not trails:
+        raise DataError("The law is not one of motion: its outputs are not its first inputs.")
+    names = Motion(law).names
+    figure = Figure(figsize=(7.5, 1.9 * len(trails)), layout="constrained")
+    axes: Any = figure.subplots(len(trails), 1, sharex=True, squeeze=False)[:, 0]
+    for ax, trail in zip(axes, trails, strict=True):
+        for j, name in enumerate(names):
+            colour = COLOURS[j % len(COLOURS)]
+            ax.plot(trail.t, trail.seen[:, j], color=colour, lw=4.5, alpha=0.25)
+            ax.plot(trail.t, trail.path[:, j], color=colour, lw=1.3, label=f"${_tex(name)}$")
+        low, high = trail.seen.min(), trail.seen.max()
+        margin = 0.5 * (high - low) or 1.0
+        bottom, top = ax.get_ylim()
+        # A path that runs away leaves the frame instead of flattening the data.
+        ax.set_ylim(max(bottom, low - margin), min(top, high + margin))
+        _calm(ax)
+    axes[0].legend(ncols=len(names), fontsize=9, frameon=False, loc="upper right")
+    axes[-1].set_xlabel("time; faint: seen, line: law")
+    return figure
+
+
+def plot_portrait(
+    law: Law,
+    states: Trajectories,
+    axes: tuple[int, int] = (0, 1),
+    ax: Axes | None = None,
+    *,
+    most: int = 6,
+) -> Axes:
+    """Trajectories and the law's vector field in two coordinates, the others at their mean."""
+    from matplotlib.figure import Figure
+
+    motion = Motion(law)
+    a, b = axes
+    if motion.size < 2 or not {a, b} <= set(range(motion.size)) or a == b:
+        raise DataError(
+            f"A portrait needs two of the {motion.size} coordinates {', '.join(motion.names)}; "
+            f"got axes {axes}."
+        )
+    if ax is None:
+        ax = Figure(figsize=(5, 4.6), layout="constrained").subplots()
+    paths = [motion.states(z, t) for z, t in zip(states.x, states.t, strict=True)]
+    rows = np.concatenate(paths)
+    x, y = (np.linspace(*_wide(rows[:, k]), 21) for k in (a, b))
+    grid = np.tile(rows.mean(axis=0), (len(y), len(x), 1))
+    grid[..., a], grid[..., b] = np.meshgrid(x, y)
+    u = None
+    if motion.actions and states.u is not None:
+        u = np.broadcast_to(
+            np.concatenate(states.u).mean(axis=0), (*grid.shape[:2], len(motion.actions))
+        )
+    velocity = motion.velocity(grid, u)
+    ax.streamplot(
+        x, y, velocity[..., a], velocity[..., b],
+        color="0.72", linewidth=0.7, density=1.1, arrowsize=0.8,
+    )  # fmt: skip
+    for i, path in enumerate(paths[:most]):
+        colour = COLOURS[i % len(COLOURS)]
+        ax.plot(path[:, a], path[:, b], color=colour, lw=1.4)
+        ax.plot(path[0, a], path[0, b], "o", color=colour, ms=4.5, mec="white", mew=0.8)
+    ax.set(
+        xlabel=f"${_tex(motion.names[a])}$", ylabel=f"${_tex(motion.names[b])}$",
+        xlim=(x[0], x[-1]), ylim=(y[0], y[-1]),
+    )  # fmt: skip
+    _calm(ax)
+    return ax
+
+
+def plot_training(history: Any) -> Figure:
+    """Each figure of a training against its step; takes ``model.history_``."""
+    from matplotlib.figure import Figure
+
+    table: pd.DataFrame = history_table(history)
+    columns = [c for c in table.columns if c != "step"]
+    if not columns:
+        raise DataError("The history holds nothing that changes: there is nothing to plot.")
+    figure = Figure(figsize=(6.5, 1.8 * len(columns)), layout="constrained")
+    for ax, column in zip(_rows(figure, len(columns)), columns, strict=True):
+        values = table[column].to_numpy(float)
+        known = np.isfinite(values)
+        ax.plot(table["step"].to_numpy(float)[known], values[known], color=COLOURS[0], lw=1.3)
+        if (values[known] > 0).all() and values[known].max() > 30 * values[known].min():
+            ax.set_yscale("log")
+        ax.set_ylabel(str(column).replace("$", r"\$"))
+        _calm(ax)
+    figure.axes[-1].set_xlabel("step")
+    return figure
+
+
+def _rows(figure: Figure, count: int) -> Sequence[Any]:
+    return list(figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0])
+
+
+def _wide(values: np.ndarray) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    margin = 0.08 * (high - low) or 0.5
+    return low - margin, high + margin
+
+
+def _tex(name: str) -> str:
+    import sympy
+
+    return str(sympy.latex(sympy.Symbol(name)))
+
+
+def _calm(ax: Any) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=8)

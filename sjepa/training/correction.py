@@ -1,0 +1,200 @@
+"""A neural correction beside a law, or a neural predictor alone, on fixed coordinates.
+
+The paper's condition for frozen encoders: one-step and rollout prediction, and a penalty on the
+energy of the correction, with the encoder's own coordinates as targets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sjepa.data import Trajectories, TrajectoryBatch
+from sjepa.errors import ConfigError, did_you_mean
+from sjepa.losses import correction_penalty, one_step_loss, rollout_loss
+from sjepa.models import Correction, NeuralField, Residual, Scaled, Transition
+from sjepa.symbolic import Law
+from sjepa.training.conditions import FROZEN
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectionSettings:
+    """How a correction looks and is trained.
+
+    Parameters
+    ----------
+    alone : bool
+        No law at all: the neural predictor that a law is compared with.
+    joint : bool
+        Whether the law's coefficients move too. By default the law stays as it was found.
+    width, bound : int, float, optional
+        Of the network. The bound is in units of the typical size of what is predicted, velocities
+        or changes in a step; by default 1 beside a law and 1.5 times the largest alone.
+    energy, rollout : float
+        Weights of R_corr and L_roll; by default those of the condition for frozen encoders.
+    horizon : int
+        Steps of the rollouts; shorter where trajectories are.
+    updates, batch, rate
+        Steps of AdamW, windows in each, and the learning rate they start with.
+    """
+
+    alone: bool = False
+    joint: bool = False
+    width: int | None = None
+    bound: float | None = None
+    energy: float = FROZEN.correction
+    rollout: float = FROZEN.rollout
+    horizon: int = 5
+    updates: int = 1500
+    batch: int = 256
+    rate: float = 3e-3
+
+    def __post_init__(self) -> None:
+        for name in ("horizon", "updates", "batch", "rate"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"correction: {name} must be positive.")
+
+    @classmethod
+    def of(cls, given: Any) -> CorrectionSettings:
+        """Read the estimator's argument: "neural", "alone", or a mapping of these fields."""
+        if given == "neural":
+            return cls()
+        if given == "alone":
+            return cls(alone=True)
+        known = [f.name for f in fields(cls)]
+        if not isinstance(given, dict):
+            raise ConfigError(
+                f"correction is None, 'neural', 'alone', a dict or a module, got {given!r}."
+            )
+        if unknown := [k for k in given if k not in known]:
+            hint = did_you_mean(unknown[0], known)
+            raise ConfigError(f"correction has no option {unknown[0]!r}.{hint}")
+        return cls(**given)
+
+
+def fit_correction(
+    trajectories: Trajectories,
+    law: Law | None,
+    settings: CorrectionSettings | None = None,
+    *,
+    kind: Literal["field", "direct"] = "field",
+    integrator: str = "rk4",
+    module: nn.Module | None = None,
+    seed: int = 0,
+) -> Transition:
+    """Train c (or a whole neural predictor, for ``law=None``) on trajectories of coordinates.
+
+    A fifth of the trajectories is held out, and the weights that predict it best are kept; a
+    correction that helps nowhere stays zero. `module` takes the place of the built-in network.
+    Works in double precision.
+    """
+    settings = settings or CorrectionSettings(alone=law is None)
+    train, held_out = trajectories.split((0.8, 0.2), seed=seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = module or _network(train, law, settings, kind)
+        symbolic = None if law is None else law.torch("terms" if settings.joint else False)
+        transition = Transition(symbolic, network, kind=kind, integrator=integrator).double()
+        shortest = int(min(train.lengths.max(), held_out.lengths.max())) - 1
+        horizon = min(settings.horizon, shortest)
+        _train(transition, _Windows.of(train, horizon), _Windows.of(held_out, horizon), settings)
+    return transition.eval().requires_grad_(False)
+
+
+def _changes(trajectories: Trajectories, kind: str) -> np.ndarray:
+    """What is predicted: velocities of a field, changes in one step of a map."""
+    steps = zip(trajectories.x, trajectories.t, strict=True)
+    return np.concatenate(
+        [np.diff(x, axis=0) / (np.diff(t)[:, None] if kind == "field" else 1.0) for x, t in steps]
+    )
+
+
+def _network(
+    trajectories: Trajectories, law: Law | None, settings: CorrectionSettings, kind: str
+) -> nn.Module:
+    rows = [
+        x if trajectories.u is None else np.concatenate([x, trajectories.u[i]], axis=1)
+        for i, x in enumerate(trajectories.x)
+    ]
+    inputs = torch.as_tensor(np.concatenate(rows), dtype=torch.float64)
+    changes = torch.as_tensor(_changes(trajectories, kind), dtype=torch.float64)
+    size = changes.square().mean(0).sqrt().clamp(min=1e-12)
+    d, side = changes.shape[1], inputs.shape[1] - changes.shape[1]
+    spread = inputs.std(0).clamp(min=1e-12)
+    net: nn.Module
+    if law is not None:
+        net = Correction(d, side, settings.width or 48, settings.bound or 1.0, zero_init=True)
+        return Scaled(net, inputs.mean(0), spread, size)
+    largest = float((changes.abs() / size).max())
+    net = NeuralField(d, side, settings.width or 96, settings.bound or 1.5 * largest)
+    scaled = Scaled(net, inputs.mean(0), spread, size)
+    return Residual(scaled, d) if kind == "direct" else scaled
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """All stretches of some steps: z (n, K + 1, d), dt (n, K), side (n, K, m) or None."""
+
+    z: Tensor
+    dt: Tensor
+    side: Tensor | None
+
+    @classmethod
+    def of(cls, trajectories: Trajectories, horizon: int) -> _Windows:
+        data = TrajectoryBatch.make(trajectories, dtype=torch.float64)
+        inside = data.mask[:, horizon:].reshape(-1)
+
+        def cut(a: Tensor, size: int) -> Tensor:
+            return a.unfold(1, size, 1).flatten(0, 1)[inside]
+
+        z = cut(data.x, horizon + 1).movedim(-1, 1)
+        side = None if data.u is None else cut(data.u[:, :-1], horizon).movedim(-1, 1)
+        return cls(z, cut(data.dt, horizon), side)
+
+    def __getitem__(self, rows: Tensor) -> _Windows:
+        side = None if self.side is None else self.side[rows]
+        return _Windows(self.z[rows], self.dt[rows], side)
+
+
+def _train(
+    transition: Transition, train: _Windows, held_out: _Windows, settings: CorrectionSettings
+) -> None:
+    """AdamW with a cosine schedule; ends with the weights that were best on the held-out part."""
+    # In units of what changes in a step: predicting no change at all has a loss of 1.
+    scale = (train.z[:, 1:] - train.z[:, :-1]).square().mean((0, 1)).clamp(min=1e-24)
+    parameters = [p for p in transition.parameters() if p.requires_grad]
+    size = transition.correction.size if isinstance(transition.correction, Scaled) else 1.0
+
+    def terms(part: _Windows) -> tuple[Tensor, Tensor]:
+        path, corrections = transition.rollout_with_corrections(part.z[:, 0], part.dt, part.side)
+        risk = one_step_loss(path[:, 1], part.z[:, 1], scale=scale)
+        if part.dt.shape[1] > 1 and settings.rollout:
+            far = rollout_loss(path[:, 1:], part.z[:, 1:], scale=scale)
+            risk = risk + settings.rollout * far
+        return risk, correction_penalty(corrections / size)
+
+    def validate() -> float:
+        with torch.no_grad():
+            return float(terms(held_out)[0].nan_to_num(torch.inf))
+
+    best, weights = validate(), {k: v.clone() for k, v in transition.state_dict().items()}
+    optimizer = torch.optim.AdamW(parameters, lr=settings.rate, weight_decay=1e-5)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, settings.updates)
+    every = max(1, settings.updates // 40)
+    for update in range(settings.updates):
+        rows = torch.randint(len(train.z), (min(settings.batch, len(train.z)),))
+        risk, energy = terms(train[rows])
+        loss = risk + (settings.energy * energy if transition.symbolic is not None else 0.0)
+        optimizer.zero_grad()
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(parameters, 3.0)
+        if bool(norm.isfinite()):
+            optimizer.step()
+        schedule.step()
+        if (update + 1) % every == 0 and (found := validate()) < best:
+            best, weights = found, {k: v.clone() for k, v in transition.state_dict().items()}
+    transition.load_state_dict(weights)

@@ -1,0 +1,47 @@
+"""The matplotlib versions draw what the report draws."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from report.conftest import pendulum
+
+import sjepa
+from sjepa.errors import DataError
+from sjepa.report import plots
+
+
+LAW = sjepa.Law.from_string(["p", "-0.2*p - 1.7*q"], ["q", "p"])
+
+
+def test_rollouts_start_on_the_data_and_keep_a_runaway_out_of_the_way() -> None:
+    figure = plots.plot_rollouts(LAW, pendulum())
+    assert len(figure.axes) == 3
+    seen, path = figure.axes[0].lines[:2]
+    assert seen.get_ydata()[0] == path.get_ydata()[0]
+    figure = plots.plot_rollouts(sjepa.Law.from_string(["q**2 + 1", "p"], ["q", "p"]), pendulum())
+    assert figure.axes[0].get_ylim()[1] < 3
+    figure.savefig(io.BytesIO())
+
+
+def test_the_portrait_shows_two_chosen_coordinates() -> None:
+    ax = plots.plot_portrait(LAW, pendulum())
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("$q$", "$p$")
+    assert len(ax.lines) == 6  # three trajectories, three starts
+    with pytest.raises(DataError, match="two of the 2 coordinates"):
+        plots.plot_portrait(LAW, pendulum(), (0, 2))
+
+
+def test_training_curves_take_the_history_of_a_model() -> None:
+    rows = [("warm", 0, e, "loss", float(np.exp(-e))) for e in range(9)]
+    figure = plots.plot_training(
+        pd.DataFrame(rows, columns=["stage", "cycle", "epoch", "metric", "value"])
+    )
+    assert figure.axes[0].get_yscale() == "log" and figure.axes[0].get_ylabel() == "loss"
+    with pytest.raises(DataError, match="nothing to plot"):
+        plots.plot_training(pd.DataFrame({"step": [1, 2]}))
+
+
+def test_the_front_is_the_fronts_own_plot(front: sjepa.Front) -> None:
+    assert plots.plot_front(front).get_yscale() == "log"

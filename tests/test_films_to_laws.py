@@ -1,0 +1,23 @@
+"""From films to laws, end to end."""
+
+import numpy as np
+import pytest
+
+from sjepa import SJEPA, Trajectories
+from sjepa.data import rendered
+from sjepa.diagnosis import second_order_library
+from sjepa.metrics import AffineMap, r2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1.0, 0.45])
+def test_the_law_of_the_pendulum_is_read_off_its_film(width: float) -> None:
+    film = {"trajectories": 40, "length": 100, "size": 32, "width": width}
+    train, test = rendered("pendulum", 0, **film), rendered("pendulum", 1000, **film)
+    model = SJEPA(1, order=2, library=second_order_library(["z1"]), random_state=0).fit(train)
+    assert [str(t) for _, t in model.law_.terms[0]] == ["sin(z1)"]
+    assert model.law_.coefficients[0] == pytest.approx(-1.0, abs=0.01)
+    assert any("blurred" in note for note in model.diagnostics_) == (width < 1)
+    z, angle = np.concatenate(model.encode(test.x)), np.concatenate(test.state or [])[:, :1]
+    assert r2(AffineMap.fit(z, angle)(z), angle) > 0.999
+    assert model.score(Trajectories(test.x, test.t)) > 0.99
