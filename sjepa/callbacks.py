@@ -101,7 +101,9 @@ class Log(Quiet):
     """Writes what happens to the standard library's logger ``sjepa``."""
 
     def on_start(self, model: Any) -> None:
-        logger.info("fit starts: %s", " ".join(repr(model).split()))
+        settings = model.get_params(deep=False)
+        given = {k: v for k, v in settings.items() if k not in ("callbacks", "progress")}
+        logger.info("fit starts: %s", " ".join(f"{k}={v!r}" for k, v in given.items()))
 
     def on_step(self, step: Step) -> None:
         logger.debug("%3.0f %% %s", 100 * step.share, step.text)

@@ -147,10 +147,11 @@ def _check_place(out: Path) -> None:
 
 
 def _begin(out: Path, model: SJEPA, trajectories: Trajectories, source: dict[str, Any]) -> Run:
+    from sjepa.estimator_checks import check_settings
     from sjepa.estimator_files import plain_params
     from sjepa.runs import Run, fingerprint
 
-    model.check(trajectories)
+    check_settings(model, trajectories)  # before a folder is made for nothing
     asked = {
         "settings": plain_params(model),
         "fingerprint": fingerprint(trajectories),

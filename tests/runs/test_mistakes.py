@@ -124,7 +124,7 @@ DOUBTS: list[tuple[str, pd.DataFrame, str]] = [
 @pytest.mark.filterwarnings("default::sjepa.errors.NumericalWarning")
 def test_a_doubt_gives_one_note(frame: pd.DataFrame, part: str, tmp_path: Path) -> None:
     frame.to_csv(tmp_path / "data.csv", index=False)
-    out = command(*FIT, "--terms=q,p", cwd=tmp_path)
+    out = command(*FIT, "--terms=q,p", "--out=run", cwd=tmp_path)
     assert out.returncode == 0, out.stderr
     notes = [line for line in out.stderr.splitlines() if part in line]
     assert len(notes) == 1 and notes[0].startswith("sjepa: note: "), out.stderr
