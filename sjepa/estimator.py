@@ -19,11 +19,12 @@ from sjepa.errors import ConfigError, DataError
 from sjepa.learning import (
     WAYS,
     Learned,
+    check_correction,
     default_terms,
     learn_alternating,
+    learn_correction,
     learn_elegant,
     learn_frozen,
-    learn_transition,
     with_law,
 )
 from sjepa.metrics import AffineMap, r2
@@ -135,11 +136,12 @@ class SJEPA(BaseEstimator):
         self.diagnostics_: list[str] = list(learned.notes)
         self.action_names_ = trajectories.action_names or ()
         self.step_ = float(np.median(np.concatenate(trajectories.steps)))
-        transition = learn_transition(
-            trajectories.map(self._encode), self.law_, self.correction, self.integrator,
-            self.order, self._seed,
-        )  # fmt: skip
-        self._moved_by = (self.law_, transition)
+        if self.correction is not None:
+            self.law_, transition = learn_correction(
+                trajectories.map(self._encode), self.law_, self.correction, self.integrator,
+                self._seed,
+            )  # fmt: skip
+            self._moved_by = (self.law_, transition)
         self.n_features_in_ = int(np.prod(trajectories.obs_shape))
         return self
 
@@ -150,6 +152,7 @@ class SJEPA(BaseEstimator):
             raise ConfigError(f"latent_dim must be a whole number from 1, got {self.latent_dim!r}.")
         if self.library is not None and self.grammar is not None:
             raise ConfigError("Give a library or a grammar, not both.")
+        check_correction(self.correction, self.order)
         if self.realisation not in ("field", "map"):
             raise ConfigError(f"realisation is 'field' or 'map', got {self.realisation!r}.")
         if self.realisation == "map" and self.encoder == "auto":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from sjepa.errors import ConfigError, DataError
 from sjepa.models import NeuralField, Transition, make_encoder
 from sjepa.search import SearchResult, Structure, elegant_search, structures_of
 from sjepa.symbolic import Front, Grammar, Law, Library
+from sjepa.symbolic.emit import TorchLaw
 from sjepa.symbolic.law import Realisation
 from sjepa.training import (
     EXPERIMENT_1,
@@ -137,21 +139,30 @@ def learn_frozen(
     return Learned(law, front, function, front.notes)
 
 
-def learn_transition(
-    encoded: Trajectories, law: Law, correction: Any, integrator: str, order: int, seed: int
-) -> Transition:
-    """Law and correction as one predictor; the correction is trained on the fixed coordinates."""
-    kind: Literal["field", "direct"] = "direct" if law.realisation == "map" else "field"
+def check_correction(correction: Any, order: int) -> None:
+    """Refuse settings of a correction before anything long starts."""
     if correction is None:
-        return with_law(None, law, integrator, order)
+        return
     if order == 2:
-        raise ConfigError("A correction beside a law of second order is not there yet; set None.")
-    module = correction if isinstance(correction, nn.Module) else None
+        raise ConfigError("No correction beside a law of second order yet; set correction=None.")
+    if not isinstance(correction, nn.Module):
+        CorrectionSettings.of(correction)
+
+
+def learn_correction(
+    encoded: Trajectories, law: Law, correction: Any, integrator: str, seed: int
+) -> tuple[Law, Transition]:
+    """Train a correction beside a law on fixed coordinates; the law only moves if asked to."""
+    module = deepcopy(correction) if isinstance(correction, nn.Module) else None
     settings = CorrectionSettings() if module else CorrectionSettings.of(correction)
-    return fit_correction(
-        encoded, None if settings.alone else law, settings, kind=kind, integrator=integrator,
+    transition = fit_correction(
+        encoded, None if settings.alone else law, settings,
+        kind="direct" if law.realisation == "map" else "field", integrator=integrator,
         module=module, seed=seed,
     )  # fmt: skip
+    if settings.joint and isinstance(transition.symbolic, TorchLaw):
+        law = transition.symbolic.law()
+    return law, transition
 
 
 def with_law(old: Transition | None, law: Law, integrator: str, order: int) -> Transition:
