@@ -200,6 +200,7 @@ class SJEPA(BaseEstimator):
         self.history_: pd.DataFrame = journal.table()
         self.action_names_ = trajectories.action_names or ()
         self.step_ = float(np.median(np.concatenate(trajectories.steps)))
+        self._moved_by: tuple[Law | None, Transition | None] = (None, None)
         if self.correction is not None:
             self.law_, transition = learn_correction(
                 trajectories.map(self._encode), self.law_, self.correction, self.integrator,

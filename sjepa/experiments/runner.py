@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
@@ -13,11 +13,13 @@ import pandas as pd
 import torch
 from joblib import Parallel, delayed
 
+from sjepa import __version__
 from sjepa.errors import ConfigError
 from sjepa.experiments import exp1, exp2
 from sjepa.experiments.common import Result
 from sjepa.experiments.figures import draw
 from sjepa.experiments.files import write_atomically, write_text
+from sjepa.experiments.parts import Parts
 from sjepa.experiments.profiles import PROFILES, Profile
 from sjepa.experiments.tables import render
 from sjepa.registry import make_backend
@@ -59,7 +61,8 @@ def run(
         The engine that proposes laws.
     profile : "paper", "fast", "default", or a Profile
     out : folder, optional
-        Gets metrics.parquet, laws.json, tables.md, cycles.json and the figures.
+        Gets metrics.parquet, laws.json, tables.md, cycles.json and the figures. What is finished
+        is kept there on the way: the same call after an interruption goes on from it.
     conditions : sequence of str, optional
         Only these; all by default.
     n_jobs : int, default=2
@@ -90,14 +93,16 @@ def run(
 
     where = resolve_device(device)
     with _telling(progress, n_jobs) as queue:
-        workers = Parallel(n_jobs=n_jobs)
+        workers = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+        parts = Parts(folder, repr((name, profile, backend, where, __version__)))
         jobs = _exp1_jobs if name == "exp1" else _exp2_jobs
-        results = jobs(workers, seeds, wanted, profile, backend, where, queue)
+        results = jobs(workers, parts, seeds, wanted, profile, backend, where, queue)
     order = {c: i for i, c in enumerate(known)}
     results.sort(key=lambda r: (order[r.condition], list(seeds).index(r.seed)))
     frame = long_form(name, results)
     if folder is not None:
         write(name, results, frame, folder, f"{TITLES[name]} ({profile.name} profile)")
+        parts.clear()
     return frame
 
 
@@ -139,6 +144,7 @@ def write(
 
 def _exp1_jobs(
     workers: Parallel,
+    parts: Parts,
     seeds: Sequence[int],
     wanted: Sequence[str],
     profile: Profile,
@@ -146,27 +152,48 @@ def _exp1_jobs(
     device: torch.device,
     queue: Any,
 ) -> list[Result]:
-    needs_warm = any(c in ("neural_jepa", "post_hoc", "sjepa") for c in wanted)
-    warm = (
-        workers(delayed(_warm)(s, profile, backend, device, queue) for s in seeds)
-        if needs_warm
-        else [None] * len(seeds)
-    )
+    results = parts.results(wanted, seeds)
+    left = {s: _left(wanted, s, results) for s in seeds}
+    warm = {
+        s: parts.warm(s)
+        for s in seeds
+        if any(c in ("neural_jepa", "post_hoc", "sjepa") for c in left[s])
+    }
+    cold = [s for s, snapshot in warm.items() if snapshot is None]
+    for seed, snapshot in workers(delayed(_warm)(s, profile, backend, device, queue) for s in cold):
+        parts.keep_warm(seed, snapshot)
+        warm[seed] = snapshot
+    tasks = [(task, s) for s in seeds for task in exp1.tasks(left[s], s)]
+    # The longest tasks first, so that no process is left waiting at the end.
+    tasks.sort(key=lambda one: "sjepa" not in one[0])
     found = workers(
-        delayed(_exp1_task)(task, s, w, profile, backend, device, queue)
-        # The longest tasks first, so that no process is left waiting at the end.
-        for task in sorted(exp1.tasks(wanted, 0), key=lambda t: "sjepa" not in t)
-        for s, w in zip(seeds, warm, strict=True)
+        delayed(_exp1_task)(task, s, warm.get(s), profile, backend, device, queue)
+        for task, s in tasks
     )
-    return [r for part in found for r in part]
+    return results + _kept(found, parts)
+
+
+def _left(wanted: Sequence[str], seed: int, results: Sequence[Result]) -> list[str]:
+    """Conditions of a seed that have no result yet."""
+    done = {r.condition for r in results if r.seed == seed}
+    return [c for c in wanted if c not in done]
+
+
+def _kept(found: Iterable[list[Result]], parts: Parts) -> list[Result]:
+    results = []
+    for some in found:
+        for result in some:
+            parts.keep(result)
+            results.append(result)
+    return results
 
 
 def _warm(
     seed: int, profile: Profile, backend: Any, device: torch.device, queue: Any
-) -> dict[str, Any]:
+) -> tuple[int, dict[str, Any]]:
     _one_thread(queue)
     task = exp1.Run(seed, profile, backend, device, _reporter(queue, f"seed {seed}: warm start"))
-    return task.warm().snapshot()
+    return seed, task.warm().snapshot()
 
 
 def _exp1_task(
@@ -190,6 +217,7 @@ def _exp1_task(
 
 def _exp2_jobs(
     workers: Parallel,
+    parts: Parts,
     seeds: Sequence[int],
     wanted: Sequence[str],
     profile: Profile,
@@ -197,20 +225,22 @@ def _exp2_jobs(
     device: torch.device,
     queue: Any,
 ) -> list[Result]:
+    results = parts.results(wanted, seeds)
+    tasks = [(c, s) for s in seeds for c in _left(wanted, s, results)]
     found = workers(
         delayed(_exp2_task)(c, s, profile, backend, device, queue)
-        for c in sorted(wanted, key=lambda c: "hybrid" not in c)
-        for s in seeds
+        for c, s in sorted(tasks, key=lambda one: "hybrid" not in one[0])
     )
-    return [r for r in found if r is not None]
+    return results + _kept(found, parts)
 
 
 def _exp2_task(
     condition: str, seed: int, profile: Profile, backend: Any, device: torch.device, queue: Any
-) -> Result | None:
+) -> list[Result]:
     _one_thread(queue)
     report = _reporter(queue, f"seed {seed}: {condition}")
-    return exp2.run_condition(condition, seed, profile, backend, device, report)
+    result = exp2.run_condition(condition, seed, profile, backend, device, report)
+    return [] if result is None else [result]
 
 
 def _one_thread(queue: Any) -> None:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from sjepa.cli import experiment as command
 from sjepa.cli.app import app
 from sjepa.errors import ConfigError, UnknownBackend
-from sjepa.experiments import PROFILES, Profile, run
+from sjepa.experiments import PROFILES, Profile, exp1, run
 from sjepa.experiments.paper_figures import PRINTED
 from sjepa.experiments.tables import number
 from sjepa.registry import available_backends
@@ -85,6 +85,36 @@ def test_results_do_not_depend_on_processes_or_company() -> None:
     together = run("exp1", [7], profile=TINY, conditions=wanted, n_jobs=2)
     for metric in ("latent_mse", "min_std", "omega_terms"):
         assert value(alone, wanted[0], metric) == value(together, wanted[0], metric)
+
+
+def test_a_killed_experiment_goes_on_with_what_it_has_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = ["one_step_collapse", "fixed_point", "sjepa"]
+    whole = run("exp1", [7], profile=TINY, conditions=wanted, n_jobs=1)
+    evaluated: list[str] = []
+    result = exp1.Run._result
+
+    def killed(self: exp1.Run, name: str, *rest: object) -> object:
+        if evaluated:
+            raise KeyboardInterrupt
+        evaluated.append(name)
+        return result(self, name, *rest)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exp1.Run, "_result", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run("exp1", [7], profile=TINY, conditions=wanted, n_jobs=1, out=tmp_path)
+    assert evaluated == ["sjepa"] and (tmp_path / "parts" / "sjepa_7.safetensors").exists()
+    (tmp_path / "parts" / "fixed_point_7.safetensors").write_bytes(b"half a fi")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exp1.Run, "_sjepa", None)  # would be called again
+        patch.setattr(exp1.Run, "warm", None)
+        frame = run("exp1", [7], profile=TINY, conditions=wanted, n_jobs=1, out=tmp_path)
+    apart = frame["metric"] != "seconds"
+    pd.testing.assert_frame_equal(frame[apart], whole[apart])
+    assert not (tmp_path / "parts").exists()
 
 
 def test_the_hybrids_report_their_allocation(tmp_path: Path) -> None:
