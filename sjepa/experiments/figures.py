@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sjepa.experiments.common import Result
-from sjepa.experiments.files import write_atomically
 from sjepa.experiments.tables import LABELS
+from sjepa.storage import write_whole
 
 
 COLOURS = {
@@ -49,7 +50,9 @@ def draw(experiment: str, results: Sequence[Result], folder: Path) -> list[Path]
         figure = make(results)
         if figure is not None:
             path = folder / f"{name}.png"
-            write_atomically(path, lambda p, f=figure: f.savefig(p, dpi=160))  # type: ignore[misc]
+            picture = BytesIO()
+            figure.savefig(picture, format="png", dpi=160)
+            write_whole(path, picture.getvalue())
             written.append(path)
     return written
 

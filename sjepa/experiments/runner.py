@@ -18,11 +18,11 @@ from sjepa.errors import ConfigError
 from sjepa.experiments import exp1, exp2
 from sjepa.experiments.common import Result
 from sjepa.experiments.figures import draw
-from sjepa.experiments.files import write_atomically, write_text
 from sjepa.experiments.parts import Parts
 from sjepa.experiments.profiles import PROFILES, Profile
 from sjepa.experiments.tables import render
 from sjepa.registry import make_backend
+from sjepa.storage import write_whole
 from sjepa.symbolic import Law
 from sjepa.training import World, resolve_device
 
@@ -130,12 +130,14 @@ def write(
         for r in results
         if r.law is not None
     ]
-    write_atomically(folder / "metrics.parquet", lambda p: frame.to_parquet(p, index=False))
-    write_text(folder / "laws.json", json.dumps(laws, indent=1, ensure_ascii=False) + "\n")
-    write_text(folder / "tables.md", render(experiment, frame, laws, heading))
+    write_whole(folder / "metrics.parquet", frame.to_parquet(index=False))
+    write_whole(
+        folder / "laws.json", (json.dumps(laws, indent=1, ensure_ascii=False) + "\n").encode()
+    )
+    write_whole(folder / "tables.md", render(experiment, frame, laws, heading).encode())
     cycles = [{"seed": r.seed, "cycles": r.diagnostics} for r in results if r.diagnostics]
     if cycles:
-        write_text(folder / "cycles.json", json.dumps(cycles, indent=1) + "\n")
+        write_whole(folder / "cycles.json", (json.dumps(cycles, indent=1) + "\n").encode())
     draw(experiment, results, folder)
 
 
