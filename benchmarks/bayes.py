@@ -28,7 +28,7 @@ from sjepa.errors import NumericalWarning
 NOISE = 0.005
 LIBRARY = Library.from_terms(TERMS, ["q", "p"])
 ENGINES = ["stlsq", "subset"]
-MOST = 12
+MOST = 20
 TRUTH = Law.from_string(["p", "-sin(q) - 0.4*p*abs(p)"], ["q", "p"])
 SIZES = (25, 50, 100, 200, 400)
 
@@ -204,7 +204,7 @@ def correction(args: argparse.Namespace) -> None:
     print("outputs       n   seed   R2 of drag   std inside   std at |p| = 4   CPU seconds")
     for outputs in args.outputs:
         for seed in range(2):
-            data = drag_pendulum(6000 + seed, 8, 25, args.noise)
+            data = drag_pendulum(6000 + seed, 12, 25, args.noise)
             start = time.process_time()
             result = posterior(data, candidates=law, correction=outputs)
             seconds = time.process_time() - start
@@ -212,7 +212,7 @@ def correction(args: argparse.Namespace) -> None:
             r2 = 1 - np.mean((mean[:, 1] - truth[::9]) ** 2) / truth.var()
             far = np.array([[q, p] for q in (-2.0, 0.0, 2.0) for p in (-4.0, 4.0)])
             outside = result.correction(far, draws=200)[1][:, 1].mean()
-            print(f"{outputs:11} {200:4d} {seed:6d} {r2:12.3f} {std[:, 1].mean():12.3f} "
+            print(f"{outputs:11} {300:4d} {seed:6d} {r2:12.3f} {std[:, 1].mean():12.3f} "
                   f"{outside:16.3f} {seconds:13.1f}", flush=True)  # fmt: skip
 
 

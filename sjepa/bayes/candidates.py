@@ -103,15 +103,17 @@ def structures(
 def retain(
     found: Sequence[Structure], rows: Transitions, step: Step, most: int, gamma: float = 1.0
 ) -> list[Structure]:
-    """The `most` structures that look best on these rows, by error and complexity.
+    """At most so many structures: half of them from the front of error and complexity.
 
-    Judged by their log likelihood there with the coefficients of the search, less γ times their
-    complexity. Of laws that say the same in these rows the simplest is kept; laws that are
-    undefined there are dropped.
+    The front keeps short rivals in the race, which few data cannot tell apart; the rest are
+    those that look best on these rows, whose rivals are of their own length. Best means the log
+    likelihood there, with the coefficients of the search, less γ times the complexity. Of laws
+    that say the same in these rows the simplest is kept; laws undefined there are dropped.
     """
-    kept: list[tuple[float, Structure]] = []
+    scored: list[tuple[float, bool, Structure]] = []
     values: list[Tensor] = []
-    for structure in found:
+    lowest = float("inf")
+    for structure in sorted(found, key=lambda s: s.complexity):
         value = structure(rows.inputs, structure.start)
         left = residuals(structure, structure.start, rows, step) / step.spread(rows.dt)
         size = value.square().mean(0).sqrt().clamp_min(1e-300)
@@ -122,11 +124,14 @@ def retain(
         values.append(value)
         error = left.square().mean(0).clamp_min(1e-300)
         loss = 0.5 * len(rows) * float(error.log().sum())
-        kept.append((loss + gamma * structure.complexity, structure))
-    if not kept:
+        scored.append((loss + gamma * structure.complexity, loss < lowest, structure))
+        lowest = min(lowest, loss)
+    if not scored:
         raise LawError("No candidate law is defined on all of the data.")
-    chosen = sorted(kept, key=lambda pair: pair[0])[:most]
-    return sorted((s for _, s in chosen), key=lambda s: s.complexity)
+    scored.sort(key=lambda row: row[0])
+    chosen = [row for row in scored if row[1]][: (most + 1) // 2]
+    chosen += [row for row in scored if row not in chosen][: most - len(chosen)]
+    return sorted((s for _, _, s in chosen), key=lambda s: s.complexity)
 
 
 def _tree(law: Law, weights: Mapping[str, float] | None) -> float:
