@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
-
-from torch import nn
 
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError
@@ -21,20 +18,18 @@ def check_correction(correction: Any, order: int) -> None:
         return
     if order == 2:
         raise ConfigError("No correction beside a law of second order yet; set correction=None.")
-    if not isinstance(correction, nn.Module):
-        CorrectionSettings.of(correction)
+    CorrectionSettings.of(correction)
 
 
 def learn_correction(
     encoded: Trajectories, law: Law, correction: Any, integrator: str, seed: int
 ) -> tuple[Law, Transition]:
     """Train a correction beside a law on fixed coordinates; the law only moves if asked to."""
-    module = deepcopy(correction) if isinstance(correction, nn.Module) else None
-    settings = CorrectionSettings() if module else CorrectionSettings.of(correction)
+    settings = CorrectionSettings.of(correction)
     transition = fit_correction(
         encoded, None if settings.alone else law, settings,
         kind="direct" if law.realisation == "map" else "field", integrator=integrator,
-        module=module, seed=seed,
+        seed=seed,
     )  # fmt: skip
     if settings.joint and isinstance(transition.symbolic, TorchLaw):
         law = transition.symbolic.law()

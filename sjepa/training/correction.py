@@ -6,6 +6,7 @@ energy of the correction, with the encoder's own coordinates as targets.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -31,6 +32,9 @@ class CorrectionSettings:
         No law at all: the neural predictor that a law is compared with.
     joint : bool
         Whether the law's coefficients move too. By default the law stays as it was found.
+    module : nn.Module, optional
+        Takes the place of the built-in network: states joined with actions (..., d + m) to
+        (..., d). A copy of it is trained.
     width, bound : int, float, optional
         Of the network. The bound is in units of the typical size of what is predicted, velocities
         or changes in a step; by default 1 beside a law and 1.5 times the largest alone.
@@ -44,6 +48,7 @@ class CorrectionSettings:
 
     alone: bool = False
     joint: bool = False
+    module: nn.Module | None = None
     width: int | None = None
     bound: float | None = None
     energy: float = FROZEN.correction
@@ -60,7 +65,9 @@ class CorrectionSettings:
 
     @classmethod
     def of(cls, given: Any) -> CorrectionSettings:
-        """Read the estimator's argument: "neural", "alone", or a mapping of these fields."""
+        """Read the estimator's argument: a name, a module, or a mapping of these fields."""
+        if isinstance(given, nn.Module):
+            return cls(module=given)
         if given == "neural":
             return cls()
         if given == "alone":
@@ -83,20 +90,18 @@ def fit_correction(
     *,
     kind: Literal["field", "direct"] = "field",
     integrator: str = "rk4",
-    module: nn.Module | None = None,
     seed: int = 0,
 ) -> Transition:
     """Train c (or a whole neural predictor, for ``law=None``) on trajectories of coordinates.
 
     A fifth of the trajectories is held out, and the weights that predict it best are kept; a
-    correction that helps nowhere stays zero. `module` takes the place of the built-in network.
-    Works in double precision.
+    correction that helps nowhere stays zero. Works in double precision.
     """
     settings = settings or CorrectionSettings(alone=law is None)
     train, held_out = trajectories.split((0.8, 0.2), seed=seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = module or _network(train, law, settings, kind)
+        network = deepcopy(settings.module) or _network(train, law, settings, kind)
         symbolic = None if law is None else law.torch("terms" if settings.joint else False)
         transition = Transition(symbolic, network, kind=kind, integrator=integrator).double()
         shortest = int(min(train.lengths.max(), held_out.lengths.max())) - 1

@@ -203,7 +203,9 @@ def test_ones_own_module_is_trained_as_a_copy_and_a_joint_law_moves(data) -> Non
     x, u = data
     module = torch.nn.Linear(3, 2)
     before = module.weight.detach().clone()
-    model = SJEPA(encoder="identity", library=LIBRARY, correction=module).fit(x[:2], DT, u[:2])
+    model = SJEPA(
+        encoder="identity", library=LIBRARY, correction={"module": module, "updates": 5}
+    ).fit(x[:2], DT, u[:2])
     assert torch.equal(module.weight, before)
     assert not torch.equal(model.transition_.correction.weight, before.double())
     joint = {"joint": True, "updates": 5, "horizon": 1}
