@@ -14,7 +14,7 @@ def terms(train: TrajectoryBatch, augmentation: object) -> float:
     settings = Settings(horizon=5, augmentation=augmentation)  # type: ignore[arg-type]
     objective = Objective(make_world(), EXPERIMENT_1["warm_start"], settings)
     chunk = Source.of(train).chunk(slice(0, 4), 0, 3)
-    return float(objective(chunk, torch.Generator().manual_seed(0)).representation)
+    return float(objective(chunk, torch.Generator().manual_seed(0)).representation.detach())
 
 
 def test_noise_by_a_function_is_noise_by_its_strength(train: TrajectoryBatch) -> None:
