@@ -3,6 +3,7 @@
 ``python benchmarks/vision.py compare [--seeds 0 1 2]``: C_dyn, rollouts and probes of frozen
 encoders and of end-to-end learning, with one library, one tolerance and new films for each seed.
 ``python benchmarks/vision.py large``: 10,000 frames of 64 x 64, end to end: seconds and memory.
+``python benchmarks/vision.py sharp``: a narrow bob with and without blurring, and noisy pixels.
 ``python benchmarks/vision.py masked``: the law of what lies elsewhere in an image.
 """
 
@@ -23,6 +24,7 @@ from sjepa import SJEPA, encoders
 from sjepa.data import rendered
 from sjepa.diagnosis import diagnose, second_order_library
 from sjepa.metrics import AffineMap, r2
+from sjepa.search import elegant_search
 from sjepa.spatial import discover_spatial
 
 
@@ -92,6 +94,31 @@ def large(seed: int, threads: int) -> None:
     print(f"peak memory {_peak():.2f} GB ({before:.2f} GB before the search)")
 
 
+def sharp(seed: int) -> None:
+    """What blurring is for, and where it ends."""
+    library = second_order_library(["z1"])
+    cases = [("sharp, not blurred", 0.45, 0.0), ("sharp, blurred", 0.45, 0.0)]
+    cases.append(("noise 0.1", 1.0, 0.1))
+    for name, width, noise in cases:
+        train, test = (
+            rendered("pendulum", s, trajectories=n, width=width, noise=noise)
+            for s, n in ((seed, 40), (1000 + seed, 10))
+        )
+        cpu = process_time()
+        if "not" in name:
+            result = elegant_search(train, library, 1, order=2, seed=seed)
+            law, encoder = result.law, result.encoder.double()
+        else:
+            model = SJEPA(1, order=2, library=library, random_state=seed).fit(train)
+            law, encoder = model.law_, model.encoder_
+        with torch.no_grad():
+            z = np.concatenate([np.asarray(encoder(torch.tensor(x).double())) for x in test.x])
+        angle = np.concatenate(test.state or [])[:, :1]
+        score = r2(AffineMap.fit(z, angle)(z), angle)
+        busy = process_time() - cpu
+        print(f"{name}: {law}, probe R2 of the angle {score:.5f}, {busy:.0f} s of CPU", flush=True)
+
+
 def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
@@ -110,7 +137,7 @@ def masked(seed: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["compare", "large", "masked"])
+    parser.add_argument("what", choices=["compare", "large", "masked", "sharp"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=Path, help="folder for tables and plots")
@@ -120,6 +147,8 @@ def main() -> None:
         compare(options.seeds, options.out)
     elif options.what == "large":
         large(options.seeds[0], options.threads)
+    elif options.what == "sharp":
+        sharp(options.seeds[0])
     else:
         masked(options.seeds[0])
 
