@@ -8,24 +8,28 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from bayes_data import STEPS, TERMS, drag_pendulum, is_true
 
 from sjepa import Law, Library, Trajectories
-from sjepa.bayes import Prior, posterior
+from sjepa.bayes import Posterior, Prior, posterior
 from sjepa.bayes.candidates import propose
 from sjepa.errors import NumericalWarning
 
 
-NOISE = 0.007
+NOISE = 0.005
 LIBRARY = Library.from_terms(TERMS, ["q", "p"])
 ENGINES = ["stlsq", "subset"]
-MOST = 10
+MOST = 12
+TRUTH = Law.from_string(["p", "-sin(q) - 0.4*p*abs(p)"], ["q", "p"])
 SIZES = (25, 50, 100, 200, 400)
 
 
@@ -53,10 +57,12 @@ def evidence(args: argparse.Namespace) -> None:
         ),
         "drag pendulum, Euler, own Δt": (
             drag,
-            Law.from_string(["p", "-sin(q) - 0.4*p*abs(p)"], ["q", "p"]),
+            TRUTH,
             "diagonal",
         ),
     }
+    if args.only:
+        problems = {k: v for k, v in problems.items() if args.only in k}
     print(f"{'problem':36} {'closed':>9} {'laplace':>9} {'nested':>9}   largest difference")
     for name, (data, law, covariance) in problems.items():
         values = []
@@ -76,40 +82,59 @@ def evidence(args: argparse.Namespace) -> None:
 
 def structures(args: argparse.Namespace) -> None:
     """Weights of structures as the evidence grows, candidates fixed."""
-    weights = {n: [] for n in SIZES}  # of the true structure
-    first = {n: [] for n in SIZES}
-    spread = {n: [] for n in SIZES}
-    shown = None
+    rows = []  # for each data set and size: weight of the true structure, heaviest, how many
     for seed in range(args.sets):
-        generation = drag_pendulum(1000 + seed, 16, 25, NOISE)
-        fronts = propose(generation, ENGINES, library=LIBRARY, resamples=2, seed=seed)
-        data = drag_pendulum(2000 + seed, max(SIZES) // 25, 25, NOISE, args.observed)
-        for n in SIZES:
-            result = posterior(
-                data[: n // 25], candidates=fronts, generation=generation, library=LIBRARY,
-                most=MOST,
-            )  # fmt: skip
-            true = [w for w, f in zip(result.weights, result.fits, strict=True) if is_true(f.law)]
-            weights[n].append(sum(true))
-            first[n].append(is_true(result.law))
-            spread[n].append(result.effective_structures)
-            if seed == 0 and n == 50:
-                shown = result
-        print(f"set {seed}: weight of the true structure "
-              + ", ".join(f"n={n} {weights[n][-1]:.2f}" for n in SIZES), flush=True)  # fmt: skip
-    print(f"\n{args.sets} data sets, transition noise {NOISE}, observation noise {args.observed}, "
-          f"{len(shown.fits)} candidates in the first")  # fmt: skip
+        found = _kept(args, f"structures-{seed}", lambda seed=seed: _weights(seed, args.observed))
+        rows.append(found)
+        weights = ", ".join(f"n={n} {w:.2f}" for n, (w, _, _) in zip(SIZES, found, strict=True))
+        print(f"set {seed}: weight of the true structure {weights}", flush=True)
+    table = np.array(rows)  # (sets, sizes, 3)
+    print(f"\n{args.sets} data sets, transition noise {NOISE}, observation noise {args.observed}")
     print("   n   true heaviest   mean weight of true   median effective number of structures")
-    for n in SIZES:
-        print(f"{n:4d}   {sum(first[n]):6d} of {args.sets}   {np.mean(weights[n]):19.2f}   "
-              f"{np.median(spread[n]):37.1f}")  # fmt: skip
+    for k, n in enumerate(SIZES):
+        weight, first, spread = table[:, k].T
+        print(f"{n:4d}   {first.sum():6.0f} of {args.sets}   {weight.mean():19.2f}   "
+              f"{np.median(spread):37.1f}")  # fmt: skip
+    shown = _posteriors(0, args.observed, (50,))[0]
     print("\nfirst data set, n = 50")
     print(shown)
     if args.figure:
-        _figure(args.figure, weights, spread, shown)
+        _figure(args.figure, table, shown)
 
 
-def _figure(path: Path, weights: dict, spread: dict, shown: object) -> None:
+def _posteriors(seed: int, observed: float, sizes: tuple[int, ...]) -> list[Posterior]:
+    generation = drag_pendulum(1000 + seed, 16, 25, NOISE, observed)
+    fronts = propose(generation, ENGINES, library=LIBRARY, resamples=2, seed=seed)
+    data = drag_pendulum(2000 + seed, max(SIZES) // 25, 25, NOISE, observed)
+    return [
+        posterior(
+            data[: n // 25], candidates=fronts, generation=generation, library=LIBRARY, most=MOST
+        )
+        for n in sizes
+    ]
+
+
+def _weights(seed: int, observed: float) -> list[list[float]]:
+    found = []
+    for result in _posteriors(seed, observed, SIZES):
+        pairs = zip(result.weights, result.fits, strict=True)
+        weight = float(sum(w for w, f in pairs if is_true(f.law)))
+        found.append([weight, float(is_true(result.law)), result.effective_structures])
+    return found
+
+
+def _kept(args: argparse.Namespace, name: str, compute: Callable[[], Any]) -> Any:
+    """What an earlier run with the same --keep folder found, or a new result."""
+    if args.keep is None:
+        return compute()
+    path = args.keep / f"{name}-{NOISE}-{args.observed}.json"
+    if not path.exists():
+        args.keep.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(compute()))
+    return json.loads(path.read_text())
+
+
+def _figure(path: Path, table: np.ndarray, shown: Posterior) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -118,20 +143,20 @@ def _figure(path: Path, weights: dict, spread: dict, shown: object) -> None:
     figure, axes = plt.subplot_mosaic(
         [["w", "s"], ["b", "b"]], figsize=(9, 6.4), layout="constrained"
     )
-    for key, values, label in (
-        ("w", weights, "weight of the true structure"),
-        ("s", spread, "effective number of structures"),
+    for key, column, label in (
+        ("w", 0, "weight of the true structure"),
+        ("s", 2, "effective number of structures"),
     ):
-        table = np.array([values[n] for n in SIZES])
-        axes[key].plot(SIZES, table, color="#1f5a96", alpha=0.25, lw=1)
-        axes[key].plot(SIZES, table.mean(axis=1), color="#1f5a96", lw=2.2, marker="o")
+        values = table[:, :, column].T
+        axes[key].plot(SIZES, values, color="#1f5a96", alpha=0.25, lw=1)
+        axes[key].plot(SIZES, values.mean(axis=1), color="#1f5a96", lw=2.2, marker="o")
         axes[key].set(xscale="log", xlabel="transitions n in the evidence split", ylabel=label)
         axes[key].set_xticks(SIZES, [str(n) for n in SIZES])
         axes[key].minorticks_off()
         axes[key].spines[["top", "right"]].set_visible(False)
     axes["w"].set_ylim(0, 1.02)
     axes["s"].set_ylim(bottom=0)
-    shown.plot(axes["b"], most=6)  # type: ignore[attr-defined]
+    shown.plot(axes["b"], most=6)
     axes["b"].set_title("one data set, n = 50", fontsize=9)
     figure.savefig(path, dpi=110)
     print(f"figure: {path}")
@@ -142,12 +167,11 @@ def coverage(args: argparse.Namespace) -> None:
     horizons = (1, 10, 50)
     rows = []
     for seed in range(args.sets):
-        data = drag_pendulum(3000 + seed, 12, 25, NOISE, args.observed)
-        held_out = drag_pendulum(4000 + seed, 20, 52, NOISE, args.observed)
-        result = posterior(data, backend=ENGINES, library=LIBRARY, most=MOST, seed=seed)
-        found = result.calibration(held_out, horizons=horizons, draws=200, starts=60, seed=seed)
-        rows.append([found.coverage(h) for h in horizons] + [found.error(h) for h in horizons])
-        shares = ", ".join(f"{h} steps {found.coverage(h):.3f}" for h in horizons)
+        found = _kept(
+            args, f"coverage-{seed}-{args.found}", lambda seed=seed: _coverage(seed, args, horizons)
+        )
+        rows.append(found)
+        shares = ", ".join(f"{h} steps {c:.3f}" for h, c in zip(horizons, found, strict=False))
         print(f"set {seed}: {shares}", flush=True)
     table = np.array(rows)
     print(f"\n{args.sets} data sets of 300 transitions (half for candidates), transition noise "
@@ -157,6 +181,19 @@ def coverage(args: argparse.Namespace) -> None:
         c = table[:, i]
         error = table[:, i + 3].mean()
         print(f"{h:7d}   {c.mean():31.3f}, {c.min():.3f}, {c.max():.3f}   {error:22.3f}")
+
+
+def _coverage(seed: int, args: argparse.Namespace, horizons: tuple[int, ...]) -> list[float]:
+    data = drag_pendulum(3000 + seed, 12, 25, NOISE, args.observed)
+    held_out = drag_pendulum(4000 + seed, 12, 70, NOISE, args.observed)
+    first, second = data.split((0.5, 0.5), seed=seed)
+    fronts = propose(first, ENGINES, library=LIBRARY, resamples=2, seed=seed)
+    truth = [] if args.found else [TRUTH]
+    result = posterior(
+        second, candidates=[*fronts, *truth], generation=first, library=LIBRARY, most=MOST
+    )
+    found = result.calibration(held_out, horizons=horizons, draws=200, starts=60, seed=seed)
+    return [found.coverage(h) for h in horizons] + [found.error(h) for h in horizons]
 
 
 def correction(args: argparse.Namespace) -> None:
@@ -207,6 +244,13 @@ def main() -> None:
     )
     parser.add_argument("--outputs", nargs="+", default=["independent", "shared", "multi"])
     parser.add_argument("--figure", type=Path)
+    parser.add_argument(
+        "--found",
+        action="store_true",
+        help="`coverage` without the true structure unless a search finds it",
+    )
+    parser.add_argument("--only", help="problems of `evidence` whose name has this in it")
+    parser.add_argument("--keep", type=Path, help="folder of finished data sets, to go on later")
     args = parser.parse_args()
     warnings.simplefilter("ignore", NumericalWarning)
     {"evidence": evidence, "structures": structures, "coverage": coverage,

@@ -164,7 +164,7 @@ def speed(options: argparse.Namespace) -> None:
     planner = CEM(samples=512, iterations=4)
     z = torch.tensor([[-1.0, 0.0, 0.1]])
     rates = {}
-    for threads in (1, 2):
+    for threads in options.threads:
         torch.set_num_threads(threads)
         for name, model, extra in (
             ("law", law, {}),
@@ -179,13 +179,36 @@ def speed(options: argparse.Namespace) -> None:
                 planner.plan(plan, z)
                 count += 1
             wall, cpu = (perf_counter() - wall) / count, (process_time() - cpu) / count
-            rates[name, threads] = wall
+            rates[name, threads] = cpu
             print(f"{name}, {threads} threads: {1 / wall:.0f} Hz ({1000 * cpu:.0f} ms of CPU time)")
-    wall = perf_counter()
-    loop_cost(np.random.default_rng(0).uniform(-2, 2, (512, 30)))
-    loop = 4 * (perf_counter() - wall)
-    print(f"plain Python, one sample after the other: {1 / loop:.2f} Hz")
-    print(f"ratio on one thread, law: {loop / rates['law', 1]:.0f}")
+    actions = np.random.default_rng(0).uniform(-2, 2, (512, 30))
+    loops = {
+        "the formulas written out on Python's floats": (lambda: loop_cost(actions), 1),
+        "law.numpy() called state by state": (lambda: law_loop_cost(law, actions[:16]), 32),
+    }
+    for title, (run, share) in loops.items():
+        cpu = process_time()
+        run()
+        cpu = planner.iterations * share * (process_time() - cpu)
+        print(f"loop in Python, {title}: {1000 * cpu:.0f} ms of CPU time")
+        if ("law", 1) in rates:
+            print(f"   {cpu / rates['law', 1]:.1f} times the law's plan on one thread")
+
+
+def law_loop_cost(law: sjepa.Law, actions: np.ndarray) -> list[float]:
+    """One sample after the other through the law as a numpy function."""
+    field, costs = law.numpy(), []
+    for sequence in actions:
+        z, total = np.array([-1.0, 0.0, 0.1]), 0.0
+        for u in sequence:
+            total += np.arctan2(z[1], z[0]) ** 2 + 0.1 * z[2] ** 2 + 0.001 * u**2
+            k1 = field([*z, u])
+            k2 = field([*(z + 0.025 * k1), u])
+            k3 = field([*(z + 0.025 * k2), u])
+            k4 = field([*(z + 0.05 * k3), u])
+            z = z + 0.05 / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        costs.append(total)
+    return costs
 
 
 def loop_cost(actions: np.ndarray) -> list[float]:
@@ -232,6 +255,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the data")
     parser.add_argument("--episodes", type=int)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="compare: of data")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="speed")
     parser.add_argument("--out", type=Path, default=Path("control_compare.csv"))
     parser.add_argument("--one", action="store_true", help="compare: stop after one more row")
     parser.add_argument("--sizes", type=int, nargs="+", default=[200, 500, 1000, 2000])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 
 PACKAGE = "facenet-pytorch==2.6.0"
@@ -19,7 +20,7 @@ class FaceNetwork(nn.Module):
     """The last stage of MTCNN (Zhang et al. 2016) up to its 256 features, on 48 x 48 frames.
 
     It was trained on photographs to find faces and their landmarks. Grey frames between 0 and 1
-    are repeated to three channels and scaled as in its training.
+    are repeated to three channels, resized and scaled as in its training.
     """
 
     def __init__(self) -> None:
@@ -38,6 +39,8 @@ class FaceNetwork(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = (255.0 * x - 127.5) / 128.0
         x = x[:, None].expand(-1, 3, -1, -1) if x.ndim == 3 else x
+        if x.shape[-2:] != (48, 48):
+            x = functional.interpolate(x, (48, 48), mode="bilinear", align_corners=False)
         for i, pool in enumerate(self.pools, start=1):
             x = pool(getattr(self, f"prelu{i}")(getattr(self, f"conv{i}")(x)))
         x = x.permute(0, 3, 2, 1).flatten(1)  # the order in which it was trained

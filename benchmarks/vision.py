@@ -34,8 +34,8 @@ def compare(seeds: list[int], folder: Path | None) -> None:
     tables = []
     for seed in seeds:
         start, cpu = perf_counter(), process_time()
-        train = rendered("pendulum", seed, trajectories=40, length=100, size=48)
-        test = rendered("pendulum", 1000 + seed, trajectories=10, length=100, size=48)
+        train = rendered("pendulum", seed, trajectories=40, length=100)
+        test = rendered("pendulum", 1000 + seed, trajectories=10, length=100)
         given = {
             "pixels": (encoders.pixels(), "pca"),
             "pixels, slow": (encoders.pixels(), "slow"),
@@ -68,7 +68,7 @@ def _pretrained() -> dict[str, tuple[encoders.Embedder, str]]:
     except OSError as error:
         print(error)
         return {}
-    return {"face network, slow": (network, "slow"), "face network, learned": (network, "learned")}
+    return {"face network, slow": (network, "slow")}
 
 
 def large(seed: int, threads: int) -> None:

@@ -25,9 +25,9 @@ from sjepa.learning import (
     Learned,
     default_terms,
     learn_alternating,
+    learn_correction,
     learn_elegant,
     learn_frozen,
-    learn_transition,
     with_law,
 )
 from sjepa.metrics import AffineMap, r2
@@ -200,7 +200,12 @@ class SJEPA(BaseEstimator):
         self.history_: pd.DataFrame = journal.table()
         self.action_names_ = trajectories.action_names or ()
         self.step_ = float(np.median(np.concatenate(trajectories.steps)))
-        self._moved_by = (self.law_, self._moving(trajectories))
+        if self.correction is not None:
+            self.law_, transition = learn_correction(
+                trajectories.map(self._encode), self.law_, self.correction, self.integrator,
+                self._seed,
+            )  # fmt: skip
+            self._moved_by = (self.law_, transition)
         self.n_features_in_ = int(np.prod(trajectories.obs_shape))
         if trajectories.names is not None:
             self.feature_names_in_ = np.array(trajectories.names, dtype=object)
@@ -233,15 +238,6 @@ class SJEPA(BaseEstimator):
         return learn_elegant(
             trajectories, space, self.latent_dim, self.order, self.delta, self.backend, seed,
             journal, self.options,
-        )  # fmt: skip
-
-    def _moving(self, trajectories: Trajectories) -> Transition:
-        """The law as a predictor, with a correction trained beside it if one is wanted."""
-        if self.correction is None:
-            return with_law(None, self.law_, self.integrator, self.order)
-        return learn_transition(
-            trajectories.map(self._encode), self.law_, self.correction, self.integrator,
-            self.order, self._seed,
         )  # fmt: skip
 
     def _space(self, dimension: int | None, actions: Sequence[str] = ()) -> Any:

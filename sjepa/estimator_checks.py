@@ -9,7 +9,7 @@ import numpy as np
 
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError, NumericalWarning
-from sjepa.learning import WAYS
+from sjepa.learning import WAYS, check_correction
 
 
 # Cubes of larger numbers leave the range of single precision, in which networks are trained.
@@ -41,6 +41,7 @@ def check_settings(model: Any, trajectories: Trajectories) -> None:
         raise ConfigError(f"latent_dim must be a whole number from 1, got {model.latent_dim!r}.")
     if model.library is not None and model.grammar is not None:
         raise ConfigError("Give a library or a grammar, not both.")
+    check_correction(model.correction, model.order)
     if model.realisation not in ("field", "map"):
         raise ConfigError(f"realisation is 'field' or 'map', got {model.realisation!r}.")
     if model.realisation == "map" and model.encoder == "auto":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,8 @@ from sjepa.bayes.structure import Structure
 from sjepa.bayes.transitions import Step, Transitions
 from sjepa.data import Trajectories
 from sjepa.discovery import discover
-from sjepa.errors import ConfigError, LawError
+from sjepa.errors import ConfigError, LawError, NumericalWarning
+from sjepa.registry import make_backend
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 
 
@@ -39,18 +41,23 @@ def propose(
     Resampling whole trajectories with replacement makes engines propose what they would have
     found on other data of this kind, so that more than one law of a length gets a chance.
     """
-    samples = [trajectories]
     rng = np.random.default_rng(seed)
+    samples = [trajectories]
     for _ in range(resamples if len(trajectories) > 1 else 0):
         samples.append(trajectories[rng.integers(len(trajectories), size=len(trajectories))])
-    return [
-        discover(
-            sample, backend=backend, library=library, grammar=grammar,
-            form=form, seed=seed + i, budget=budget,  # type: ignore[arg-type]
-        )
-        for backend in backends
-        for i, sample in enumerate(samples)
-    ]  # fmt: skip
+    fronts = []
+    for engine in map(make_backend, backends):
+        for i, sample in enumerate(samples[:1] if engine.trees else samples):
+            with warnings.catch_warnings():
+                # A resample has fewer different rows; what is wrong with them all is said once.
+                warnings.simplefilter("ignore" if i else "default", NumericalWarning)
+                fronts.append(
+                    discover(
+                        sample, backend=engine, library=library, grammar=grammar,
+                        form=form, seed=seed + i, budget=budget,  # type: ignore[arg-type]
+                    )
+                )  # fmt: skip
+    return fronts
 
 
 def structures(
@@ -93,39 +100,33 @@ def structures(
     return sorted(found.values(), key=lambda s: (s.complexity, str(s.law)))
 
 
-def retain(found: Sequence[Structure], rows: Transitions, step: Step, most: int) -> list[Structure]:
-    """At most `most` structures by layers of the error-complexity front on these rows.
+def retain(
+    found: Sequence[Structure], rows: Transitions, step: Step, most: int, gamma: float = 1.0
+) -> list[Structure]:
+    """The `most` structures that look best on these rows, by error and complexity.
 
-    Of laws that say the same in these rows the simplest is kept; laws that are undefined there
-    are dropped.
+    Judged by their log likelihood there with the coefficients of the search, less γ times their
+    complexity. Of laws that say the same in these rows the simplest is kept; laws that are
+    undefined there are dropped.
     """
-    spread = (rows.target - rows.z).std(0).clamp_min(1e-300)
-    kept: list[tuple[Structure, float]] = []
+    kept: list[tuple[float, Structure]] = []
     values: list[Tensor] = []
     for structure in found:
         value = structure(rows.inputs, structure.start)
-        left = residuals(structure, structure.start, rows, step)
+        left = residuals(structure, structure.start, rows, step) / step.spread(rows.dt)
         size = value.square().mean(0).sqrt().clamp_min(1e-300)
         if not (value.isfinite().all() and left.isfinite().all()):
             continue
         if any((((value - v) / size).abs() < SAME).all() for v in values):
             continue
         values.append(value)
-        kept.append((structure, float((left / spread).square().mean())))
-    chosen: list[Structure] = []
-    while kept and len(chosen) < most:
-        lowest, layer, rest = float("inf"), [], []
-        for structure, error in kept:
-            if error < lowest:
-                layer.append(structure)
-                lowest = error
-            else:
-                rest.append((structure, error))
-        chosen += layer[: most - len(chosen)]
-        kept = rest
-    if not chosen:
+        error = left.square().mean(0).clamp_min(1e-300)
+        loss = 0.5 * len(rows) * float(error.log().sum())
+        kept.append((loss + gamma * structure.complexity, structure))
+    if not kept:
         raise LawError("No candidate law is defined on all of the data.")
-    return sorted(chosen, key=lambda s: s.complexity)
+    chosen = sorted(kept, key=lambda pair: pair[0])[:most]
+    return sorted((s for _, s in chosen), key=lambda s: s.complexity)
 
 
 def _tree(law: Law, weights: Mapping[str, float] | None) -> float:

@@ -31,7 +31,7 @@ def posterior(
     feature_names: Sequence[str] | None = None,
     form: str = "auto",
     generation: float | Trajectories = 0.5,
-    resamples: int = 0,
+    resamples: int = 4,
     most: int = 20,
     evidence: str = "auto",
     gamma: float = 1.0,
@@ -63,9 +63,10 @@ def posterior(
         Share of the trajectories (of a single one: its first part) on which candidates are
         searched, the rest being evidence; or data of their own, and all of x is evidence.
     resamples : int
-        Further searches of each engine on resampled trajectories, for more candidates.
+        Further searches on resampled trajectories, for more candidates; a law that never became
+        a candidate has no weight however true. Engines that write expression trees search once.
     most : int
-        Candidates kept, by layers of the front of error and complexity.
+        Candidates kept, by their error and complexity on the generation split.
     evidence : "auto", "laplace", "closed" or "nested"
         "auto" is the closed form where there is one, else Laplace's approximation.
     gamma : float
@@ -120,7 +121,7 @@ def posterior(
     rows, held = Transitions.of(second), Transitions.of(first)
     check_inputs(found[0].law, trajectories)
     check_movement(rows, found[0].law)
-    kept = retain(found, held, step, most)
+    kept = retain(found, held, step, most, gamma)
     units = Units.of(kept, held, step)
     gp = GP.make(correction)
     if covariance == "auto":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ def simulate_held(
     z0, t, u = np.asarray(z0, dtype=float), np.asarray(t, dtype=float), np.asarray(u, dtype=float)
     if u.shape[:1] != t.shape:
         raise DataError(f"Needs one row of actions per time, got {u.shape} for {t.shape} times.")
+    deadline = monotonic() + float(options.pop("max_seconds", 60.0))  # for all stretches together
     z = np.full((len(t), len(z0)), np.nan)
     z[0], reached, evaluations, start = z0, 1, 0, 0
     while start < len(t) - 1:
@@ -39,6 +41,7 @@ def simulate_held(
             lambda _, state, held=held: field(np.concatenate([state, held])),  # type: ignore[misc]
             z[start],
             t[start : end + 1],
+            max_seconds=max(deadline - monotonic(), 0.0),
             **options,
         )
         z[start : start + run.reached] = run.z[: run.reached]

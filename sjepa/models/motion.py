@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from sjepa.errors import DataError, LawError
+from sjepa.models.driven import iterate, simulate_held
 from sjepa.models.simulation import Simulation, simulate
 from sjepa.symbolic import Law
 
@@ -70,8 +69,8 @@ class Motion:
     ) -> Simulation:
         """States at times `t` from one state; `options` go to :func:`sjepa.models.simulate`.
 
-        Actions `u` (T, m) are rows, each held until the next time. A map makes one step from each
-        time to the next.
+        Each row of actions `u` (T, m) is held from its time to the next. A map makes one step from
+        each time to the next.
         """
         z0, times = np.asarray(start, dtype=float), np.asarray(t, dtype=float)
         if z0.shape != (self.size,):
@@ -81,31 +80,14 @@ class Motion:
             )
         actions = self._actions(u, times)
         if self.law.realisation == "map":
-            return self._iterate(z0, times, actions, float(options.get("limit", 1e8)))
+            return iterate(self._run, z0, len(times) - 1, actions)
         if actions is None:
             return simulate(lambda time, z: self.velocity(z), z0, times, **options)
 
-        return self._held(z0, times, actions, options)
+        def forced(inputs: np.ndarray) -> np.ndarray:
+            return self.velocity(inputs[: self.size], inputs[self.size :])
 
-    def _held(
-        self, z0: np.ndarray, t: np.ndarray, u: np.ndarray, options: dict[str, Any]
-    ) -> Simulation:
-        """From time to time: an adaptive solver would stumble over every jump of the actions."""
-        z = np.full((len(t), self.size), np.nan)
-        z[0], evaluations = z0, 0
-        deadline = monotonic() + float(options.pop("max_seconds", 60.0))
-        for k in range(1, len(t)):
-            now = partial(self._under, u[k - 1])
-            left = max(deadline - monotonic(), 0.0)
-            leg = simulate(now, z[k - 1], t[k - 1 : k + 1], max_seconds=left, **options)
-            evaluations += leg.evaluations
-            if leg.status != "ok":
-                return Simulation(z, leg.status, k, evaluations)
-            z[k] = leg.z[1]
-        return Simulation(z, "ok", len(t), evaluations)
-
-    def _under(self, action: np.ndarray, time: float, z: np.ndarray) -> np.ndarray:
-        return self.velocity(z, action)
+        return simulate_held(forced, z0, times, actions, **options)
 
     def _actions(self, u: Any, t: np.ndarray) -> np.ndarray | None:
         if not self.actions:
@@ -119,16 +101,3 @@ class Motion:
                 f"each time, with {', '.join(self.actions)}."
             )
         return actions
-
-    def _iterate(
-        self, z0: np.ndarray, t: np.ndarray, u: np.ndarray | None, limit: float
-    ) -> Simulation:
-        z = np.full((len(t), self.size), np.nan)
-        z[0] = z0
-        for k in range(1, len(t)):
-            given = z[k - 1] if u is None else np.concatenate([z[k - 1], u[k - 1]])
-            after = self._run(given)
-            if not (np.abs(after) < limit).all():
-                return Simulation(z, "diverged", k, k)
-            z[k] = after
-        return Simulation(z, "ok", len(t), len(t) - 1)

@@ -106,11 +106,14 @@ def test_a_law_with_an_idle_term_is_a_numerical_duplicate() -> None:
     assert len(found) == 2 and [s.law for s in kept] == [LAWS[0].with_free_terms()]
 
 
-def test_no_more_than_the_wanted_number_is_kept_best_layer_first() -> None:
+def test_what_is_kept_fits_best_for_its_complexity() -> None:
     found = structures(LAWS)
-    kept = retain(found, Transitions.of(DATA), Step("map"), 2)
-    assert len(kept) == 2
-    assert kept[0].law == LAWS[0].with_free_terms()
+    rows = Transitions.of(DATA)
+    kept = retain(found, rows, Step("map"), 1, gamma=0.1)
+    assert [s.law for s in kept] == [LAWS[2].with_free_terms()]
+    kept = retain(found, rows, Step("map"), 1, gamma=1e6)
+    assert [s.law for s in kept] == [LAWS[0].with_free_terms()]
+    assert len(retain(found, rows, Step("map"), 3)) == 3
 
 
 def test_a_law_undefined_on_the_data_is_left_out() -> None:

@@ -199,6 +199,23 @@ def test_a_needless_correction_stays_small_and_a_neural_predictor_stands_alone(d
     assert 0.5 < alone.score(x[:1], DT, u[:1]) < hybrid.score(x[:1], DT, u[:1])
 
 
+def test_ones_own_module_is_trained_as_a_copy_and_a_joint_law_moves(data) -> None:
+    x, u = data
+    module = torch.nn.Linear(3, 2)
+    before = module.weight.detach().clone()
+    model = SJEPA(encoder="identity", library=LIBRARY, correction=module).fit(x[:2], DT, u[:2])
+    assert torch.equal(module.weight, before)
+    assert not torch.equal(model.transition_.correction.weight, before.double())
+    joint = {"joint": True, "updates": 5, "horizon": 1}
+    plain = SJEPA(encoder="identity", library=LIBRARY).fit(x[:2], DT, u[:2])
+    moved = SJEPA(encoder="identity", library=LIBRARY, correction=joint | {"rate": 0.05})
+    moved.fit([0.5 * v for v in x[:2]], DT, u[:2])
+    assert moved.transition_.symbolic.law() == moved.law_
+    assert {str(e.free_symbols) for e in moved.law_.expressions} == {
+        str(e.free_symbols) for e in plain.law_.expressions
+    }
+
+
 def test_a_neural_map_predicts_changes() -> None:
     rng = np.random.default_rng(0)
     x = [

@@ -63,7 +63,7 @@ def test_the_score_is_that_of_the_estimator() -> None:
     assert content.score == pytest.approx(model.score(data), abs=1e-9)
     assert content.notes == tuple(model.diagnostics_)
     assert "encoder='identity'" in "\n".join(content.recipe)
-    assert content.names == ("z1", "z2")
+    assert content.names == model.law_.inputs
 
 
 def test_the_recipe_of_a_law_gives_the_law_again() -> None:
