@@ -207,9 +207,7 @@ def _fit(
 
 
 def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> None:
-    score = None
-    if data.u is None:  # actions between the samples are not known here
-        score = model.score(data[:: -(-len(data) // MOST_SCORED)])
+    score = model.score(data[:: -(-len(data) // MOST_SCORED)])
     if json:
         result = {
             "law": json_module.loads(model.law_.to_json()),
@@ -224,9 +222,10 @@ def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> No
     model.print(digits=6)
     console = Console(stderr=True)
     terms, tree = (model.law_.complexity(m) for m in ("terms", "tree"))
-    told = f"Complexity {terms:g} (terms), {tree:g} (tree)."
-    if score is not None:
-        told += f" R2 of simulated against encoded trajectories: {score:.4f}."
+    told = (
+        f"Complexity {terms:g} (terms), {tree:g} (tree). "
+        f"R2 of simulated against encoded trajectories: {score:.4f}."
+    )
     console.print(told, *model.diagnostics_, sep="\n", highlight=False, soft_wrap=True)
     if run is not None:
         console.print(f"Written to {run.folder}; sjepa.load({str(run.folder)!r}) reads it.",

@@ -41,7 +41,8 @@ def read_state(path: Path, kind: str, version: int) -> Any:
             if not isinstance(about, dict) or about.get("format") != kind:
                 raise FormatError(f"{path} is not a {kind} file; nothing was read from it.")
             check_version(path, about.get("version"), version)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            # Copies: where numbers lie in memory decides how matrix products round their last bit.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}
     except FormatError:
         raise
     except (SafetensorError, OSError, ValueError, RuntimeError, TypeError, KeyError) as error:

@@ -75,7 +75,7 @@ MISTAKES: list[tuple[str, pd.DataFrame, list[str], int, str]] = [
     ("output folder is a file", table(), ["--out=data.csv/run"], 4, "is a file, not a folder"),
     ("output folder in use", table(), ["--out=mine"], 2, "already holds other things; choose another"),
     ("unwritable output folder", table(), ["--out=/proc/run"], 4, "/proc/run cannot be made.*choose another place"),
-    ("actions and coordinates to find", table(), ["--encoder=auto", "--columns=q", "--actions=p", "--latent-dim=1"], 2, "actions.*--encoder identity"),
+    ("an order that does not exist", table(), ["--encoder=auto", "--order=3"], 2, "order must be 1 or 2"),
     ("too short for the horizon", table().groupby("run").head(4), ["--encoder=auto", "--search=alternating"], 2, "--option horizon=3"),
     ("one row for each trajectory", table().groupby("run").head(1), [], 2, "has one observation"),
     ("wrong number", table(), ["--latent-dim=two"], 2, "--latent-dim"),
