@@ -155,7 +155,7 @@ def test_candidates_and_evidence_use_different_trajectories(
         return propose(trajectories, *args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(inference, "propose", spy)
-    result = posterior(data, library=["p", "sin(q)", "p*abs(p)"])
+    result = posterior(data, library=["p", "sin(q)", "p*abs(p)"], resamples=0)
     starts = {float(x[0, 0]) for x in data.x}
     used = set(result.fits[0].joint.rows.z[:, 0].tolist())  # type: ignore[attr-defined]
     assert len(seen) == 3 and set(seen) < starts
@@ -165,7 +165,9 @@ def test_candidates_and_evidence_use_different_trajectories(
 def test_five_lines_without_an_encoder() -> None:
     t = np.arange(0, 8, 0.1)
     x = [np.stack([a * np.cos(t), -a * np.sin(t)], axis=1) for a in (0.5, 1.0, 1.5, 2.0)]
-    result = sjepa.bayes.posterior(x, t, library=["q", "p", "q**3"], feature_names=["q", "p"])
+    result = sjepa.bayes.posterior(
+        x, t, library=["q", "p", "q**3"], feature_names=["q", "p"], resamples=1
+    )
     assert isinstance(result.structures, pd.DataFrame)
     assert result.law.round(2).lines() == ["q' = 1.0*p", "p' = -1.0*q"]
     assert "q' = " in repr(result)
