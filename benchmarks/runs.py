@@ -14,7 +14,7 @@ import torch
 import sjepa
 from sjepa.callbacks import Quiet, Step
 from sjepa.data import paper_data
-from sjepa.journal import Journal
+from sjepa.runs.journal import Journal
 
 
 class Checkpoints(Quiet):

@@ -147,8 +147,8 @@ def _check_place(out: Path) -> None:
 
 
 def _begin(out: Path, model: SJEPA, trajectories: Trajectories, source: dict[str, Any]) -> Run:
-    from sjepa.estimator_checks import check_settings
-    from sjepa.estimator_files import plain_params
+    from sjepa.estimator.checks import check_settings
+    from sjepa.estimator.files import plain_params
     from sjepa.runs import Run, fingerprint
 
     check_settings(model, trajectories)  # before a folder is made for nothing
@@ -163,7 +163,7 @@ def _begin(out: Path, model: SJEPA, trajectories: Trajectories, source: dict[str
 def _reopen(folder: Path, data: Path | None) -> tuple[Run, SJEPA, dict[str, Any]]:
     """The run, its model before the fit, and where its data are."""
     from sjepa.estimator import SJEPA
-    from sjepa.estimator_files import with_settings
+    from sjepa.estimator.files import with_settings
     from sjepa.runs import Run
 
     run = Run.open(folder)

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from sjepa.data import Trajectories, TrajectoryBatch
-from sjepa.journal import Journal
 from sjepa.learning.curves import Curves
 from sjepa.learning.options import network, training_plan
 from sjepa.learning.result import Frozen, Learned
 from sjepa.models import NeuralField
+from sjepa.runs.journal import Journal
 from sjepa.symbolic import Grammar, Library
 from sjepa.training import Alternating, Phase, World, refine, resolve_device
 

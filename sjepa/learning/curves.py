@@ -8,7 +8,7 @@ from typing import Any
 
 from sjepa.callbacks import Step
 from sjepa.errors import FormatError, SjepaError
-from sjepa.journal import Journal
+from sjepa.runs.journal import Journal
 from sjepa.training import Alternating, Alternation, Condition, Event, Phase
 
 

@@ -11,10 +11,10 @@ from torch import nn
 from sjepa.data import Trajectories
 from sjepa.discovery import discover
 from sjepa.encoders.embedder import encode_all
-from sjepa.journal import Journal
 from sjepa.learning.options import search_budget
 from sjepa.learning.result import Learned
 from sjepa.models import Blur, choose_blur
+from sjepa.runs.journal import Journal
 from sjepa.search import SearchResult, Structure, elegant_search, structures_of
 from sjepa.symbolic import Library
 

@@ -22,8 +22,8 @@ from sjepa import SJEPA, Law
 from sjepa.cli.settings import read_settings
 from sjepa.data import Trajectories, read, write
 from sjepa.errors import FormatError
-from sjepa.journal import KIND, VERSION, Journal
 from sjepa.models.stored import rebuild
+from sjepa.runs.journal import KIND, VERSION, Journal
 from sjepa.storage import read_state, write_state
 from sjepa.symbolic.parse import parse
 

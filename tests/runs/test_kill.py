@@ -46,7 +46,7 @@ def same_result(one: Path, other: Path) -> None:
 def nothing_half_written(folder: Path) -> None:
     """Whatever is there under its own name can be read, or is not there."""
     if (folder / "checkpoint.safetensors").exists():
-        from sjepa.journal import Journal
+        from sjepa.runs.journal import Journal
 
         assert Journal(path=folder / "checkpoint.safetensors").restore()
     try:

@@ -27,7 +27,7 @@ from torch import nn
 from sjepa.errors import ConfigError, FormatError
 from sjepa.models import Transition
 from sjepa.models.stored import describe, rebuild
-from sjepa.saved_front import front_from_plain, front_to_plain
+from sjepa.runs.saved_front import front_from_plain, front_to_plain
 from sjepa.storage import (
     read_bounded,
     read_json,

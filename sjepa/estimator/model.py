@@ -18,9 +18,8 @@ from sjepa.callbacks import Callback, Log, Told, check_callbacks
 from sjepa.control import Linearisation, linearise
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError
-from sjepa.estimator_checks import as_trajectories, check_settings, look
-from sjepa.estimator_files import apply_saved, plain_params, saved_from
-from sjepa.journal import Journal
+from sjepa.estimator.checks import as_trajectories, check_settings, look
+from sjepa.estimator.files import apply_saved, plain_params, saved_from
 from sjepa.learning import (
     Learned,
     default_terms,
@@ -33,7 +32,8 @@ from sjepa.learning import (
 from sjepa.metrics import AffineMap, r2
 from sjepa.models import Simulation, Transition, follow, right_side, with_actions
 from sjepa.runs import Run, fingerprint, writable
-from sjepa.saving import read as read_saved, save as save_files
+from sjepa.runs.journal import Journal
+from sjepa.runs.saving import read as read_saved, save as save_files
 from sjepa.second_order import initial_state
 from sjepa.symbolic import Front, Grammar, Law, Library
 

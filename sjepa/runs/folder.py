@@ -4,7 +4,7 @@
 run.json          settings, where the data came from, and a fingerprint of them
 checkpoint.*      the state of the search (safetensors), replaced as it goes
 log.txt           what happened when
-config.json, ...  the model of :mod:`sjepa.saving`, once the run has finished
+config.json, ...  the model of :mod:`sjepa.runs.saving`, once the run has finished
 ================  =============================================================================
 """
 
@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, FormatError, OutputError
-from sjepa.saving import Saved, read, write_files
+from sjepa.runs.saving import Saved, read, write_files
 from sjepa.storage import read_json, sweep, write_json
 
 

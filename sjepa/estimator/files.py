@@ -15,7 +15,7 @@ from sjepa.backend import Backend
 from sjepa.encoders.heads import HeadedEncoder
 from sjepa.errors import ConfigError, FormatError, SjepaError
 from sjepa.learning import Frozen, identity
-from sjepa.saving import METRICS, Saved
+from sjepa.runs.saving import METRICS, Saved
 from sjepa.symbolic import Grammar, Library
 
 
@@ -75,7 +75,7 @@ def with_settings(model: Model, asked: Mapping[str, Any]) -> Model:
 
 
 def saved_from(model: Any) -> Saved:
-    """What :mod:`sjepa.saving` writes, from a fitted estimator."""
+    """What :mod:`sjepa.runs.saving` writes, from a fitted estimator."""
     encoder: Any = model.encoder_
     given, head = "", None
     if isinstance(encoder, HeadedEncoder):
