@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
-import sympy
-import torch
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from sjepa.backend import Backend
 from sjepa.callbacks import Callback, Log, Told, check_callbacks
-from sjepa.control import Linearisation, linearise
 from sjepa.data import Trajectories
-from sjepa.errors import ConfigError
 from sjepa.estimator.checks import as_trajectories, check_settings, look
 from sjepa.estimator.files import apply_saved, plain_params, saved_from
+from sjepa.estimator.fitted import Fitted
 from sjepa.learning import (
     Learned,
     default_terms,
@@ -27,22 +22,19 @@ from sjepa.learning import (
     learn_correction,
     learn_elegant,
     learn_frozen,
-    with_law,
 )
-from sjepa.metrics import AffineMap, r2
-from sjepa.models import Simulation, Transition, follow, right_side, with_actions
+from sjepa.models import Transition
 from sjepa.runs import Run, fingerprint, writable
 from sjepa.runs.journal import Journal
-from sjepa.runs.saving import read as read_saved, save as save_files
-from sjepa.second_order import initial_state
+from sjepa.runs.saving import read as read_saved
 from sjepa.symbolic import Front, Grammar, Law, Library
 
 
 if TYPE_CHECKING:
-    from sjepa.bayes import Posterior
+    pass
 
 
-class SJEPA(BaseEstimator):
+class SJEPA(Fitted):
     """Learn coordinates of observations and the shortest adequate law that moves them.
 
     Parameters
@@ -251,162 +243,6 @@ class SJEPA(BaseEstimator):
     @property
     def _seed(self) -> int:
         return 0 if self.random_state is None else int(self.random_state)
-
-    # Using what was learned ----------------------------------------------------------------------
-
-    @property
-    def equations_(self) -> pd.DataFrame:
-        check_is_fitted(self, "front_")
-        return self.front_.to_frame()
-
-    @property
-    def transition_(self) -> Transition:
-        """Follows `law_`, also where somebody has put another law in its place."""
-        check_is_fitted(self, "law_")
-        law, old = getattr(self, "_moved_by", (None, None))
-        if old is not None and law is self.law_:
-            return old
-        self._moved_by = (self.law_, with_law(old, self.law_, self.integrator, self.order))
-        return self._moved_by[1]
-
-    def encode(self, x: Any) -> np.ndarray | list[np.ndarray]:
-        """Coordinates of observations: an array for an array, a list for many trajectories."""
-        check_is_fitted(self, "encoder_")
-        if isinstance(x, Trajectories):
-            return [self._encode(one) for one in x.x]
-        if isinstance(x, list | tuple):
-            return [self._encode(one) for one in x]
-        return self._encode(x)
-
-    def _encode(self, x: Any) -> np.ndarray:
-        array = torch.as_tensor(np.asarray(x, dtype=float))
-        with torch.no_grad():
-            return np.asarray(self.encoder_(array), dtype=float)
-
-    transform = encode
-
-    def predict(self, x: Any, u: Any = None) -> np.ndarray:
-        """What law and correction give at observations (n, *obs) and actions (n, m).
-
-        Velocities, or the next coordinates for a map.
-        """
-        check_is_fitted(self, "law_")
-        if self.order == 2:
-            raise ConfigError("A second-order law needs velocities; use simulate.")
-        z = self._encode(x)
-        return right_side(self.transition_)(with_actions(z, u, self.action_names_))
-
-    def simulate(self, x0: Any, t: Any, u: Any = None) -> Simulation:
-        """Coordinates over times `t` from one observation `x0`.
-
-        Actions `u` are rows (T, m), each held until the next time, or one (m,) for all times.
-        A second-order law starts from several observations: `x0` (k, *obs) at the first k times,
-        from which the velocity is taken; the coordinates are then followed by their velocities.
-        Survives divergence: the result says how far it got and is NaN from there on.
-        """
-        check_is_fitted(self, "law_")
-        times = np.asarray(t, dtype=float)
-        if self.order == 2:
-            start = initial_state(self._encode(x0), times)
-        else:
-            start = self._encode(np.asarray(x0, dtype=float)[None])[0]
-        if self.action_names_ or u is not None:
-            u = with_actions(np.empty((len(times), 0)), u, self.action_names_)
-        return follow(self.transition_, start, times, u)
-
-    def posterior(self, x: Any, t: Any = None, u: Any = None, **settings: Any) -> Posterior:
-        """Which law moves the coordinates, how sure that is, and what follows; encoder fixed.
-
-        Candidates are searched with this model's engine and library on one part of the
-        trajectories and compared on the rest. `settings` are those of
-        :func:`sjepa.bayes.posterior`, such as ``gamma``, ``correction`` or ``candidates``.
-        """
-        check_is_fitted(self, "law_")
-        from sjepa.bayes import posterior
-
-        if self.order == 2:
-            raise ConfigError("posterior needs order=1: give velocities as coordinates.")
-        trajectories = as_trajectories(x, t, u)
-        latent = trajectories.map(self._encode, names=self.law_.outputs)
-        space = self._space(self.latent_dim if self.encoder == "auto" else None)
-        defaults = {
-            "backend": self.backend,
-            "library": space if isinstance(space, Library) else None,
-            "grammar": space if isinstance(space, Grammar) else None,
-            "integrator": self.integrator,
-            "seed": self._seed,
-            "progress": self.progress,
-        }
-        found = posterior(latent, **{**defaults, **settings})
-        return found.of_observations(self._encode, len(trajectories.obs_shape))
-
-    def linearize(self, z: Any, u: Any = None, dt: float | None = None) -> Linearisation:
-        """First-order model around coordinates z (..., d) and actions u (..., m).
-
-        `dt` is the length of a step of the integrated transition, by default the median step of
-        the data; see :func:`sjepa.control.linearise`.
-        """
-        check_is_fitted(self, "law_")
-        return linearise(self.transition_, z, u, self.step_ if dt is None else dt)
-
-    def score(self, x: Any, t: Any = None, u: Any = None) -> float:
-        """R2 of simulated against encoded coordinates over whole trajectories (1 is perfect)."""
-        trajectories = as_trajectories(x, t, u)
-        truth, paths = [], []
-        for i, (one, times) in enumerate(zip(trajectories.x, trajectories.t, strict=True)):
-            z = self._encode(one)
-            held = None if trajectories.u is None else trajectories.u[i]
-            begin = one[:5] if self.order == 2 else one[0]
-            path = self.simulate(begin, times, held).z[:, : z.shape[1]]
-            truth.append(z)
-            paths.append(np.where(np.isfinite(path), path, z.mean(axis=0)))
-        return float(r2(np.concatenate(paths), np.concatenate(truth)))
-
-    def align(self, x: Any, states: Any) -> AffineMap:
-        """The affine map from coordinates to known states, for comparison with them."""
-        z = np.concatenate(np.atleast_3d(self.encode(x)))
-        return AffineMap.fit(torch.as_tensor(z), torch.as_tensor(np.concatenate(list(states))))
-
-    def print(self, digits: int = 4) -> None:
-        """Print the equations."""
-        check_is_fitted(self, "law_")
-        print("\n".join(self.law_.lines(digits)))
-
-    def save(self, folder: str | Path) -> None:
-        """Write the fitted model to a folder of plain files; read it with :func:`sjepa.load`.
-
-        An older model in that folder is replaced, in one step; anything else is left alone.
-        """
-        check_is_fitted(self, "law_")
-        save_files(Path(folder), saved_from(self))
-
-    def sympy(self) -> list[sympy.Expr]:
-        check_is_fitted(self, "law_")
-        return self.law_.sympy()
-
-    def latex(self) -> str:
-        check_is_fitted(self, "law_")
-        return self.law_.latex()
-
-    def report(self, path: str | Path, x: Any = None, t: Any = None, *, title: str = "") -> Path:
-        """Write a self-contained HTML page about the result; see :mod:`sjepa.report`.
-
-        With observations `x` and times `t` it also shows how the law follows them.
-        """
-        from sjepa.report import write_report
-
-        check_is_fitted(self, "law_")
-        return write_report(self, path, x, t, title=title)
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """The settings that differ from the defaults and, once fitted, the law."""
-        lines = self.law_.lines(digits=4) if hasattr(self, "law_") else []
-        return "\n".join([super().__repr__(N_CHAR_MAX), *(f"    {line}" for line in lines)])
-
-    def _html_repr(self) -> str:
-        """What notebooks show: the law, typeset, above scikit-learn's own table of settings."""
-        law = self.law_._repr_html_() if hasattr(self, "law_") else ""
-        return law + str(super()._html_repr())
 
 
 def _names(dimension: int) -> list[str]:
