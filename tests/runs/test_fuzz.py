@@ -211,7 +211,7 @@ def test_checkpoints_with_a_wrong_value_anywhere(folder: Path, tmp_path: Path) -
     asked = json.loads((place / "run.json").read_text())["asked"]["settings"]
     spots = list(_spots(good))
 
-    @fuzz(15)
+    @fuzz(5)
     @given(st.integers(0, len(spots) - 1), st.sampled_from([None, -1, "x", [], {}, 1e9, [1]]))
     def check(spot: int, value: Any) -> None:
         state = _replaced(good, spots[spot], value)
@@ -317,7 +317,7 @@ def test_any_frame(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_all_of_this_forty_times_over() -> None:
-    """More than 24,000 cases, in a process of its own: a crash of a library shows as well."""
+    """About 24,000 cases, in a process of its own: a crash of a library shows as well."""
     import subprocess
     import sys
 
