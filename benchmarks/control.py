@@ -258,7 +258,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="speed")
     parser.add_argument("--out", type=Path, default=Path("control_compare.csv"))
     parser.add_argument("--one", action="store_true", help="compare: stop after one more row")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[200, 500, 1000, 2000])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[50, 100, 200, 500, 1000, 2000])
     options = parser.parse_args()
     options.episodes = options.episodes or (6 if options.part == "compare" else 20)
     torch.set_num_threads(1)
