@@ -187,10 +187,12 @@ def _coverage(seed: int, args: argparse.Namespace, horizons: tuple[int, ...]) ->
     data = drag_pendulum(3000 + seed, 12, 25, NOISE, args.observed)
     held_out = drag_pendulum(4000 + seed, 12, 70, NOISE, args.observed)
     first, second = data.split((0.5, 0.5), seed=seed)
-    fronts = propose(first, ENGINES, library=LIBRARY, resamples=2, seed=seed)
+    fronts = propose(first, ENGINES, library=LIBRARY, seed=seed)
     truth = [] if args.found else [TRUTH]
+    # Well specified means that the true structure takes part: nothing is left out before.
+    most = MOST if args.found else 100
     result = posterior(
-        second, candidates=[*fronts, *truth], generation=first, library=LIBRARY, most=MOST
+        second, candidates=[*fronts, *truth], generation=first, library=LIBRARY, most=most
     )
     found = result.calibration(held_out, horizons=horizons, draws=200, starts=60, seed=seed)
     return [found.coverage(h) for h in horizons] + [found.error(h) for h in horizons]
