@@ -83,7 +83,7 @@ def evidence(args: argparse.Namespace) -> None:
 def structures(args: argparse.Namespace) -> None:
     """Weights of structures as the evidence grows, candidates fixed."""
     rows = []  # for each data set and size: weight of the true structure, heaviest, how many
-    for seed in range(args.sets):
+    for seed in range(args.first, args.first + args.sets):
         found = _kept(args, f"structures-{seed}", lambda seed=seed: _weights(seed, args.observed))
         rows.append(found)
         weights = ", ".join(f"n={n} {w:.2f}" for n, (w, _, _) in zip(SIZES, found, strict=True))
@@ -95,7 +95,7 @@ def structures(args: argparse.Namespace) -> None:
         weight, first, spread = table[:, k].T
         print(f"{n:4d}   {first.sum():6.0f} of {args.sets}   {weight.mean():19.2f}   "
               f"{np.median(spread):37.1f}")  # fmt: skip
-    shown = _posteriors(0, args.observed, (50,))[0]
+    shown = _posteriors(args.first, args.observed, (50,))[0]
     print("\nfirst data set, n = 50")
     print(shown)
     if args.figure:
@@ -166,7 +166,7 @@ def coverage(args: argparse.Namespace) -> None:
     """Coverage of 90 % intervals on held-out trajectories, over simulated data sets."""
     horizons = (1, 10, 50)
     rows = []
-    for seed in range(args.sets):
+    for seed in range(args.first, args.first + args.sets):
         found = _kept(
             args, f"coverage-{seed}-{args.found}", lambda seed=seed: _coverage(seed, args, horizons)
         )
@@ -240,6 +240,12 @@ def main() -> None:
         "what", choices=["evidence", "structures", "coverage", "correction", "speed"]
     )
     parser.add_argument("--sets", type=int, default=20, help="simulated data sets")
+    parser.add_argument(
+        "--first",
+        type=int,
+        default=100,
+        help="first data set; those below 100 were looked at while the code was written",
+    )
     parser.add_argument("--observed", type=float, default=0.0, help="noise of observation")
     parser.add_argument(
         "--noise", type=float, default=0.005, help="transition noise of `correction`"
