@@ -150,14 +150,17 @@ def climb(
         value = float(log_joint(start))
         return (start, value) if math.isfinite(value) else None
     # Many cheap steps to come near, then a few with the true curvature to arrive.
-    near = minimize(down, x, jac=True, method="L-BFGS-B", options={"maxiter": _MOST_ITERATIONS})
+    # Hopeless laws overflow on the way; that is an answer here, not a warning.
+    with np.errstate(all="ignore"):
+        near = minimize(down, x, jac=True, method="L-BFGS-B", options={"maxiter": _MOST_ITERATIONS})
     x = near.x if near.fun < _BAD else x
     # What is missing to the top is at most half the squared gradient where the prior is 1 wide.
     if not newton or (near.fun < _BAD and np.abs(near.jac).max() < _ARRIVED):
         return None if near.fun >= _BAD else (torch.as_tensor(near.x), -float(near.fun))
-    exact = minimize(
-        down, x, jac=True, hess=bend, method="trust-exact",
-        options={"maxiter": _MOST_NEWTON, "gtol": _ARRIVED},
-    )  # fmt: skip
+    with np.errstate(all="ignore"):
+        exact = minimize(
+            down, x, jac=True, hess=bend, method="trust-exact",
+            options={"maxiter": _MOST_NEWTON, "gtol": _ARRIVED},
+        )  # fmt: skip
     best = exact if exact.fun <= near.fun else near
     return None if best.fun >= _BAD else (torch.as_tensor(best.x), -float(best.fun))

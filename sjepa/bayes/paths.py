@@ -68,7 +68,8 @@ def draw_paths(
     omega = omega / block.logs.exp()
     waves = normal(n, 2 * count, q) / math.sqrt(count) @ block.mix.T
     if rows.inducing is None:
-        prior = _features(rows.inputs, omega) @ waves  # (n, rows, q)
+        # One product for all draws; broadcasting would make one of each.
+        prior = torch.einsum("rf,nfq->nrq", _features(rows.inputs, omega), waves)
         noise = rows.spread[:, None] * (normal(n, len(rows.inputs), q) @ block.root.T)
         left = errors - rows.gain[:, None] * prior - noise
         solved = torch.cholesky_solve(left.reshape(n, -1).T, rows.chol(block)).T
@@ -80,7 +81,7 @@ def draw_paths(
         jump = torch.linalg.solve_triangular(s_root.T, normal(len(s_root), n), upper=True)
         w = (mean + jump).T.reshape(n, -1, q)
         values = root_mm @ (w @ block.mix.T)
-        left = values - _features(rows.inducing, omega) @ waves
+        left = values - torch.einsum("rf,nfq->nrq", _features(rows.inducing, omega), waves)
         flat = left.transpose(0, 1).reshape(len(left[0]), -1)
         answers = torch.cholesky_solve(flat, root_mm).reshape(-1, n, q).transpose(0, 1)
         points = rows.inducing

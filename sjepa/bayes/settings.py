@@ -36,7 +36,7 @@ class GP:
     kernel: str = "matern52"
     exact: int = 3000
     inducing: int = 200
-    features: int = 512
+    features: int = 256
     sets: int = 8
 
     def __post_init__(self) -> None:
