@@ -30,13 +30,21 @@ class Curves:
     def follow_warm_start(self, phase: Phase) -> None:
         """Continue the phase if there is a checkpoint of it, and note its epochs."""
         if self._state:
+            _within(self._state["state"]["epoch"], self.warm.epochs, "epoch")
             phase.load_state_dict(self._state["state"])
         phase.callback = self._listener(lambda: {"stage": "warm", "state": phase.state_dict()})
 
     def follow_cycles(self, loop: Alternating) -> None:
         """Continue the cycles if there is a checkpoint of them, and note their epochs."""
         if self.in_cycles:
-            loop.load_state_dict(self._state["state"])
+            state = self._state["state"]
+            _within(state["cycle"], self.plan.cycles, "cycle")
+            if state["stage"] not in ("propose", "dynamics", "space"):
+                raise ValueError(f"no stage is called {state['stage']!r:.40}")
+            if state["phase"] is not None:
+                longest = max(self.plan.dynamics.epochs, self.plan.space.epochs)
+                _within(state["phase"]["epoch"], longest, "epoch")
+            loop.load_state_dict(state)
         loop.callback = self._listener(lambda: {"stage": "cycles", "state": loop.state_dict()})
 
     @contextmanager
@@ -92,3 +100,9 @@ class Curves:
             done += warm + (event.cycle - 1) * (dynamics + space)
             done += dynamics if event.phase == self.plan.space.name else 0
         return done / (warm + self.plan.cycles * (dynamics + space))
+
+
+def _within(value: Any, most: int, what: str) -> None:
+    """A wrong count would let training go on without end."""
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"{what} is {value!r:.40}")

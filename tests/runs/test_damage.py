@@ -205,6 +205,29 @@ def test_a_spoilt_run_is_not_continued(
     assert not (place / "executed").exists() and contents(place) == before
 
 
+@pytest.mark.parametrize(
+    ("place", "value"), [("stage", "x"), ("cycle", -(10**9)), ("epoch", -(10**9)), ("epoch", 0.5)]
+)
+def test_a_checkpoint_cannot_make_training_endless(
+    place: str, value: object, good: Path, tmp_path: Path
+) -> None:
+    """Well-formed and with a right checksum, but with counts that no run has."""
+    from sjepa.journal import KIND, VERSION
+    from sjepa.storage import read_state, write_state
+
+    run = tmp_path / "run"
+    shutil.copytree(good / "stopped", run)
+    state = read_state(run / "checkpoint.safetensors", KIND, VERSION)
+    if place == "epoch":
+        state["state"]["epoch"] = value
+    else:
+        inner = {"cycle": 0, "stage": "propose", "phase": None, **state["state"], place: value}
+        state |= {"stage": "cycles", "state": inner}
+    write_state(run / "checkpoint.safetensors", KIND, VERSION, state)
+    out = command("fit", "--resume", run)
+    assert out.returncode == 2 and "does not fit this run" in out.stderr, out.stderr
+
+
 def test_folders_of_others_are_left_alone(good: Path, tmp_path: Path) -> None:
     other = tmp_path / "thesis"
     other.mkdir()
