@@ -91,7 +91,7 @@ def posterior(
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> x = [rng.normal(size=(1, 1))]
-    >>> for _ in range(60): x.append(0.8 * x[-1] + 0.1 * rng.normal(size=(1, 1)))
+    >>> for _ in range(500): x.append(0.8 * x[-1] + 0.1 * rng.normal(size=(1, 1)))
     >>> laws = [Law.from_string(e, ["x"], realisation="map") for e in ("x", "x + 0.1*x**3", "1")]
     >>> result = posterior(np.concatenate(x), 1.0, candidates=laws, feature_names=["x"])
     >>> result.law.round(1)

@@ -106,8 +106,9 @@ class Settings:
                 f"got {len(weights)}."
             )
         for name in ("augmentation", "latent_noise"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}.")
+            value = getattr(self, name)
+            if not callable(value) and value < 0:
+                raise ConfigError(f"{name} must not be negative, got {value}.")
 
     def with_(self, **changes: Any) -> Settings:
         """A copy with some fields replaced."""
