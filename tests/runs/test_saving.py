@@ -31,6 +31,12 @@ def unmix(x: object) -> np.ndarray:
     return np.asarray(x) @ np.linalg.pinv(MIX)
 
 
+def wide(x: object) -> np.ndarray:
+    """Somebody's embedding of 40 values."""
+    mix = np.random.default_rng(6).normal(size=(5, 40))
+    return np.tanh(0.1 * np.asarray(x) @ mix)
+
+
 MODELS = {
     "identity": (SJEPA(encoder="identity", feature_names=["q", "p"]), STATES),
     "elegant": (SJEPA(library=LIBRARY, random_state=0), OBSERVED),
@@ -43,7 +49,29 @@ MODELS = {
         ),
         OBSERVED,
     ),
+    "stochastic": (
+        SJEPA(
+            search="alternating",
+            library=LIBRARY,
+            options={
+                "cycles": 1,
+                "warm_epochs": 1,
+                "dynamics_epochs": 1,
+                "space_epochs": 1,
+                "network": "residual",
+                "stochastic": True,
+                "representation": {"variational": 1e-3, "variance": 1.0},
+            },
+        ),
+        OBSERVED,
+    ),
     "function": (SJEPA(encoder=unmix), OBSERVED),
+    "head": (SJEPA(encoder=wide, head="whiten"), OBSERVED),
+    "corrected": (SJEPA(encoder="identity", correction={"updates": 40}), STATES),
+    "neural map": (
+        SJEPA(encoder="identity", realisation="map", correction={"alone": True, "updates": 40}),
+        STATES,
+    ),
 }
 
 
