@@ -19,12 +19,12 @@ class Draws(nn.Module):
     Made by ``posterior.draws(n, seed)``. The first axis of every state counts the draws: draw b
     moves ``z[b]``, always with the same law and the same correction function, so a rollout is
     one possible world from beginning to end. Like :class:`sjepa.models.Transition` it is called
-    with states, step sizes and side information (actions), and is differentiable in all three:
+    with states, step sizes and side information (actions), and is differentiable in all three::
 
-    >>> # z = draws.expand(z0)                 # (..., d) to (N, ..., d)
-    >>> # z = draws(z, dt, u)                  # mean of the next state, (N, ..., d)
-    >>> # z = draws.sample(z, dt, u, generator)  # with transition noise
-    >>> # path = draws.rollout(z0, dt, u)      # (N, ..., K + 1, d)
+        z = draws.expand(z0)                 # (..., d) to (N, ..., d)
+        z = draws(z, dt, u)                  # mean of the next state, (N, ..., d)
+        z = draws.sample(z, dt, u, generator)  # with transition noise
+        path = draws.rollout(z0, dt, u)      # (N, ..., K + 1, d)
 
     Parameters of the draws are buffers in double precision; ``covariance`` is (N, d, d).
     """

@@ -94,8 +94,8 @@ def posterior(
     >>> for _ in range(500): x.append(0.8 * x[-1] + 0.1 * rng.normal(size=(1, 1)))
     >>> laws = [Law.from_string(e, ["x"], realisation="map") for e in ("x", "x + 0.1*x**3", "1")]
     >>> result = posterior(np.concatenate(x), 1.0, candidates=laws, feature_names=["x"])
-    >>> result.law.round(1)
-    x[t+1] = 0.8*x
+    >>> [str(term) for _, term in result.law.terms[0]]
+    ['x']
     """
     trajectories = _trajectories(x, t, u, feature_names)
     settings = Prior() if prior is None else prior
