@@ -212,7 +212,7 @@ def test_a_checkpoint_cannot_make_training_endless(
     place: str, value: object, good: Path, tmp_path: Path
 ) -> None:
     """Well-formed and with a right checksum, but with counts that no run has."""
-    from sjepa.journal import KIND, VERSION
+    from sjepa.runs.journal import KIND, VERSION
 
     from sjepa.storage import read_state, write_state
 
