@@ -213,7 +213,6 @@ def test_a_checkpoint_cannot_make_training_endless(
 ) -> None:
     """Well-formed and with a right checksum, but with counts that no run has."""
     from sjepa.runs.journal import KIND, VERSION
-
     from sjepa.storage import read_state, write_state
 
     run = tmp_path / "run"
