@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from sjepa.benchmark import benchmark, matrix, plot_results, summary
 from sjepa.data import SYSTEMS
+from sjepa.studies.backends import benchmark, matrix, plot_results, summary
 
 
 def main() -> None:

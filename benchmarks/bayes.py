@@ -47,12 +47,12 @@ def evidence(args: argparse.Namespace) -> None:
     problems = {
         "linear map, 1 coordinate": (
             walk(np.array([[0.8]]), np.array([[0.3]]), 30),
-            Law.from_string(["0.8*x"], ["x"], realisation="map"),
+            Law.from_string(["0.8*x"], ["x"], dynamics="discrete"),
             "diagonal",
         ),
         "linear map, 2 coordinates, full Σ": (
             walk(np.array([[0.9, 0.2], [-0.2, 0.9]]), np.array([[0.3, 0.0], [0.2, 0.2]]), 40),
-            Law.from_string(["0.9*x + 0.2*y", "-0.2*x + 0.9*y"], ["x", "y"], realisation="map"),
+            Law.from_string(["0.9*x + 0.2*y", "-0.2*x + 0.9*y"], ["x", "y"], dynamics="discrete"),
             "full",
         ),
         "drag pendulum, Euler, own Δt": (

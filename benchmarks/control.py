@@ -31,7 +31,7 @@ def jacobians(options: argparse.Namespace) -> None:
     worst = 0.0
     for row in OPERATORS.values():
         expr = row.build(*inner[: 2 if row.arity is None else row.arity])
-        law = sjepa.Law([sympy.sympify(expr)], ["x", "y"], ["z"], "map")
+        law = sjepa.Law([sympy.sympify(expr)], ["x", "y"], ["z"], "discrete")
         z = torch.tensor(np.random.default_rng(0).uniform(-1.4, 1.4, (400, 2)))
         z = z[law.torch()(z).isfinite().all(-1)]
         a, b = LawJacobian(law)(z), module_jacobian(law.torch(), z)
@@ -93,7 +93,7 @@ PREDICTORS: dict[str, dict[str, Any]] = {
     "hybrid": {"correction": {"updates": 400, "horizon": 2, "width": 32}},
     "neural": {
         "correction": {"alone": True, "updates": 1500, "horizon": 2},
-        "realisation": "map",
+        "dynamics": "discrete",
         "library": ["c", "s", "w", "u1"],  # the law is not used, so its search may be short
     },
 }
@@ -160,7 +160,7 @@ def speed(options: argparse.Namespace) -> None:
     law = sjepa.Law.from_string(["-s*w", "c*w", "15*s + 3*u1"], ["c", "s", "w", "u1"])
     torch.manual_seed(0)
     hybrid = Transition(law.torch(), Correction(3, 1), integrator="rk4")
-    neural = Transition(None, Residual(NeuralField(3, 1), 3), kind="direct")
+    neural = Transition(None, Residual(NeuralField(3, 1), 3), dynamics="discrete")
     planner = CEM(samples=512, iterations=4)
     z = torch.tensor([[-1.0, 0.0, 0.1]])
     rates = {}

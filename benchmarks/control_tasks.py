@@ -76,7 +76,7 @@ class Car:
 
     def model(self, data: Trajectories, seed: int = 0, **options: Any) -> sjepa.SJEPA:
         made = sjepa.SJEPA(
-            encoder="identity", library=self.library(), realisation="map", backend="subset",
+            encoder="identity", library=self.library(), dynamics="discrete", backend="subset",
             random_state=seed, **options,
         )  # fmt: skip
         return made.fit(data)

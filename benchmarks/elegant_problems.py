@@ -16,8 +16,8 @@ import torch
 from sjepa.backend import Progress
 from sjepa.data import Trajectories, paper_data
 from sjepa.metrics import AffineMap, probe_r2, r2, rollout_score
-from sjepa.search import SearchResult, elegant_search
 from sjepa.symbolic import Library
+from sjepa.training.elegant import SearchResult, elegant_search
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import numpy as np
 import pysindy
 
 from sjepa.backend import Problem
-from sjepa.registry import make_backend
+from sjepa.backend.registry import make_backend
 from sjepa.symbolic import Gram, Library
 
 

@@ -6,7 +6,7 @@ python benchmarks/experiment2.py --out results/exp2 --profile paper
 import argparse
 from time import perf_counter
 
-from sjepa.experiments import run
+from sjepa.studies.paper import run
 
 
 def main(name: str) -> None:

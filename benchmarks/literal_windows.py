@@ -14,12 +14,17 @@ import torch
 from torch import Tensor, nn
 
 from sjepa.data import TrajectoryBatch
-from sjepa.losses import RepresentationLoss, correction_penalty, one_step_loss, rollout_loss
-from sjepa.training import Condition, Settings, World
+from sjepa.training.alternating import Condition, LatentModel, TrainingConfig
+from sjepa.training.losses import (
+    RepresentationLoss,
+    correction_penalty,
+    one_step_loss,
+    rollout_loss,
+)
 
 
 def window_batches(
-    data: TrajectoryBatch, settings: Settings, generator: torch.Generator
+    data: TrajectoryBatch, settings: TrainingConfig, generator: torch.Generator
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Observations (256, horizon + 1, obs) and steps (256, horizon), all windows once."""
     size = settings.horizon + 1
@@ -30,9 +35,9 @@ def window_batches(
 
 
 def window_loss(
-    world: World,
+    world: LatentModel,
     condition: Condition,
-    settings: Settings,
+    settings: TrainingConfig,
     x: Tensor,
     dt: Tensor,
     generator: torch.Generator,
@@ -75,10 +80,10 @@ def window_loss(
 
 
 def literal_epoch(
-    world: World,
+    world: LatentModel,
     condition: Condition,
     data: TrajectoryBatch,
-    settings: Settings,
+    settings: TrainingConfig,
     optimizer: torch.optim.Optimizer,
     generator: torch.Generator,
 ) -> float:

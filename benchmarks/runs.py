@@ -12,29 +12,29 @@ from pathlib import Path
 import torch
 
 import sjepa
-from sjepa.callbacks import Quiet, Step
+from sjepa.callbacks import BaseCallback, Step
 from sjepa.data import paper_data
-from sjepa.runs.journal import Journal
+from sjepa.runs.recorder import RunRecorder
 
 
-class Checkpoints(Quiet):
+class Checkpoints(BaseCallback):
     """Notes what every checkpoint took."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
 
     def watch(self) -> None:
-        save = Journal.save
+        save = RunRecorder.save
 
-        def timed(journal: Journal, state: object) -> None:
+        def timed(journal: RunRecorder, state: object) -> None:
             start = time.process_time()
             save(journal, state)  # type: ignore[arg-type]
             self.seconds.append(time.process_time() - start)
 
-        Journal.save = timed  # type: ignore[method-assign]
+        RunRecorder.save = timed  # type: ignore[method-assign]
 
 
-class Epochs(Quiet):
+class Epochs(BaseCallback):
     def __init__(self) -> None:
         self.count = 0
 

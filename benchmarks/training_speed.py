@@ -16,13 +16,12 @@ import torch
 from literal_windows import literal_epoch, window_batches, window_loss
 
 from sjepa.data import TrajectoryBatch, paper_data
-from sjepa.experiments.exp1 import LIBRARY
-from sjepa.models import NeuralField, make_encoder
-from sjepa.symbolic import SparseLaw
-from sjepa.training import EXPERIMENT_1, Condition, Phase, Settings, World
-from sjepa.training.objective import Objective
-from sjepa.training.phase import _only_trained
-from sjepa.training.sampling import Source, epoch_of
+from sjepa.models import NeuralField, SparseLaw, make_encoder
+from sjepa.studies.paper.exp1 import LIBRARY
+from sjepa.training.alternating import EXPERIMENT_1, Condition, LatentModel, Phase, TrainingConfig
+from sjepa.training.alternating.objective import Objective
+from sjepa.training.alternating.phase import _only_trained
+from sjepa.training.alternating.sampling import Source, epoch_of
 
 
 PHASES = (
@@ -35,21 +34,21 @@ PHASES = (
 )
 # An epoch of whole trajectories: every observation once per encoder, rollouts that tile the
 # trajectories from a random offset, eleven updates.
-TILES = Settings(batching="trajectories")
+TILES = TrainingConfig(batching="trajectories")
 # The same with a rollout from every time, ten updates: all windows of the literal epoch.
-DENSE = Settings(batching="trajectories", stride=1, batch=2730)
+DENSE = TrainingConfig(batching="trajectories", stride=1, batch=2730)
 GOAL = {True: 6.0, False: 20.0}
 
 
-def make_world(seed: int = 0) -> World:
+def make_world(seed: int = 0) -> LatentModel:
     torch.manual_seed(seed)
     law = SparseLaw(LIBRARY, ("z1", "z2"))
     with torch.no_grad():
         law.coefficients.copy_(0.2 * torch.randn_like(law.coefficients))
-    return World(make_encoder("mlp", 32, 2), neural=NeuralField(2), symbolic=law)
+    return LatentModel(make_encoder("mlp", 32, 2), neural=NeuralField(2), symbolic=law)
 
 
-def check_expectation(condition: Condition, data: TrajectoryBatch, settings: Settings) -> str:
+def check_expectation(condition: Condition, data: TrajectoryBatch, settings: TrainingConfig) -> str:
     """Mean terms of both implementations on one untrained world."""
     world, generator = make_world(), torch.Generator().manual_seed(0)
     objective = Objective(world, condition, settings)
@@ -62,7 +61,7 @@ def check_expectation(condition: Condition, data: TrajectoryBatch, settings: Set
             for chunk in epoch_of(source, settings, generator):
                 terms = objective(chunk, generator)
                 ours.append([float(terms.prediction), float(terms.rollout or 0.0)])
-        literal = Settings()
+        literal = TrainingConfig()
         for x, dt in window_batches(data, literal, generator):
             found = window_loss(world, condition, literal, x, dt, generator)
             theirs.append([float(found["prediction"]), float(found.get("rollout", 0.0))])
@@ -87,7 +86,7 @@ def time_phase(name: str, data: TrajectoryBatch, repeats: int) -> list[float]:
     for _ in range(repeats):
         with _only_trained(literal, parameters):
             start = perf_counter()
-            literal_epoch(literal, condition, data, Settings(), optimizer, generator)
+            literal_epoch(literal, condition, data, TrainingConfig(), optimizer, generator)
             best[0] = min(best[0], perf_counter() - start)
         for i, phase in enumerate(phases, start=1):
             with _only_trained(phase.world, phase.parameters):

@@ -22,10 +22,10 @@ from pretrained import face_network
 
 from sjepa import SJEPA, encoders
 from sjepa.data import rendered
-from sjepa.diagnosis import diagnose, second_order_library
 from sjepa.metrics import AffineMap, r2
-from sjepa.search import elegant_search
-from sjepa.spatial import discover_spatial
+from sjepa.studies.encoders import diagnose, second_order_library
+from sjepa.studies.patches import discover_spatial
+from sjepa.training.elegant import elegant_search
 
 
 DELTA = 0.01

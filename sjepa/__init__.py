@@ -5,16 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from sjepa import errors
 from sjepa.backend import Backend, Budget, Problem
-from sjepa.registry import available_backends, make_backend
+from sjepa.backend.registry import available_backends, make_backend
 from sjepa.symbolic import Candidate, Front, Gram, Grammar, Law, Library
 
 
 if TYPE_CHECKING:
-    from sjepa import encoders
     from sjepa.data import Trajectories
     from sjepa.discovery import discover
     from sjepa.estimator import SJEPA, load
-    from sjepa.induced import induced_complexity
+    from sjepa.metrics.induced import induced_complexity
 
 
 __version__ = "0.1.0"
@@ -33,7 +32,6 @@ __all__ = [
     "Trajectories",
     "available_backends",
     "discover",
-    "encoders",
     "errors",
     "induced_complexity",
     "load",
@@ -42,23 +40,33 @@ __all__ = [
 
 # Imported at first use: someone who only reads a law should not wait for the training code.
 _LAZY = {
-    "SJEPA": "sjepa.estimator",
-    "Trajectories": "sjepa.data",
-    "discover": "sjepa.discovery",
-    "induced_complexity": "sjepa.induced",
-    "load": "sjepa.estimator",
+    "SJEPA": "sjepa.estimator:SJEPA",
+    "Trajectories": "sjepa.data:Trajectories",
+    "bayes": "sjepa.bayes",
+    "callbacks": "sjepa.callbacks",
+    "control": "sjepa.control",
+    "data": "sjepa.data",
+    "discover": "sjepa.discovery:discover",
+    "encoders": "sjepa.models.pretrained",
+    "induced_complexity": "sjepa.metrics.induced:induced_complexity",
+    "load": "sjepa.estimator:load",
+    "metrics": "sjepa.metrics",
+    "models": "sjepa.models",
+    "report": "sjepa.report",
+    "studies": "sjepa.studies",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name == "encoders":
-        return import_module("sjepa.encoders")
     if name not in _LAZY:
         raise AttributeError(f"module 'sjepa' has no attribute {name!r}")
-    value = getattr(import_module(_LAZY[name]), name)
+    module, _, attribute = _LAZY[name].partition(":")
+    value: Any = import_module(module)
+    if attribute:
+        value = getattr(value, attribute)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_LAZY})

@@ -54,8 +54,8 @@ class Step:
 class Callback(Protocol):
     """Gets told what a fit does. Exceptions raised in a hook stop the fit.
 
-    A class need not inherit from this; :class:`Quiet` is there for those who want only some of
-    the hooks.
+    A class need not inherit from this; :class:`BaseCallback` is there for those who want only
+    some of the hooks.
     """
 
     def on_start(self, model: Any) -> None:
@@ -71,10 +71,10 @@ class Callback(Protocol):
         """When `model` is fitted."""
 
 
-class Quiet:
+class BaseCallback:
     """Does nothing at every hook: a base class for callbacks that need only some.
 
-    >>> class Risks(Quiet):
+    >>> class Risks(BaseCallback):
     ...     def __init__(self):
     ...         self.risks = []
     ...
@@ -97,7 +97,7 @@ class Quiet:
         """Nothing."""
 
 
-class Log(Quiet):
+class Log(BaseCallback):
     """Writes what happens to the standard library's logger ``sjepa``."""
 
     def on_start(self, model: Any) -> None:
@@ -115,7 +115,7 @@ class Log(Quiet):
         logger.info("fit ends: %s", "; ".join(model.law_.lines(digits=6)))
 
 
-class TensorBoard(Quiet):
+class TensorBoard(BaseCallback):
     """Writes loss, risk, complexity and the equations for TensorBoard.
 
     Parameters
@@ -154,7 +154,7 @@ class TensorBoard(Quiet):
         self._writer.close()
 
 
-class Told(Quiet):
+class ProgressCallback(BaseCallback):
     """Passes every step to a function of a line of text and the share of the work done."""
 
     def __init__(self, progress: Any) -> None:

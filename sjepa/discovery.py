@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from sjepa.backend import Backend, Budget, Problem, Progress
-from sjepa.data import Trajectories, differentiate, held_rows, jumps, weak_windows
+from sjepa.backend.registry import make_backend
+from sjepa.data import Trajectories, differentiate, is_piecewise_constant, weak_windows, zoh_rows
+from sjepa.data.second_order import motion, state_names
 from sjepa.errors import ConfigError, DataError, NumericalWarning
-from sjepa.registry import make_backend
-from sjepa.symbolic import Front, Grammar, Library
+from sjepa.symbolic import Front, Grammar, Law, Library
 
 
-Form = Literal["auto", "derivative", "weak", "held", "discrete"]
-FORMS = ("auto", "derivative", "weak", "held", "discrete")
+Form = Literal["auto", "derivative", "weak", "zoh", "discrete"]
+FORMS = ("auto", "derivative", "weak", "zoh", "discrete")
 
 # Noise above this share of a signal's spread makes the integral form the better one.
 NOISY = 1e-3
@@ -88,10 +89,10 @@ def discover(
     grammar : Grammar, optional
         The same for engines that write expression trees.
     feature_names : names of the states, by default x1, x2, ...
-    form : "derivative", "weak", "held", "discrete" or "auto"
+    form : "derivative", "weak", "zoh", "discrete" or "auto"
         Fit time derivatives point by point; integrals against smooth bumps (for noisy data, with
         engines that search a library); mean velocities of single steps, during which actions are
-        held constant; or the next value itself. "auto" looks at the noise, and takes "held" for
+        held constant; or the next value itself. "auto" looks at the noise, and takes "zoh" for
         actions that jump.
     derivative : str or mapping
         Method of :func:`sjepa.data.differentiate`, or its options with a ``"method"``.
@@ -140,12 +141,17 @@ def discover(
         "warm": warm,
         "progress": progress,
     }
-    if form == "auto" and x_dot is None and trajectories.u is not None and jumps(trajectories.u):
-        form = "held"
+    if (
+        form == "auto"
+        and x_dot is None
+        and trajectories.u is not None
+        and is_piecewise_constant(trajectories.u)
+    ):
+        form = "zoh"
     if form == "discrete":
-        problem = Problem(*_next_values(trajectories), realisation="map", **common)
-    elif form == "held":
-        problem = Problem(*held_rows(trajectories), **common)
+        problem = Problem(*_next_values(trajectories), dynamics="discrete", **common)
+    elif form == "zoh":
+        problem = Problem(*zoh_rows(trajectories), **common)
     elif x_dot is not None:
         slopes = _like(x_dot, trajectories)
         problem = Problem(_inputs(trajectories), np.concatenate(slopes), **common)
@@ -278,3 +284,32 @@ def _weak_rows(trajectories: Trajectories, library: Library) -> tuple[np.ndarray
         features.append(windows.phi @ run(_inputs(trajectories[i : i + 1])))
         targets.append(-(windows.dphi @ x) * (np.ptp(x, axis=0) > 1e-12 * np.abs(x).max(axis=0)))
     return np.concatenate(features), np.concatenate(targets)
+
+
+def discover_accelerations(
+    encoded: Trajectories,
+    backend: Any,
+    space: Library | Grammar | None,
+    seed: int,
+    progress: Progress | None = None,
+) -> Front:
+    """The front of laws for the second derivatives of given coordinates."""
+    engine = make_backend(backend)
+    moved = motion(encoded)
+    d = encoded.obs_shape[0]
+    if space is None:
+        space = default_grammar(moved.names) if engine.trees else default_library(moved.names)
+    names = state_names(space, d)
+    kind = "library" if isinstance(space, Library) else "grammar"
+    given: dict[str, Any] = {kind: space, "seed": seed, "progress": progress}
+    inputs = moved.inputs[:, : len(space.inputs)]
+    front = engine.search(Problem(inputs, moved.targets, space.inputs, names[d:], **given))
+    wide = tuple(replace(c, law=widened(c.law, names)) for c in front)
+    return replace(front, candidates=wide)
+
+
+def widened(law: Law, names: tuple[str, ...]) -> Law:
+    """The law with coordinates and velocities as inputs, whether or not it uses them."""
+    if law.inputs == names:
+        return law
+    return Law(law.expressions, names, law.outputs, canonical=False)

@@ -16,9 +16,9 @@ import pandas as pd
 import pytest
 import sympy
 import torch
-from test_cli import run
 
 import sjepa
+from tests.test_cli import run
 
 
 T = np.arange(0.0, 8.0, 0.05)

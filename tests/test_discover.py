@@ -53,7 +53,7 @@ def test_the_next_value_can_be_fitted_directly() -> None:
             values.append(3.7 * values[-1] * (1 - values[-1]))
         series.append(np.array(values)[:, None])
     law = sjepa.discover(series, 1.0, form="discrete", feature_names=["x"]).best()
-    assert law.realisation == "map"
+    assert law.dynamics == "discrete"
     assert law.lines(6) == ["x[t+1] = -3.7*x**2 + 3.7*x"]
 
 
@@ -134,7 +134,7 @@ def test_wrong_input_gets_one_line(
 
 
 def test_a_missing_engine_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sjepa import registry
+    from sjepa.backend import registry
 
     missing = registry.Source("nowhere:Engine", "Nowhere", ("no_such_package",), "pip install x")
     monkeypatch.setitem(registry.sources(), "nowhere", missing)

@@ -5,8 +5,8 @@ import pytest
 
 from sjepa import SJEPA, Trajectories
 from sjepa.data import rendered
-from sjepa.diagnosis import second_order_library
 from sjepa.metrics import AffineMap, r2
+from sjepa.studies.encoders import second_order_library
 
 
 @pytest.mark.slow

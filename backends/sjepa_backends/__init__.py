@@ -1,1 +1,1 @@
-"""The built-in search engines, one file each. They are found by name through sjepa.registry."""
+"""The built-in backends, one file each; found by name through sjepa.backend.registry."""

@@ -12,8 +12,8 @@ from sjepa.errors import SjepaError
 from sjepa.symbolic.canonical import canonicalise
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.front import Front, combine_outputs
+from sjepa.symbolic.imports.pysr import parse_pysr
 from sjepa.symbolic.law import Law
-from sjepa.symbolic.pysr_files import parse_pysr
 from sjepa.symbolic.refit import refit
 from sjepa_backends._pysr_ask import Task
 
@@ -48,7 +48,7 @@ def front(
     if not any(rows for rows in texts):
         notes.append("PySR returned no equation")
     laws = [
-        Law(expressions, problem.names, problem.outputs, problem.realisation)
+        Law(expressions, problem.names, problem.outputs, problem.dynamics)
         for _, _, expressions in combine_outputs(fronts)
     ]
     return problem.front(laws, "pysr", notes)
@@ -77,9 +77,7 @@ def _read(text: str, task: Task, problem: Problem) -> sympy.Expr:
 
 
 def _law(problem: Problem, j: int, expr: sympy.Expr, canonical: bool = True) -> Law:
-    return Law(
-        [expr], problem.names, [problem.outputs[j]], problem.realisation, canonical=canonical
-    )
+    return Law([expr], problem.names, [problem.outputs[j]], problem.dynamics, canonical=canonical)
 
 
 def _variants(law: Law, problem: Problem, j: int) -> list[sympy.Expr]:
@@ -104,7 +102,7 @@ def _without_negligible(
     if not pairs:
         return []
     names = [f"f{i}" for i in range(len(pairs))]
-    terms = Law([t for _, t in pairs], law.inputs, names, "map", canonical=False)
+    terms = Law([t for _, t in pairs], law.inputs, names, "discrete", canonical=False)
     with np.errstate(all="ignore"):
         sizes = np.sqrt(np.mean(terms.numpy()(inputs) ** 2, axis=0))
     limit = share * float(np.sqrt(np.mean(target**2)))

@@ -55,7 +55,7 @@ class Task:
     def values(self, problem: Problem) -> np.ndarray:
         """The columns on all rows (n, columns)."""
         names = [f"f{i}" for i in range(len(self.columns))]
-        return Law(self.columns, problem.names, names, "map", canonical=False).numpy()(
+        return Law(self.columns, problem.names, names, "discrete", canonical=False).numpy()(
             problem.rows()[0]
         )
 
@@ -125,7 +125,7 @@ def _check_emission(task: Task, problem: Problem) -> None:
     if not samples:
         return
     try:
-        law = Law(samples, problem.names, [f"f{i}" for i in range(len(samples))], "map")
+        law = Law(samples, problem.names, [f"f{i}" for i in range(len(samples))], "discrete")
         law.torch(trainable=False)(torch.zeros(1, len(problem.names), dtype=torch.float64))
     except Exception as error:
         raise ConfigError(f"The grammar cannot be evaluated: {error}") from error

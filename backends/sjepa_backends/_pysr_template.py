@@ -12,8 +12,8 @@ import sympy
 
 from sjepa.errors import ConfigError, ParseError
 from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.imports.pysr import parse_pysr
 from sjepa.symbolic.parse import check_names, parse, symbol
-from sjepa.symbolic.pysr_files import parse_pysr
 
 
 @dataclass(frozen=True)

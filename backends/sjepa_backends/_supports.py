@@ -71,7 +71,7 @@ def refit_on_sums(problem: Problem, law: Law) -> Law:
     library = problem.candidate_library
     support = library.coefficients(law) != 0
     columns = [problem.sums.solve(support[:, j], j) for j in range(len(problem.outputs))]
-    return library.law(np.stack(columns, axis=1), problem.outputs, problem.realisation)
+    return library.law(np.stack(columns, axis=1), problem.outputs, problem.dynamics)
 
 
 def joint_front(
@@ -87,7 +87,7 @@ def joint_front(
     candidates = []
     for _, _, parts in combine_outputs(rows, min_gain):
         coefficients = np.stack([f.coefficients for f in parts], axis=1)
-        law = library.law(coefficients, problem.outputs, problem.realisation).canonical()
+        law = library.law(coefficients, problem.outputs, problem.dynamics).canonical()
         # The proof is about the weights of the library, so it says nothing about tree sizes.
         certified = problem.measure == "terms" and all(f.certified for f in parts)
         candidates.append(problem.candidate(law, certified))

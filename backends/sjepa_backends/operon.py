@@ -82,14 +82,14 @@ class Operon(Backend):
             fronts.append(self._search_output(problem, j, rows, end, notes))
             problem.report(f"operon: {output} done", (j + 1) / count)
         laws = [
-            Law(expressions, problem.names, problem.outputs, problem.realisation)
+            Law(expressions, problem.names, problem.outputs, problem.dynamics)
             for _, _, expressions in combine_outputs(fronts)
         ]
         inputs, targets = problem.rows()
         for c in problem.warm or ():
             if (c.law.inputs, c.law.outputs) == (problem.names, problem.outputs):
                 fitted = refit(c.law, inputs, targets, problem.weights).expressions
-                laws += [c.law, Law(fitted, problem.names, problem.outputs, problem.realisation)]
+                laws += [c.law, Law(fitted, problem.names, problem.outputs, problem.dynamics)]
         return problem.front(laws, self.name, notes)
 
     def _search_output(

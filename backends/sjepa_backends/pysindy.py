@@ -154,7 +154,7 @@ class _Run:
         with optimisers.quiet_and_seeded(self.problem.seed):
             found = list((self._together if self.joint else self._apart)(theta, targets))
         law, p = self.library.law, self.problem
-        return [law(coefficients, p.outputs, p.realisation) for coefficients in found]
+        return [law(coefficients, p.outputs, p.dynamics) for coefficients in found]
 
     def _together(self, theta: np.ndarray, targets: np.ndarray) -> Iterator[np.ndarray]:
         """Coefficients (P, k) of all outputs at once."""
@@ -232,7 +232,7 @@ class _Run:
 
 
 def _canonical(law: Law) -> Law:
-    return Law(law.expressions, law.inputs, law.outputs, law.realisation)
+    return Law(law.expressions, law.inputs, law.outputs, law.dynamics)
 
 
 def _plain(value: Any) -> Any:

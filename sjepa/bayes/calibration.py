@@ -96,7 +96,7 @@ def calibrate(
     horizons = sorted({int(h) for h in horizons})
     if not horizons or horizons[0] < 1:
         raise DataError(f"Horizons are whole numbers from 1, got {horizons}.")
-    z, dt, side = _windows(trajectories, horizons[-1], starts)
+    z, dt, u = _windows(trajectories, horizons[-1], starts)
     spread = torch.as_tensor(np.concatenate(trajectories.x).std(axis=0)).clamp_min(1e-300)
     pit: dict[int, list[Tensor]] = {h: [] for h in horizons}
     density: dict[int, list[Tensor]] = {h: [] for h in horizons}
@@ -105,7 +105,7 @@ def calibrate(
     for i in range(0, len(z), size):
         part = slice(i, i + size)
         begin = draws.expand(z[part, 0])
-        actions = None if side is None else side[part]
+        actions = None if u is None else u[part]
         walk = draws.walk(begin, dt[part], actions, generator=generator)
         for h, (mean, state) in enumerate(walk, start=1):
             if h not in pit:
@@ -146,5 +146,5 @@ def _windows(
         parts = [series[i][j : j + length] for i, j in (places[k] for k in chosen)]
         return torch.as_tensor(np.stack(parts), dtype=torch.float64)
 
-    side = None if trajectories.u is None else cut(trajectories.u, horizon)
-    return cut(trajectories.x, horizon + 1), cut(trajectories.steps, horizon), side
+    u = None if trajectories.u is None else cut(trajectories.u, horizon)
+    return cut(trajectories.x, horizon + 1), cut(trajectories.steps, horizon), u

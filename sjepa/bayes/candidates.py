@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from sjepa.backend import Budget
+from sjepa.backend.registry import make_backend
 from sjepa.bayes.prior import residuals
 from sjepa.bayes.structure import Structure
 from sjepa.bayes.transitions import Step, Transitions
 from sjepa.data import Trajectories
 from sjepa.discovery import discover
 from sjepa.errors import ConfigError, LawError, NumericalWarning
-from sjepa.registry import make_backend
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 
 
@@ -94,7 +94,7 @@ def structures(
             cost = _tree(law, weights)
         structure = Structure(law, cost)
         found.setdefault(structure.key, structure)
-    kinds = {(s.law.inputs, s.law.outputs, s.law.realisation) for s in found.values()}
+    kinds = {(s.law.inputs, s.law.outputs, s.law.dynamics) for s in found.values()}
     if len(kinds) > 1:
         raise LawError(f"The candidates disagree about inputs, outputs or kind: {sorted(kinds)}.")
     return sorted(found.values(), key=lambda s: (s.complexity, str(s.law)))

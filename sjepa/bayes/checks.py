@@ -48,7 +48,7 @@ def warn_observed(result: Posterior, evidence: Trajectories) -> None:
     def field(inputs: Tensor) -> Tensor:
         return torch.as_tensor(law.numpy()(inputs.numpy()))
 
-    left = (rows.target - result.step.mean(field, rows.z, rows.dt, rows.side)).numpy()
+    left = (rows.target - result.step.mean(field, rows.z, rows.dt, rows.u)).numpy()
     parts = np.split(left, np.cumsum(evidence.lengths - 1)[:-1])
     before = np.concatenate([p[:-1] for p in parts])
     after = np.concatenate([p[1:] for p in parts])

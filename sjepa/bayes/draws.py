@@ -19,7 +19,7 @@ class Draws(nn.Module):
     Made by ``posterior.draws(n, seed)``. The first axis of every state counts the draws: draw b
     moves ``z[b]``, always with the same law and the same correction function, so a rollout is
     one possible world from beginning to end. Like :class:`sjepa.models.Transition` it is called
-    with states, step sizes and side information (actions), and is differentiable in all three::
+    with states, step sizes and actions, and is differentiable in all three::
 
         z = draws.expand(z0)                 # (..., d) to (N, ..., d)
         z = draws(z, dt, u)                  # mean of the next state, (N, ..., d)
@@ -55,11 +55,11 @@ class Draws(nn.Module):
         return z.expand(len(self), *z.shape)
 
     def forward(
-        self, z: Tensor, dt: Tensor | float | None = None, side: Tensor | None = None
+        self, z: Tensor, dt: Tensor | float | None = None, u: Tensor | None = None
     ) -> Tensor:
         """Mean of the next state from z (N, ..., d).
 
-        dt broadcasts against z[..., :1], side (actions) against (N, ..., s); both may leave out
+        dt broadcasts against z[..., :1], u against (N, ..., m); both may leave out
         the axis of the draws. A map needs no dt.
         """
         step = self._checked(z, dt)
@@ -67,9 +67,9 @@ class Draws(nn.Module):
         def move(group: Group, zg: Tensor, sg: Tensor | None, i: Tensor) -> Tensor:
             return self._move(group, zg, sg, _rows(step, i, z))  # type: ignore[arg-type]
 
-        return self._gather(z, side, move)
+        return self._gather(z, u, move)
 
-    def field(self, z: Tensor, side: Tensor | None = None) -> Tensor:
+    def field(self, z: Tensor, u: Tensor | None = None) -> Tensor:
         """F + g itself: velocity of a field, next state of a map."""
         self._checked(z, 1.0)
 
@@ -78,25 +78,25 @@ class Draws(nn.Module):
             value = group.structure(inputs, _wide(group.coefficients, zg))
             return value if group.paths is None else value + group.paths(inputs)
 
-        return self._gather(z, side, total)
+        return self._gather(z, u, total)
 
-    def correction(self, z: Tensor, side: Tensor | None = None) -> Tensor:
+    def correction(self, z: Tensor, u: Tensor | None = None) -> Tensor:
         """The correction g of each draw at z (N, ..., d); zero where there is none."""
 
         def part(group: Group, zg: Tensor, sg: Tensor | None, i: Tensor) -> Tensor:
             return torch.zeros_like(zg) if group.paths is None else group.paths(join(zg, sg))
 
-        return self._gather(z, side, part)
+        return self._gather(z, u, part)
 
     def sample(
         self,
         z: Tensor,
         dt: Tensor | float | None = None,
-        side: Tensor | None = None,
+        u: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """The next state with transition noise."""
-        return self.add_noise(self(z, dt, side), dt, generator)
+        return self.add_noise(self(z, dt, u), dt, generator)
 
     def add_noise(
         self, mean: Tensor, dt: Tensor | float | None, generator: torch.Generator | None = None
@@ -110,7 +110,7 @@ class Draws(nn.Module):
         self,
         z0: Tensor,
         dt: Tensor | float | None = None,
-        side: Tensor | None = None,
+        u: Tensor | None = None,
         steps: int | None = None,
         generator: torch.Generator | None = None,
         noise: bool = True,
@@ -119,7 +119,7 @@ class Draws(nn.Module):
         z0 = self.expand(z0) if z0.ndim == 1 else z0
         timed = isinstance(dt, Tensor) and dt.ndim > 0
         lengths = {dt.shape[-1]} if timed else set()  # type: ignore[union-attr]
-        lengths |= {n for n in (steps, None if side is None else side.shape[-2]) if n is not None}
+        lengths |= {n for n in (steps, None if u is None else u.shape[-2]) if n is not None}
         if len(lengths) != 1:
             raise DataError(
                 f"A rollout needs one number of steps; got {sorted(lengths) or 'none'}."
@@ -127,7 +127,7 @@ class Draws(nn.Module):
         z = z0
         for h in range(lengths.pop()):
             dt_h = dt[..., h, None] if timed else dt  # type: ignore[index]
-            mean = self(z, dt_h, None if side is None else side[..., h, :])
+            mean = self(z, dt_h, None if u is None else u[..., h, :])
             z = self.add_noise(mean, dt_h, generator) if noise else mean
             yield mean, z
 
@@ -135,30 +135,30 @@ class Draws(nn.Module):
         self,
         z0: Tensor,
         dt: Tensor | float | None = None,
-        side: Tensor | None = None,
+        u: Tensor | None = None,
         steps: int | None = None,
         generator: torch.Generator | None = None,
         noise: bool = True,
     ) -> Tensor:
         """Free rollouts (N, ..., K + 1, d) from one z0 (d,) or from z0 (N, ..., d), z0 included.
 
-        dt is (..., K) or one number, side (..., K, s); K comes from whichever has a time axis,
+        dt is (..., K) or one number, u (..., K, m); K comes from whichever has a time axis,
         else from `steps`.
         """
-        states = [state for _, state in self.walk(z0, dt, side, steps, generator, noise)]
+        states = [state for _, state in self.walk(z0, dt, u, steps, generator, noise)]
         return torch.stack([z0.expand(states[0].shape), *states], dim=-2)
 
-    def _move(self, group: Group, z: Tensor, side: Tensor | None, dt: Tensor | float) -> Tensor:
+    def _move(self, group: Group, z: Tensor, u: Tensor | None, dt: Tensor | float) -> Tensor:
         wide = _wide(group.coefficients, z)
-        mean = self.step.mean(lambda inputs: group.structure(inputs, wide), z, dt, side)
+        mean = self.step.mean(lambda inputs: group.structure(inputs, wide), z, dt, u)
         if group.paths is None:
             return mean
-        return mean + self.step.gain(dt) * group.paths(join(z, side))
+        return mean + self.step.gain(dt) * group.paths(join(z, u))
 
-    def _gather(self, z: Tensor, side: Tensor | None, part: Callable[..., Tensor]) -> Tensor:
+    def _gather(self, z: Tensor, u: Tensor | None, part: Callable[..., Tensor]) -> Tensor:
         """Each group's result for its own draws, back in the order of the draws."""
         results = [
-            part(group, z[i], _rows(side, i, z), i)
+            part(group, z[i], _rows(u, i, z), i)
             for group, i in zip(self.groups, self.members, strict=True)
         ]
         return torch.cat(results)[self.place]
@@ -169,7 +169,7 @@ class Draws(nn.Module):
                 f"States must be ({len(self)} draws, ..., d), got {tuple(z.shape)}; "
                 "use draws.expand(z) to start all draws from the same state."
             )
-        if self.step.kind == "map":
+        if self.step.dynamics == "discrete":
             return 1.0 if dt is None else dt
         if dt is None:
             raise DataError("A vector field needs a step size; pass dt.")

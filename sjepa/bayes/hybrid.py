@@ -191,8 +191,8 @@ def fit_hybrid(joint: Joint, settings: GP, units: Units, method: str = "auto") -
     start, axes, n = target.start(), None, len(joint.rows)
     if n > _FIRST_ROWS:
         some = torch.linspace(0, n - 1, _FIRST_ROWS).long()
-        side = None if joint.rows.side is None else joint.rows.side[some]
-        few = Transitions(joint.rows.z[some], joint.rows.target[some], joint.rows.dt[some], side)
+        u = None if joint.rows.u is None else joint.rows.u[some]
+        few = Transitions(joint.rows.z[some], joint.rows.target[some], joint.rows.dt[some], u)
         first = find_mode(HybridJoint(joint, settings, units, few), start, large=True)
         if first is not None:
             start, axes = first.theta, first.axes

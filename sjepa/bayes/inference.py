@@ -92,7 +92,7 @@ def posterior(
     >>> rng = np.random.default_rng(0)
     >>> x = [rng.normal(size=(1, 1))]
     >>> for _ in range(500): x.append(0.8 * x[-1] + 0.1 * rng.normal(size=(1, 1)))
-    >>> laws = [Law.from_string(e, ["x"], realisation="map") for e in ("x", "x + 0.1*x**3", "1")]
+    >>> laws = [Law.from_string(e, ["x"], dynamics="discrete") for e in ("x", "x + 0.1*x**3", "1")]
     >>> result = posterior(np.concatenate(x), 1.0, candidates=laws, feature_names=["x"])
     >>> [str(term) for _, term in result.law.terms[0]]
     ['x']
@@ -117,7 +117,7 @@ def posterior(
         library=library if isinstance(library, Library) else None,
         weights=None if grammar is None else grammar.weights,
     )
-    step = Step(found[0].law.realisation, integrator, noise)
+    step = Step(found[0].law.dynamics, integrator, noise)
     rows, held = Transitions.of(second), Transitions.of(first)
     check_inputs(found[0].law, trajectories)
     check_movement(rows, found[0].law)

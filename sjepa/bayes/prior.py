@@ -101,4 +101,4 @@ def residuals(structure: Structure, coefficients: Tensor, rows: Transitions, ste
     def field(inputs: Tensor) -> Tensor:
         return structure(inputs, wide)
 
-    return rows.target - step.mean(field, rows.z, rows.dt, rows.side)
+    return rows.target - step.mean(field, rows.z, rows.dt, rows.u)

@@ -128,7 +128,7 @@ class Posterior:
 
         Draw b has one structure (by weight), one coefficient vector, one correction function and
         one covariance, which stay the same however often it is called. Returns a module:
-        ``draws(z, dt, side)`` maps states (N, ..., d) and actions (..., m) to mean next states,
+        ``draws(z, dt, u)`` maps states (N, ..., d) and actions (..., m) to mean next states,
         ``draws.sample`` adds transition noise, ``draws.rollout`` goes on for many steps; see
         :class:`sjepa.bayes.Draws`. Planners average a cost over the first axis.
         """
@@ -155,11 +155,11 @@ class Posterior:
         """
         z, _ = self._states(x)
         steps = self._steps(dt, len(z))
-        side = self._actions(u, len(z))
+        actions = self._actions(u, len(z))
         batch = self.draws(draws, seed)
         generator = torch.Generator().manual_seed(seed + 1)
         with torch.no_grad():
-            means = batch(batch.expand(z), steps, side)
+            means = batch(batch.expand(z), steps, actions)
             samples = batch.add_noise(means, steps, generator)
         spread = self.step.spread(1.0 if steps is None else steps)
         spread = spread.unsqueeze(-1) if isinstance(spread, Tensor) else spread
@@ -179,16 +179,16 @@ class Posterior:
         times = np.asarray(t, dtype=float)
         if times.ndim != 1 or len(times) < 2 or not (np.diff(times) > 0).all():
             raise DataError(f"t must be increasing times (K + 1,), got shape {times.shape}.")
-        side = self._actions(u, None)
-        if side is not None:
-            if len(side) not in (len(times) - 1, len(times)):
-                raise DataError(f"Got {len(side)} actions for {len(times) - 1} steps.")
-            side = side[: len(times) - 1]
+        actions = self._actions(u, None)
+        if actions is not None:
+            if len(actions) not in (len(times) - 1, len(times)):
+                raise DataError(f"Got {len(actions)} actions for {len(times) - 1} steps.")
+            actions = actions[: len(times) - 1]
         batch = self.draws(draws, seed)
         generator = torch.Generator().manual_seed(seed + 1)
         dt = torch.as_tensor(np.diff(times))
         with torch.no_grad():
-            path = batch.rollout(batch.expand(z), dt, side, generator=generator, noise=noise)
+            path = batch.rollout(batch.expand(z), dt, actions, generator=generator, noise=noise)
         values = torch.where(path.isfinite().all(-1, keepdim=True), path, torch.nan).numpy()
         return Rollout(values[:, 0] if single else values, times, self.law.outputs)
 
@@ -198,9 +198,9 @@ class Posterior:
         """Mean and standard deviation (B, d) of the correction g at observations."""
         z, _ = self._states(x)
         batch = self.draws(draws, seed)
-        side = self._actions(u, len(z))
+        actions = self._actions(u, len(z))
         with torch.no_grad():
-            g = batch.correction(batch.expand(z), side).numpy()
+            g = batch.correction(batch.expand(z), actions).numpy()
         return g.mean(axis=0), g.std(axis=0)
 
     def calibration(
@@ -241,7 +241,7 @@ class Posterior:
         return torch.as_tensor(z), single
 
     def _steps(self, dt: Any, rows: int) -> Tensor | float | None:
-        if dt is None and self.step.kind == "field":
+        if dt is None and self.step.dynamics == "continuous":
             raise DataError("The law is a vector field; give the step size dt.")
         if dt is None or np.ndim(dt) == 0:
             return dt

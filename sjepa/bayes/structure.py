@@ -28,7 +28,7 @@ class Structure:
     def key(self) -> tuple[Any, ...]:
         """Equal for laws that differ in their coefficients only."""
         stripped, _, _ = self.law._skeleton
-        return (self.law.inputs, self.law.outputs, self.law.realisation, stripped)
+        return (self.law.inputs, self.law.outputs, self.law.dynamics, stripped)
 
     @property
     def size(self) -> int:

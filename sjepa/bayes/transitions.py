@@ -22,14 +22,14 @@ NOISES = ("step", "time")
 class Transitions:
     """D_Z: where each step starts (z_C), where it ends (z_T), how long it takes, and actions.
 
-    Tensors in double precision: ``z`` and ``target`` (n, d), ``dt`` (n, 1), ``side`` (n, s) or
+    Tensors in double precision: ``z`` and ``target`` (n, d), ``dt`` (n, 1), ``u`` (n, s) or
     None.
     """
 
     z: Tensor
     target: Tensor
     dt: Tensor
-    side: Tensor | None = None
+    u: Tensor | None = None
 
     @classmethod
     def of(cls, trajectories: Trajectories) -> Transitions:
@@ -44,12 +44,12 @@ class Transitions:
         def rows(parts: list[np.ndarray]) -> Tensor:
             return torch.as_tensor(np.concatenate(parts), dtype=torch.float64)
 
-        side = None if trajectories.u is None else rows([u[:-1] for u in trajectories.u])
+        actions = None if trajectories.u is None else rows([u[:-1] for u in trajectories.u])
         return cls(
             rows([x[:-1] for x in trajectories.x]),
             rows([x[1:] for x in trajectories.x]),
             rows(trajectories.steps)[:, None],
-            side,
+            actions,
         )
 
     def __len__(self) -> int:
@@ -58,7 +58,7 @@ class Transitions:
     @property
     def inputs(self) -> Tensor:
         """s = (z_C, ε), what laws and corrections take: (n, d + s)."""
-        return join(self.z, self.side)
+        return join(self.z, self.u)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Step:
 
     Parameters
     ----------
-    kind : "field" or "map"
+    kind : "continuous" or "discrete"
         F is a vector field that the integrator follows for Δt, or the next state itself.
     integrator : str
         "euler" gives the likelihood that the paper writes down.
@@ -75,7 +75,7 @@ class Step:
         Σ_Δt = Σ for every step, or Σ_Δt = Δt Σ as in a diffusion.
     """
 
-    kind: Literal["field", "map"] = "field"
+    dynamics: Literal["continuous", "discrete"] = "continuous"
     integrator: str = "rk4"
     noise: Literal["step", "time"] = "step"
 
@@ -84,15 +84,15 @@ class Step:
         if self.noise not in NOISES:
             raise ConfigError(f"noise is one of {', '.join(NOISES)}, got {self.noise!r}.")
 
-    def mean(self, field: Field, z: Tensor, dt: Tensor | float, side: Tensor | None) -> Tensor:
+    def mean(self, field: Field, z: Tensor, dt: Tensor | float, u: Tensor | None) -> Tensor:
         """Where the law alone leads from z."""
-        if self.kind == "map":
-            return field(join(z, side))
-        return INTEGRATORS[self.integrator](field, z, dt, side)
+        if self.dynamics == "discrete":
+            return field(join(z, u))
+        return INTEGRATORS[self.integrator](field, z, dt, u)
 
     def gain(self, dt: Tensor | float) -> Tensor | float:
         """What multiplies the correction g in one step: Δt for a field, 1 for a map."""
-        return dt if self.kind == "field" else 1.0
+        return dt if self.dynamics == "continuous" else 1.0
 
     def spread(self, dt: Tensor | float) -> Tensor | float:
         """What multiplies a standard deviation of the noise in one step."""
@@ -103,4 +103,4 @@ class Step:
     @property
     def keeps_linearity(self) -> bool:
         """Whether a law linear in its coefficients gives a step linear in them."""
-        return self.kind == "map" or self.integrator == "euler"
+        return self.dynamics == "discrete" or self.integrator == "euler"

@@ -29,7 +29,7 @@ app = typer.Typer(
 
 # Each module adds its commands to `app` when imported.
 _COMMANDS = (
-    "fit", "discover", "encode", "simulate", "export", "report", "diagnose", "engines",
+    "fit", "discover", "encode", "simulate", "export", "report", "diagnose", "backends",
     "benchmark", "experiment", "demo",
 )  # fmt: skip
 

@@ -31,7 +31,7 @@ def benchmark(
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Compare engines on systems whose laws are known."""
-    from sjepa.benchmark import benchmark as run, matrix, plot_results, summary
+    from sjepa.studies.backends import benchmark as run, matrix, plot_results, summary
 
     console = Console()
     bar = Progress(

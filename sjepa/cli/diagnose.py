@@ -51,7 +51,7 @@ def diagnose(
     json: Annotated[bool, typer.Option(help="Print everything as JSON.")] = False,
 ) -> None:
     """Compare encoders: C_dyn curve, law, rollouts, probes, collapse."""
-    from sjepa.diagnosis import diagnose as run
+    from sjepa.studies.encoders import diagnose as run
 
     trajectories = _read(data, step, size)
     chosen = dict(_encoder(text, head, trust) for text in encoder)
@@ -136,7 +136,7 @@ def _number(key: str, text: str) -> Any:
 
 def _encoder(text: str, head: str, trust: bool) -> tuple[str, Any]:
     """The name in the table, and the encoder with its head."""
-    from sjepa.encoders import from_text
+    from sjepa.models.pretrained import from_text
 
     if text == "end-to-end":
         return text, ("identity", "learned")

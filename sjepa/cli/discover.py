@@ -30,7 +30,7 @@ def discover(
     columns: Columns = "",
     actions: Actions = "",
     terms: Annotated[str, typer.Option(help="Candidate terms, comma-separated.")] = "",
-    form: Annotated[str, typer.Option(help="auto, derivative, weak, held or discrete.")] = "auto",
+    form: Annotated[str, typer.Option(help="auto, derivative, weak, zoh or discrete.")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     seconds: Annotated[float | None, typer.Option(help="Time budget.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the law as JSON to this file.")] = None,
@@ -38,7 +38,7 @@ def discover(
     json: Annotated[bool, typer.Option("--json", help="Print the front as JSON.")] = False,
 ) -> None:
     """Find the equations that move measured states."""
-    from sjepa.cli.progress import Bar
+    from sjepa.cli.progress import ProgressBar
     from sjepa.discovery import discover as run
     from sjepa.storage import write_whole
     from sjepa.symbolic import Library
@@ -54,7 +54,7 @@ def discover(
         names = trajectories.names or [f"x{i + 1}" for i in range(trajectories.obs_shape[0])]
         library = Library.from_terms(terms_of(terms), [*names, *(trajectories.action_names or ())])
     settings = pairs_of(backend_option, "--backend-option")
-    with Bar(log, "differentiating") as bar:
+    with ProgressBar(log, "differentiating") as bar:
         front = run(
             trajectories, backend={"name": backend, **settings}, library=library,
             form=form, seed=seed, budget=seconds, progress=bar.show,  # type: ignore[arg-type]

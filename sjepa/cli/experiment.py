@@ -53,8 +53,8 @@ def experiment(
     from rich.markdown import Markdown
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-    from sjepa.experiments import run
-    from sjepa.experiments.runner import SEEDS
+    from sjepa.studies.paper import run
+    from sjepa.studies.paper.runner import SEEDS
 
     if context.args and not seeds:
         raise ConfigError(f"Unexpected {' '.join(context.args)!r}; see sjepa experiment --help.")

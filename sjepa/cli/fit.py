@@ -183,12 +183,15 @@ def _fit(
     model: SJEPA, data: Trajectories, run: Run | None, log: Console, tensorboard: Path | None
 ) -> None:
     from sjepa.callbacks import TensorBoard
-    from sjepa.cli.progress import Bar, Brake, RunLog
+    from sjepa.cli.progress import GracefulInterrupt, ProgressBar, RunLog
 
     with ExitStack() as stack:
         if run is not None:
             stack.enter_context(RunLog(run.folder / "log.txt"))
-        bar, brake = stack.enter_context(Bar(log)), stack.enter_context(Brake(log))
+        bar, brake = (
+            stack.enter_context(ProgressBar(log)),
+            stack.enter_context(GracefulInterrupt(log)),
+        )
         model.callbacks = [bar, brake]
         if tensorboard is not None:
             model.callbacks = [*model.callbacks, TensorBoard(tensorboard)]

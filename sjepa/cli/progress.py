@@ -21,10 +21,10 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from sjepa.callbacks import Quiet, Step
+from sjepa.callbacks import BaseCallback, Step
 
 
-class Bar(Quiet):
+class ProgressBar(BaseCallback):
     """A bar with the time left, and below it the present equations, their complexity and risk."""
 
     def __init__(self, console: Console, first: str = "starting") -> None:
@@ -64,7 +64,7 @@ class Bar(Quiet):
             self._live.stop()
 
 
-class Brake(Quiet):
+class GracefulInterrupt(BaseCallback):
     """Ctrl-C, or a polite request to end, stops a fit at its next step; twice stops at once."""
 
     def __init__(self, console: Console) -> None:

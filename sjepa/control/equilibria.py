@@ -178,7 +178,7 @@ def _exact(
     symbols = law.symbols[: len(names)]
     held = dict(zip(law.symbols[len(names) :], map(sympy.Float, u.tolist()), strict=True))
     equations = [e.subs(held) for e in law.expressions]
-    if law.realisation == "map":
+    if law.dynamics == "discrete":
         equations = [e - s for e, s in zip(equations, symbols, strict=True)]
     equations += [] if extra is None else list(extra.expressions)
     box = {s: (low, high) for s, (low, high) in zip(symbols, limits.tolist(), strict=True)}
@@ -192,7 +192,7 @@ def _exact(
 def _standstill(transition: Transition, z: Tensor, u: Tensor | None) -> Tensor:
     """Zero at an equilibrium: the velocity, or the change in one step of a map."""
     inputs = z if u is None else torch.cat([z, u.expand(*z.shape[:-1], -1)], dim=-1)
-    if transition.kind == "direct":
+    if transition.dynamics == "discrete":
         return transition.field(inputs) - z
     return transition.velocity(inputs)
 
@@ -245,7 +245,7 @@ def _equations(
     if slopes:
         inputs = z if u is None else torch.cat([z, u.expand(*z.shape[:-1], -1)], dim=-1)
         jacobian = linearizer.jacobian(inputs)[..., :d]
-        if transition.kind == "direct":
+        if transition.dynamics == "discrete":
             jacobian = jacobian - torch.eye(d, dtype=z.dtype)
     if extra is not None:
         value = torch.cat([value, extra.torch(trainable=False)(z)], dim=-1)

@@ -34,7 +34,7 @@ class LawJacobian(nn.Module):
         if entries:
             names = [f"e{n}" for n in range(len(entries))]
             expressions: list[sympy.Expr] = [e for *_, e in entries]
-            derivative = Law(expressions, law.inputs, names, "map", canonical=False)
+            derivative = Law(expressions, law.inputs, names, "discrete", canonical=False)
             self.entries = derivative.torch(trainable=False)
 
     def forward(self, inputs: Tensor) -> Tensor:

@@ -78,9 +78,9 @@ class Linearizer:
             )
         field = step = None
         with torch.no_grad():
-            if self.transition.kind == "field":
+            if self.transition.dynamics == "continuous":
                 field = ContinuousModel(*self._blocks(state, action))
-            if self.transition.kind == "direct":
+            if self.transition.dynamics == "discrete":
                 step = DiscreteModel(*self._blocks(state, action))
             elif dt is not None:
                 whole = self.step_matrices(state, action, dt)
@@ -102,18 +102,18 @@ class Linearizer:
         variational equation are the derivatives of the Runge-Kutta step.
         """
         d, m = z.shape[-1], 0 if u is None else u.shape[-1]
-        if self.transition.kind == "direct":
+        if self.transition.dynamics == "discrete":
             whole = self._jacobian(join(z, u), law_only)
             return whole[..., :d], whole[..., d:]
         unit = torch.eye(d + m, dtype=z.dtype, device=z.device)
         # (1 + d + m, ..., d): the state, then one tangent for every direction.
         tangents = unit.reshape(d + m, *[1] * (z.ndim - 1), d + m).expand(-1, *z.shape[:-1], -1)
         states = torch.cat([z.unsqueeze(0), tangents[..., :d]])
-        side = None if u is None else torch.cat([u.unsqueeze(0), tangents[..., d:]])
+        actions = None if u is None else torch.cat([u.unsqueeze(0), tangents[..., d:]])
         if dt is None:
             raise DataError("A step of a vector field needs its length; pass dt.")
         step = INTEGRATORS[self.transition.integrator]
-        moved = step(self._variational(law_only), states, dt, side)[1:].movedim(0, -1)
+        moved = step(self._variational(law_only), states, dt, actions)[1:].movedim(0, -1)
         return moved[..., :d], moved[..., d:]
 
     def _variational(self, law_only: bool) -> Callable[[Tensor], Tensor]:

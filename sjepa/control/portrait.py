@@ -35,7 +35,7 @@ def phase_portrait(
     import matplotlib.pyplot as plt
 
     transition = as_transition(model)
-    if len(box) != 2 or transition.kind != "field":
+    if len(box) != 2 or transition.dynamics != "continuous":
         raise DataError("A phase portrait is drawn for vector fields of two coordinates.")
     if points is None:
         points = equilibria(transition, box, u)

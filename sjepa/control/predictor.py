@@ -16,8 +16,9 @@ def as_transition(model: Any, integrator: str = "rk4") -> Transition:
     if isinstance(model, Transition):
         return model
     if isinstance(model, Law):
-        kind = "direct" if model.realisation == "map" else "field"
-        return Transition(model.torch(trainable=False), kind=kind, integrator=integrator)  # type: ignore[arg-type]
+        return Transition(
+            model.torch(trainable=False), dynamics=model.dynamics, integrator=integrator
+        )
     found = getattr(model, "transition_", None)
     if isinstance(found, Transition):
         return found

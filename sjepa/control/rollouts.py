@@ -40,7 +40,7 @@ class LawRollout:
         numbers = zip(self.program.coefficients, law.coefficients.tolist(), strict=True)
         self.numbers = (*self.program.constants, *numbers)
         self.tensor_slots = law._tensor_slots
-        self.kind, self.integrator, self.dt = transition.kind, transition.integrator, dt
+        self.dynamics, self.integrator, self.dt = transition.dynamics, transition.integrator, dt
         self.limits = limits
 
     @staticmethod
@@ -49,7 +49,7 @@ class LawRollout:
             isinstance(transition.symbolic, TorchLaw)
             and transition.correction is None
             and transition.order == 1
-            and (transition.kind == "direct" or transition.integrator in ("euler", "rk4"))
+            and (transition.dynamics == "discrete" or transition.integrator in ("euler", "rk4"))
         )
 
     def __call__(self, z: Tensor, u: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ class LawRollout:
     def _step(self, z: Tensor, u: list[Tensor], numbers: list[tuple[int, Any]]) -> Tensor:
         dt = self.dt
         k1 = self._law(z, u, numbers)
-        if self.kind == "direct":
+        if self.dynamics == "discrete":
             return k1
         if self.integrator == "euler":
             return torch.add(z, k1, alpha=dt)

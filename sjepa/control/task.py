@@ -113,10 +113,10 @@ class Task:
             transition = deepcopy(as_transition(model)).to(dtype).requires_grad_(False)
             if integrator is not None:
                 transition = Transition(
-                    transition.symbolic, transition.correction, transition.kind, integrator,
+                    transition.symbolic, transition.correction, transition.dynamics, integrator,
                     transition.order,
                 )  # fmt: skip
-            if transition.kind == "field" and dt is None:
+            if transition.dynamics == "continuous" and dt is None:
                 raise ConfigError("A vector field needs the length of a step; pass dt.")
             linearizer = Linearizer(transition)
 

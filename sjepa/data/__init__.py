@@ -3,19 +3,19 @@
 from sjepa.data._gaps import Dropped
 from sjepa.data.augment import FrameAugmentation
 from sjepa.data.batches import TrajectoryBatch, Windows, windows
-from sjepa.data.chaos import dysts_system
 from sjepa.data.derivatives import Derivatives, differentiate
 from sjepa.data.files import read, write
-from sjepa.data.held import held_rows, jumps
 from sjepa.data.history import with_history
 from sjepa.data.noise import noise_level
-from sjepa.data.pendulum import observation_map, paper_data, pendulum_field
-from sjepa.data.rendered import rendered
-from sjepa.data.simulate import find_system, simulate
-from sjepa.data.systems import SYSTEMS, System
+from sjepa.data.synthetic.chaos import dysts_system
+from sjepa.data.synthetic.pendulum import observation_map, paper_data, pendulum_field
+from sjepa.data.synthetic.simulate import find_system, simulate
+from sjepa.data.synthetic.systems import SYSTEMS, System
+from sjepa.data.synthetic.videos import rendered
 from sjepa.data.trajectories import Trajectories
 from sjepa.data.video import read_video, video, write_video
 from sjepa.data.weak import WeakWindows, weak_windows
+from sjepa.data.zoh import is_piecewise_constant, zoh_rows
 
 
 __all__ = [
@@ -31,8 +31,7 @@ __all__ = [
     "differentiate",
     "dysts_system",
     "find_system",
-    "held_rows",
-    "jumps",
+    "is_piecewise_constant",
     "noise_level",
     "observation_map",
     "paper_data",
@@ -47,4 +46,5 @@ __all__ = [
     "with_history",
     "write",
     "write_video",
+    "zoh_rows",
 ]

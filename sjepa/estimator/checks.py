@@ -9,7 +9,7 @@ import numpy as np
 
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError, NumericalWarning
-from sjepa.learning import WAYS, check_correction
+from sjepa.training import WAYS, check_correction
 
 
 # Cubes of larger numbers leave the range of single precision, in which networks are trained.
@@ -42,9 +42,9 @@ def check_settings(model: Any, trajectories: Trajectories) -> None:
     if model.library is not None and model.grammar is not None:
         raise ConfigError("Give a library or a grammar, not both.")
     check_correction(model.correction, model.order)
-    if model.realisation not in ("field", "map"):
-        raise ConfigError(f"realisation is 'field' or 'map', got {model.realisation!r}.")
-    if model.realisation == "map" and model.encoder == "auto":
+    if model.dynamics not in ("continuous", "discrete"):
+        raise ConfigError(f"dynamics is 'continuous' or 'discrete', got {model.dynamics!r}.")
+    if model.dynamics == "discrete" and model.encoder == "auto":
         raise ConfigError("A map needs given coordinates: use encoder='identity' or your own.")
     if trajectories.u is not None and model.encoder == "auto" and model.search == "elegant":
         raise DataError(

@@ -12,11 +12,11 @@ import pandas as pd
 from torch import nn
 
 from sjepa.backend import Backend
-from sjepa.encoders.heads import HeadedEncoder
 from sjepa.errors import ConfigError, FormatError, SjepaError
-from sjepa.learning import Frozen, identity
+from sjepa.models.pretrained.heads import HeadedEncoder
 from sjepa.runs.saving import METRICS, Saved
 from sjepa.symbolic import Grammar, Library
+from sjepa.training import Frozen, identity
 
 
 Model = TypeVar("Model", bound=Any)

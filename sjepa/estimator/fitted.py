@@ -15,15 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from sjepa.control import Linearisation, linearise
 from sjepa.data import Trajectories
+from sjepa.data.second_order import initial_state
 from sjepa.errors import ConfigError
 from sjepa.estimator.checks import as_trajectories
 from sjepa.estimator.files import saved_from
-from sjepa.learning import with_law
 from sjepa.metrics import AffineMap, r2
 from sjepa.models import Simulation, Transition, follow, right_side, with_actions
 from sjepa.runs.saving import save as save_files
-from sjepa.second_order import initial_state
 from sjepa.symbolic import Front, Grammar, Law, Library
+from sjepa.training import with_law
 
 
 if TYPE_CHECKING:

@@ -10,12 +10,17 @@ import numpy as np
 import pandas as pd
 
 from sjepa.backend import Backend
-from sjepa.callbacks import Callback, Log, Told, check_callbacks
+from sjepa.callbacks import Callback, Log, ProgressCallback, check_callbacks
 from sjepa.data import Trajectories
 from sjepa.estimator.checks import as_trajectories, check_settings, look
 from sjepa.estimator.files import apply_saved, plain_params, saved_from
 from sjepa.estimator.fitted import Fitted
-from sjepa.learning import (
+from sjepa.models import Transition
+from sjepa.runs import Run, fingerprint, writable
+from sjepa.runs.recorder import RunRecorder
+from sjepa.runs.saving import read as read_saved
+from sjepa.symbolic import Front, Grammar, Law, Library
+from sjepa.training import (
     Learned,
     default_terms,
     learn_alternating,
@@ -23,11 +28,6 @@ from sjepa.learning import (
     learn_elegant,
     learn_frozen,
 )
-from sjepa.models import Transition
-from sjepa.runs import Run, fingerprint, writable
-from sjepa.runs.journal import Journal
-from sjepa.runs.saving import read as read_saved
-from sjepa.symbolic import Front, Grammar, Law, Library
 
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class SJEPA(Fitted):
         Search structures and coordinates together (the default), or in turns as in the paper.
     encoder : "auto", "identity", or a callable or nn.Module
         "auto" learns the coordinates. "identity" takes the observations as coordinates, anything
-        callable is used as it is, frozen (see :mod:`sjepa.encoders` for pretrained networks); then
-        only the law is searched.
+        callable is used as it is, frozen (see :mod:`sjepa.models.pretrained`); then only the law is
+        searched.
     head : "auto", "none", "pca", "whiten", "slow" or "learned"
         How `latent_dim` coordinates are read off the embeddings of a frozen encoder; "learned"
         trains the read-out together with the law. "auto" is "pca" beyond 16 values.
@@ -61,7 +61,7 @@ class SJEPA(Fitted):
         A bounded network that learns what the law leaves over; "alone" leaves the law out. Options
         are those of :class:`sjepa.training.CorrectionSettings`.
     integrator : str, default="rk4"
-    realisation : "field" or "map"
+    dynamics : "continuous" or "discrete"
         Whether the law gives velocities or the next coordinates (for equal steps and given
         coordinates).
     order : 1 or 2
@@ -75,9 +75,10 @@ class SJEPA(Fitted):
         Names of the coordinates in the law; by default z1, z2, ..., or with ``encoder="identity"``
         the names that the data come with.
     options : mapping, optional
-        How much to do. For the elegant search the fields of :class:`sjepa.search.SearchBudget`;
-        for the alternating search ``cycles``, ``warm_epochs``, ``dynamics_epochs``,
-        ``space_epochs`` and the fields of :class:`sjepa.training.Settings`.
+        How much to do. For the elegant search the fields of
+        :class:`sjepa.training.elegant.SearchBudget`; for the alternating search ``cycles``,
+        ``warm_epochs``, ``dynamics_epochs``, ``space_epochs`` and the fields of
+        :class:`sjepa.training.alternating.TrainingConfig`.
     callbacks : list of Callback, optional
         Told what happens; see :mod:`sjepa.callbacks`.
 
@@ -122,7 +123,7 @@ class SJEPA(Fitted):
         delta: float | str = "auto",
         correction: Any = None,
         integrator: str = "rk4",
-        realisation: Literal["field", "map"] = "field",
+        dynamics: Literal["continuous", "discrete"] = "continuous",
         order: Literal[1, 2] = 1,
         device: str = "auto",
         random_state: int | None = None,
@@ -141,7 +142,7 @@ class SJEPA(Fitted):
         self.delta = delta
         self.correction = correction
         self.integrator = integrator
-        self.realisation = realisation
+        self.dynamics = dynamics
         self.order = order
         self.device = device
         self.random_state = random_state
@@ -179,8 +180,8 @@ class SJEPA(Fitted):
     def _fit(self, trajectories: Trajectories, run: Run | None) -> SJEPA:
         callbacks = [Log(), *check_callbacks(self.callbacks)]
         if self.progress is not None:
-            callbacks.append(Told(self.progress))
-        journal = Journal(callbacks, None if run is None else run.checkpoint)
+            callbacks.append(ProgressCallback(self.progress))
+        journal = RunRecorder(callbacks, None if run is None else run.checkpoint)
         for callback in callbacks:
             callback.on_start(self)
         learned = self._learn(trajectories, journal)
@@ -211,13 +212,13 @@ class SJEPA(Fitted):
         check_settings(self, trajectories)
         look(trajectories, states=isinstance(self.encoder, str) and self.encoder == "identity")
 
-    def _learn(self, trajectories: Trajectories, journal: Journal) -> Learned:
+    def _learn(self, trajectories: Trajectories, journal: RunRecorder) -> Learned:
         seed = self._seed
         if self.encoder != "auto":
             return learn_frozen(
                 trajectories, self.encoder, self._space(None), self.backend, seed,
                 self.latent_dim, journal, head=self.head, order=self.order, delta=self.delta,
-                realisation=self.realisation, integrator=self.integrator,
+                dynamics=self.dynamics, integrator=self.integrator,
                 feature_names=self.feature_names,
             )  # fmt: skip
         space = self._space(self.latent_dim, trajectories.action_names or ())

@@ -2,6 +2,7 @@
 
 from sjepa.metrics.alignment import AffineMap, ProbeScore, mean_squared_error, probe_r2, r2
 from sjepa.metrics.corrections import CorrectionRecovery, correction_ratio, correction_recovery
+from sjepa.metrics.diagnostics import Diagnostic, diagnose_latents, diagnose_law, plain
 from sjepa.metrics.latents import (
     LatentSpread,
     WithinShare,
@@ -10,6 +11,7 @@ from sjepa.metrics.latents import (
     within_trajectory_share,
 )
 from sjepa.metrics.rollouts import RolloutScore, rollout_score
+from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.metrics.stability import (
     LipschitzEstimate,
     RolloutCheck,
@@ -21,7 +23,10 @@ from sjepa.metrics.stability import (
 
 __all__ = [
     "AffineMap",
+    "CollapseChecks",
+    "CollapseReport",
     "CorrectionRecovery",
+    "Diagnostic",
     "LatentSpread",
     "LipschitzEstimate",
     "ProbeScore",
@@ -31,10 +36,13 @@ __all__ = [
     "check_rollout_bound",
     "correction_ratio",
     "correction_recovery",
+    "diagnose_latents",
+    "diagnose_law",
     "latent_spread",
     "lipschitz",
     "mean_squared_error",
     "neighbour_test",
+    "plain",
     "probe_r2",
     "r2",
     "rollout_bound",

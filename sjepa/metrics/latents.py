@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.spatial import cKDTree
+from torch import Tensor
 
 from sjepa.errors import DataError
-from sjepa.losses.admissibility import within_shares
 from sjepa.metrics.arrays import as_array, as_rows
 
 
@@ -103,3 +103,28 @@ def neighbour_test(
     near = ((x - x[index[:, 1]]) ** 2).sum(1).mean()
     random = 2.0 * x.var(0, ddof=1).sum()  # expected squared distance of two different points
     return float(near / random) if random > 0 else float("nan")
+
+
+def within_shares(z: Tensor, mask: Tensor | None = None, ridge: float = 1e-5) -> Tensor:
+    """Share of variance that lies within trajectories, for d directions, ascending: (d,).
+
+    The directions are those in which the share is extreme (generalised eigenvectors of the
+    within against the total covariance), so mixing a conserved coordinate into a moving one
+    does not hide it. ``ridge``, a fraction of the mean variance, gives a direction without any
+    variation the share 0.
+    """
+    if z.ndim < 3:
+        raise DataError(f"Needs trajectories (..., T, d), got {tuple(z.shape)}.")
+    if mask is None:
+        mask = torch.ones(z.shape[:-1], dtype=torch.bool, device=z.device)
+    weight = mask.unsqueeze(-1).to(z.dtype)  # (..., T, 1)
+    z = torch.where(mask.unsqueeze(-1), z, 0.0)
+    count = weight.sum().clamp(min=1)
+    own_mean = z.sum(-2, keepdim=True) / weight.sum(-2, keepdim=True).clamp(min=1)
+    within = ((z - own_mean) * weight).flatten(0, -2)
+    overall = ((z - z.flatten(0, -2).sum(0) / count) * weight).flatten(0, -2)
+    total = overall.T @ overall / count
+    floor = ridge * total.diagonal().mean() + 1e-12
+    factor = torch.linalg.cholesky(total + floor * torch.eye(len(total)).to(total))
+    scaled = torch.linalg.solve_triangular(factor, within.T, upper=False)  # (d, n)
+    return torch.linalg.eigvalsh(scaled @ scaled.T / count)

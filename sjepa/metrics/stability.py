@@ -28,7 +28,7 @@ def lipschitz(
 ) -> LipschitzEstimate:
     """Local Lipschitz constants of z -> step(z, *inputs) at states (n, d).
 
-    ``inputs`` are per-sample tensors (n, ...), for a `Transition` dt (n, 1) and side (n, s).
+    ``inputs`` are per-sample tensors (n, ...), for a `Transition` dt (n, 1) and u (n, m).
     An estimate from below: between and beyond the data the map may be steeper.
     """
     jacobian = torch.func.vmap(torch.func.jacrev(step), chunk_size=chunk)

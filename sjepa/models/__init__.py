@@ -7,6 +7,7 @@ from sjepa.models.ema import EMATarget
 from sjepa.models.encoders import ENCODERS, make_encoder
 from sjepa.models.fields import Correction, NeuralField
 from sjepa.models.integrators import INTEGRATORS
+from sjepa.models.laws import SparseLaw, TreeLaw
 from sjepa.models.motion import Motion
 from sjepa.models.scaled import Residual, Scaled
 from sjepa.models.simulation import Simulation, simulate
@@ -30,7 +31,9 @@ __all__ = [
     "Residual",
     "Scaled",
     "Simulation",
+    "SparseLaw",
     "Transition",
+    "TreeLaw",
     "Whitening",
     "choose_blur",
     "follow",

@@ -120,7 +120,7 @@ def follow(
     run = right_side(transition)
     if transition.order == 2 and len(run(np.asarray(z0, dtype=float))) == len(z0):
         raise DataError("A law of second order also needs velocities to start from.")
-    if transition.kind == "direct":
+    if transition.dynamics == "discrete":
         return iterate(run, z0, len(t) - 1, u)
 
     def velocity(inputs: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from sjepa.models.layers import perceptron, zero_
 
 
 class BoundedField(nn.Module):
-    """bound · tanh(MLP(inputs)): inputs (..., d + s), state and side information, to (..., d).
+    """bound · tanh(MLP(inputs)): inputs (..., d + s), state and exogenous inputs, to (..., d).
 
     ``output_dim`` replaces the d of the output: half of it for a second-order transition.
     The bound keeps early rollouts finite; a field that must exceed it is misfitted, silently,
@@ -19,7 +19,7 @@ class BoundedField(nn.Module):
     def __init__(
         self,
         latent_dim: int,
-        side_dim: int,
+        action_dim: int,
         width: int,
         bound: float,
         activation: Callable[[], nn.Module],
@@ -30,7 +30,7 @@ class BoundedField(nn.Module):
         if bound <= 0:
             raise ConfigError(f"bound must be positive, got {bound}.")
         self.bound = bound
-        sizes = [latent_dim + side_dim, width, width, output_dim or latent_dim]
+        sizes = [latent_dim + action_dim, width, width, output_dim or latent_dim]
         self.net = perceptron(sizes, activation)
         if zero_init:
             zero_(self.net[-1])
@@ -45,13 +45,13 @@ class NeuralField(BoundedField):
     def __init__(
         self,
         latent_dim: int,
-        side_dim: int = 0,
+        action_dim: int = 0,
         width: int = 96,
         bound: float = 3.0,
         zero_init: bool = False,
         output_dim: int | None = None,
     ) -> None:
-        super().__init__(latent_dim, side_dim, width, bound, nn.SiLU, zero_init, output_dim)
+        super().__init__(latent_dim, action_dim, width, bound, nn.SiLU, zero_init, output_dim)
 
 
 class Correction(BoundedField):
@@ -63,10 +63,10 @@ class Correction(BoundedField):
     def __init__(
         self,
         latent_dim: int,
-        side_dim: int = 0,
+        action_dim: int = 0,
         width: int = 48,
         bound: float = 1.0,
         zero_init: bool = False,
         output_dim: int | None = None,
     ) -> None:
-        super().__init__(latent_dim, side_dim, width, bound, nn.Tanh, zero_init, output_dim)
+        super().__init__(latent_dim, action_dim, width, bound, nn.Tanh, zero_init, output_dim)

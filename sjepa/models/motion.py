@@ -30,7 +30,7 @@ class Motion:
         count = len(law.outputs)
         if law.outputs == law.inputs[:count]:
             self.order, self.size = 1, count
-        elif law.realisation == "field" and law.outputs == law.inputs[count : 2 * count]:
+        elif law.dynamics == "continuous" and law.outputs == law.inputs[count : 2 * count]:
             self.order, self.size = 2, 2 * count
         else:
             raise LawError(
@@ -58,7 +58,7 @@ class Motion:
         """Change of states (..., size): their derivative, or for a map the step to the next."""
         given = z if u is None else np.concatenate([z, u], axis=-1)
         change = self._run(given)
-        if self.law.realisation == "map":
+        if self.law.dynamics == "discrete":
             return change - z
         if self.order == 2:
             return np.concatenate([z[..., self.size // 2 :], change], axis=-1)
@@ -79,7 +79,7 @@ class Motion:
                 f"got shape {z0.shape}."
             )
         actions = self._actions(u, times)
-        if self.law.realisation == "map":
+        if self.law.dynamics == "discrete":
             return iterate(self._run, z0, len(times) - 1, actions)
         if actions is None:
             return simulate(lambda time, z: self.velocity(z), z0, times, **options)

@@ -14,7 +14,7 @@ from sjepa.models.lookup import lookup
 class Transition(nn.Module):
     """Predicts the next latent state from the present one.
 
-    Both parts are modules that take the state joined with side information ε (actions, time
+    Both parts are modules that take the state joined with exogenous inputs ε (actions, time
     offset, masks), (..., d + s), and see exactly the same inputs.
 
     Parameters
@@ -23,7 +23,7 @@ class Transition(nn.Module):
         The law F. None gives the purely neural baseline.
     correction : nn.Module, optional
         The correction c, or the whole neural field when there is no law. None gives c ≡ 0.
-    kind : "field" or "direct"
+    dynamics : "continuous" or "discrete"
         F + c is a vector field that an integrator follows for Δt, or the next state itself.
     integrator : str, default="euler"
         Name in ``INTEGRATORS``.
@@ -35,64 +35,66 @@ class Transition(nn.Module):
         self,
         symbolic: nn.Module | None = None,
         correction: nn.Module | None = None,
-        kind: Literal["field", "direct"] = "field",
+        dynamics: Literal["continuous", "discrete"] = "continuous",
         integrator: str = "euler",
         order: Literal[1, 2] = 1,
     ) -> None:
         super().__init__()
         if symbolic is None and correction is None:
             raise ConfigError("A transition needs a symbolic law, a correction, or both.")
-        if kind not in ("field", "direct"):
-            raise ConfigError(f"kind must be 'field' or 'direct', got {kind!r}.")
-        if order not in (1, 2) or (order == 2 and kind == "direct"):
-            raise ConfigError(f"order must be 1, or 2 with kind='field'; got {order} with {kind}.")
+        if dynamics not in ("continuous", "discrete"):
+            raise ConfigError(f"dynamics must be 'continuous' or 'discrete', got {dynamics!r}.")
+        if order not in (1, 2) or (order == 2 and dynamics == "discrete"):
+            raise ConfigError(
+                f"order must be 1, or 2 with dynamics='continuous'; got {order} with {dynamics}."
+            )
         if integrator == "verlet" and order == 1:
             raise ConfigError("verlet integrates accelerations; set order=2 or use 'rk4'.")
         self.symbolic = symbolic
         self.correction = correction
-        self.kind = kind
+        self.dynamics = dynamics
         self.order = order
         self.integrator = integrator
         self._step = lookup(INTEGRATORS, integrator, "integrator")
 
-    def parts(self, z: Tensor, side: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def parts(self, z: Tensor, u: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(F, c) at states (..., d), before integration and before any factor Δt.
 
         A part that is absent is zero.
         """
-        inputs = join(z, side)
+        inputs = join(z, u)
         if self.symbolic is not None and self.correction is not None:
             return self.symbolic(inputs), self.correction(inputs)
         present = self._sum(inputs)
         absent = torch.zeros_like(present)
         return (absent, present) if self.symbolic is None else (present, absent)
 
-    def field(self, z: Tensor, side: Tensor | None = None) -> Tensor:
+    def field(self, z: Tensor, u: Tensor | None = None) -> Tensor:
         """The decomposed object itself, F + c: vector field, acceleration or next state."""
-        return self._sum(join(z, side))
+        return self._sum(join(z, u))
 
     def forward(
-        self, z: Tensor, dt: Tensor | float | None = None, side: Tensor | None = None
+        self, z: Tensor, dt: Tensor | float | None = None, u: Tensor | None = None
     ) -> Tensor:
         """One step from z (..., d). dt broadcasts against z[..., :1]; a direct map ignores it."""
-        if self.kind == "direct":
-            return self.field(z, side)
-        return self._step(self.velocity, z, _checked_step(dt), side)
+        if self.dynamics == "discrete":
+            return self.field(z, u)
+        return self._step(self.velocity, z, _checked_step(dt), u)
 
     def rollout(
         self,
         z0: Tensor,
         dt: Tensor | float | None = None,
-        side: Tensor | None = None,
+        u: Tensor | None = None,
         steps: int | None = None,
     ) -> Tensor:
         """Free rollout from every start in z0 (..., d) at once: (..., K + 1, d), z0 included.
 
-        dt is (..., K) or one number for all steps, side is (..., K, s). K comes from whichever
+        dt is (..., K) or one number for all steps, u is (..., K, m). K comes from whichever
         of them has a time axis, otherwise from ``steps``.
         """
         states = [z0]
-        for dt_h, side_h in _schedule(dt, side, steps):
+        for dt_h, side_h in _schedule(dt, u, steps):
             states.append(self(states[-1], dt_h, side_h))
         return torch.stack(states, dim=-2)
 
@@ -100,7 +102,7 @@ class Transition(nn.Module):
         self,
         z0: Tensor,
         dt: Tensor | float | None = None,
-        side: Tensor | None = None,
+        u: Tensor | None = None,
         steps: int | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The rollout, and the raw correction c at each state it left, (..., K, d).
@@ -109,11 +111,11 @@ class Transition(nn.Module):
         evaluation: every integrator starts with the field at the present state.
         """
         states, corrections = [z0], []
-        for dt_h, side_h in _schedule(dt, side, steps):
+        for dt_h, side_h in _schedule(dt, u, steps):
             z = states[-1]
             law, correction = self.parts(z, side_h)
             total = law + correction
-            if self.kind == "field":
+            if self.dynamics == "continuous":
                 slope = self._with_velocity(z, total)
                 total = self._step(self.velocity, z, _checked_step(dt_h), side_h, slope)
             states.append(total)
@@ -141,7 +143,7 @@ class Transition(nn.Module):
 
 def _checked_step(dt: Tensor | float | None) -> Tensor | float:
     if dt is None:
-        raise DataError("A vector field needs a step size; pass dt, or use kind='direct'.")
+        raise DataError("A vector field needs a step size; pass dt, or use dynamics='discrete'.")
     if isinstance(dt, Tensor) and dt.ndim and dt.shape[-1] != 1:
         raise DataError(
             f"dt {tuple(dt.shape)} must broadcast against z[..., :1]; pass dt[..., None]."
@@ -150,12 +152,12 @@ def _checked_step(dt: Tensor | float | None) -> Tensor | float:
 
 
 def _schedule(
-    dt: Tensor | float | None, side: Tensor | None, steps: int | None
+    dt: Tensor | float | None, u: Tensor | None, steps: int | None
 ) -> Iterator[tuple[Tensor | float | None, Tensor | None]]:
-    """Step size and side information of each step; checks that all lengths agree."""
+    """Step size and exogenous inputs of each step; checks that all lengths agree."""
     lengths = {
         "dt": dt.shape[-1] if isinstance(dt, Tensor) and dt.ndim else None,
-        "side": side.shape[-2] if side is not None else None,
+        "u": u.shape[-2] if u is not None else None,
         "steps": steps,
     }
     known = {name: length for name, length in lengths.items() if length is not None}
@@ -166,4 +168,4 @@ def _schedule(
         raise DataError(f"A rollout needs at least one step, got {count}.")
     for h in range(count):
         dt_h = dt[..., h, None] if lengths["dt"] and isinstance(dt, Tensor) else dt
-        yield dt_h, None if side is None else side[..., h, :]
+        yield dt_h, None if u is None else u[..., h, :]

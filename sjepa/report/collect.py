@@ -145,8 +145,8 @@ def _trail_notes(trails: Sequence[Any]) -> list[str]:
 def _law_recipe(law: Law) -> list[str]:
     equations = [f"    {text.split(' = ', 1)[1]!r}," for text in law.lines()]
     options = f"inputs={list(law.inputs)!r}, outputs={list(law.outputs)!r}"
-    if law.realisation != "field":
-        options += f", realisation={law.realisation!r}"
+    if law.dynamics != "continuous":
+        options += f", dynamics={law.dynamics!r}"
     return ["law = sjepa.Law.from_string([", *equations, f"], {options})"]
 
 

@@ -71,7 +71,7 @@ def _head(data: ReportData) -> str:
         f"<div><dt>{escape(str(k))}</dt><dd>{escape(str(v))}</dd></div>"
         for k, v in data.facts.items()
     )
-    kind = "next values" if data.law.realisation == "map" else "time derivatives"
+    kind = "next values" if data.law.dynamics == "discrete" else "time derivatives"
     *others, last = (charts.pretty(name) for name in data.law.outputs)
     names = f"{', '.join(others)} and {last}" if others else last
     words = f"A law for the {kind} of {escape(names)}."

@@ -216,7 +216,7 @@ def _described(name: str, part: nn.Module | None) -> Any:
 
 def _describe_transition(transition: Transition) -> dict[str, Any]:
     return {
-        "kind": transition.kind,
+        "kind": transition.dynamics,
         "integrator": transition.integrator,
         "order": transition.order,
         "law": transition.symbolic is not None,

@@ -8,7 +8,6 @@ from sjepa.symbolic.law import Law
 from sjepa.symbolic.library import Library
 from sjepa.symbolic.parse import parse
 from sjepa.symbolic.refit import refit
-from sjepa.symbolic.sparse_law import SparseLaw
 
 
 __all__ = [
@@ -18,7 +17,6 @@ __all__ = [
     "Grammar",
     "Law",
     "Library",
-    "SparseLaw",
     "canonicalise",
     "parse",
     "refit",

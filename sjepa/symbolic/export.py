@@ -63,7 +63,7 @@ def latex_lines(law: Law, digits: int) -> list[str]:
     printer = _LatexPrinter({"symbol_names": names})
     for name, expr in zip(law.outputs, law.expressions, strict=True):
         moved = names[symbol(name)]
-        if law.realisation == "field":
+        if law.dynamics == "continuous":
             left = rf"\dot{{{moved}}}"
         else:
             left = rf"{moved}^{{+}}" if name in law.inputs else moved
@@ -91,7 +91,7 @@ def mathml_left(law: Law, i: int) -> str:
     """The left side of an equation in presentation markup."""
     name = law.outputs[i]
     markup = mathml_markup(sympy.Symbol(name), 4)
-    if law.realisation == "field":
+    if law.dynamics == "continuous":
         # A full stop above the letter: fonts without mathematics draw the dot accent inside it.
         dotted = r'<mover accent="false">\g<0><mo>.</mo></mover>'
         return re.sub(r"<mi>.*?</mi>", dotted, markup, count=1)

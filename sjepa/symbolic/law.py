@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sjepa.symbolic.emit import NumpyLaw, TorchLaw
     from sjepa.symbolic.library import Library
 
-Realisation = Literal["field", "map"]
+Dynamics = Literal["continuous", "discrete"]
 FORMAT, VERSION = "sjepa-law", 1
 
 
@@ -43,7 +43,7 @@ class Law:
         One for each output, in the input symbols.
     coefficients : numpy array
         The numbers that can be refitted. Whole numbers and exponents belong to the structure.
-    realisation : "field" or "map"
+    dynamics : "continuous" or "discrete"
         Whether the expressions are time derivatives or the next value itself.
 
     Examples
@@ -61,13 +61,13 @@ class Law:
         expressions: Sequence[sympy.Expr],
         inputs: Sequence[str],
         outputs: Sequence[str] | None = None,
-        realisation: Realisation = "field",
+        dynamics: Dynamics = "continuous",
         *,
         canonical: bool = True,
     ) -> None:
         """`canonical=False` keeps the expressions as they are, for trained coefficients."""
-        if realisation not in ("field", "map"):
-            raise LawError(f"realisation must be 'field' or 'map', got {realisation!r}.")
+        if dynamics not in ("continuous", "discrete"):
+            raise LawError(f"dynamics must be 'continuous' or 'discrete', got {dynamics!r}.")
         if not expressions:
             raise LawError("A law needs at least one equation.")
         self.inputs = check_names(inputs, "input")
@@ -80,7 +80,7 @@ class Law:
                 f"Got {len(expressions)} equations for {len(self.outputs)} outputs "
                 f"({', '.join(self.outputs)})."
             )
-        self.realisation: Realisation = realisation
+        self.dynamics: Dynamics = dynamics
         self.symbols = tuple(symbol(name) for name in self.inputs)
         for expr in expressions:
             if unknown := expr.free_symbols - set(self.symbols):
@@ -98,13 +98,13 @@ class Law:
         equations: str | Sequence[str],
         inputs: Sequence[str],
         outputs: Sequence[str] | None = None,
-        realisation: Realisation = "field",
+        dynamics: Dynamics = "continuous",
     ) -> Law:
         """Read one expression for each output; see :func:`sjepa.symbolic.parse.parse`."""
         if isinstance(equations, str):
             equations = [equations]
         names = check_names(inputs, "input")
-        return cls([parse(e, names) for e in equations], names, outputs, realisation)
+        return cls([parse(e, names) for e in equations], names, outputs, dynamics)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Law:
@@ -124,7 +124,7 @@ class Law:
             if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
                 raise FormatError(f"Not a law: {key!r} must be a list of texts.")
         return cls.from_string(
-            data["expressions"], data["inputs"], data["outputs"], data.get("realisation", "field")
+            data["expressions"], data["inputs"], data["outputs"], data.get("dynamics", "continuous")
         )
 
     @classmethod
@@ -132,9 +132,9 @@ class Law:
         """Read a fitted ``PySRRegressor`` or its hall-of-fame CSV (or the folder it is in).
 
         `row` picks an equation by its position (one for each output); the default is PySR's own
-        choice. See :func:`sjepa.symbolic.pysr_files.law_from_pysr` for the options.
+        choice. See :func:`sjepa.symbolic.imports.pysr.law_from_pysr` for the options.
         """
-        from sjepa.symbolic.pysr_files import law_from_pysr
+        from sjepa.symbolic.imports.pysr import law_from_pysr
 
         return law_from_pysr(source, row, **options)
 
@@ -145,7 +145,7 @@ class Law:
         `terms` says what a feature of a custom library means, by its name:
         ``{"f0(x0)": "exp(x0)"}``. Every feature is checked numerically against the library.
         """
-        from sjepa.symbolic.pysindy_models import law_from_pysindy
+        from sjepa.symbolic.imports.pysindy import law_from_pysindy
 
         return law_from_pysindy(model, terms)
 
@@ -209,11 +209,11 @@ class Law:
         return self._replace([free(e) for e in self.expressions])
 
     def _replace(self, expressions: Sequence[sympy.Expr]) -> Law:
-        return Law(expressions, self.inputs, self.outputs, self.realisation, canonical=False)
+        return Law(expressions, self.inputs, self.outputs, self.dynamics, canonical=False)
 
     def canonical(self) -> Law:
         """The law in canonical form, which those with trained or free coefficients may not be."""
-        return Law(self.expressions, self.inputs, self.outputs, self.realisation)
+        return Law(self.expressions, self.inputs, self.outputs, self.dynamics)
 
     def round(self, digits: int = 4) -> Law:
         """Coefficients rounded to so many significant digits."""
@@ -267,7 +267,7 @@ class Law:
     def key(self) -> tuple[Any, ...]:
         """Equal for equal laws, also between processes."""
         forms = tuple(canonical_key(canonicalise(e)) for e in self.expressions)
-        return (self.inputs, self.outputs, self.realisation, forms)
+        return (self.inputs, self.outputs, self.dynamics, forms)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Law) and self.key == other.key
@@ -297,7 +297,7 @@ class Law:
 
     def left_side(self, i: int) -> str:
         name = self.outputs[i]
-        if self.realisation == "field":
+        if self.dynamics == "continuous":
             return f"{name}'"
         return f"{name}[t+1]" if name in self.inputs else name
 
@@ -362,7 +362,7 @@ class Law:
         data = {
             "format": FORMAT,
             "version": VERSION,
-            "realisation": self.realisation,
+            "dynamics": self.dynamics,
             "inputs": self.inputs,
             "outputs": self.outputs,
             "expressions": [to_text(e) for e in self.expressions],

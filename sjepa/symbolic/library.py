@@ -13,7 +13,7 @@ import sympy
 from sjepa.errors import LawError
 from sjepa.symbolic.canonical import canonicalise
 from sjepa.symbolic.complexity import term_weight
-from sjepa.symbolic.law import Law, Realisation
+from sjepa.symbolic.law import Dynamics, Law
 from sjepa.symbolic.parse import check_names, parse, symbol
 from sjepa.symbolic.text import to_text
 
@@ -174,7 +174,7 @@ class Library:
     @cached_property
     def _features(self) -> Law:
         names = [f"f{i}" for i in range(len(self))]
-        return Law(self.terms, self.inputs, names, "map", canonical=False)
+        return Law(self.terms, self.inputs, names, "discrete", canonical=False)
 
     def numpy(self) -> NumpyLaw:
         """Vectorised features: array (..., inputs) to array (..., terms)."""
@@ -188,7 +188,7 @@ class Library:
         self,
         coefficients: np.ndarray,
         outputs: Sequence[str] | None = None,
-        realisation: Realisation = "field",
+        dynamics: Dynamics = "continuous",
     ) -> Law:
         """The law with these coefficients (terms, outputs); zeros are left out.
 
@@ -206,7 +206,7 @@ class Library:
             )
             for column in coefficients.T.tolist()
         ]
-        return Law(expressions, self.inputs, outputs, realisation, canonical=False)
+        return Law(expressions, self.inputs, outputs, dynamics, canonical=False)
 
     def coefficients(self, law: Law) -> np.ndarray:
         """The coefficients (terms, outputs) of a law that uses only terms of this library."""

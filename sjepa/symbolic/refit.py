@@ -28,7 +28,7 @@ def refit(
     expressions = [
         _refit_output(law, j, inputs, targets[:, j], root) for j in range(len(law.outputs))
     ]
-    return Law(expressions, law.inputs, law.outputs, law.realisation, canonical=False)
+    return Law(expressions, law.inputs, law.outputs, law.dynamics, canonical=False)
 
 
 def _refit_output(
@@ -49,7 +49,7 @@ def _refit_output(
 
 def _single(law: Law, expressions: list[sympy.Expr]) -> Law:
     names = [f"y{i}" for i in range(len(expressions))]
-    return Law(expressions, law.inputs, names, "map", canonical=False)
+    return Law(expressions, law.inputs, names, "discrete", canonical=False)
 
 
 def _error(

@@ -1,46 +1,25 @@
-"""Training: conditions, phases, and the alternating search for coordinates and equations."""
+"""Three ways to a law: structures and coordinates together, in turns, or on fixed coordinates."""
 
-from sjepa.training.alternating import Alternating, Alternation
-from sjepa.training.conditions import (
-    CONDITIONS,
-    EXPERIMENT_1,
-    EXPERIMENT_2,
-    FROZEN,
-    Condition,
-)
-from sjepa.training.correction import CorrectionSettings, fit_correction
-from sjepa.training.devices import resolve_device
-from sjepa.training.phase import Event, Phase, discrete_complexity
-from sjepa.training.proposals import as_part, derivative_rows, propose
-from sjepa.training.refine import refine
-from sjepa.training.selection import Record, Shortlist, choose
-from sjepa.training.settings import Settings
-from sjepa.training.tree_law import TreeLaw
-from sjepa.training.world import World
+from sjepa.training.alternating.learn import learn_alternating
+from sjepa.training.elegant.learn import learn_elegant
+from sjepa.training.frozen import learn_frozen
+from sjepa.training.hybrid import check_correction, learn_correction, with_law
+from sjepa.training.result import Frozen, Learned, identity
+from sjepa.training.terms import default_terms
 
+
+WAYS = ("elegant", "alternating")
 
 __all__ = [
-    "CONDITIONS",
-    "EXPERIMENT_1",
-    "EXPERIMENT_2",
-    "FROZEN",
-    "Alternating",
-    "Alternation",
-    "Condition",
-    "CorrectionSettings",
-    "Event",
-    "Phase",
-    "Record",
-    "Settings",
-    "Shortlist",
-    "TreeLaw",
-    "World",
-    "as_part",
-    "choose",
-    "derivative_rows",
-    "discrete_complexity",
-    "fit_correction",
-    "propose",
-    "refine",
-    "resolve_device",
+    "WAYS",
+    "Frozen",
+    "Learned",
+    "check_correction",
+    "default_terms",
+    "identity",
+    "learn_alternating",
+    "learn_correction",
+    "learn_elegant",
+    "learn_frozen",
+    "with_law",
 ]

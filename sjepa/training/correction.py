@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from sjepa.data import Trajectories, TrajectoryBatch
 from sjepa.errors import ConfigError, did_you_mean
-from sjepa.losses import correction_penalty, one_step_loss, rollout_loss
 from sjepa.models import Correction, NeuralField, Residual, Scaled, Transition
 from sjepa.symbolic import Law
-from sjepa.training.conditions import FROZEN
+from sjepa.training.alternating.conditions import FROZEN
+from sjepa.training.losses import correction_penalty, one_step_loss, rollout_loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ def fit_correction(
     law: Law | None,
     settings: CorrectionSettings | None = None,
     *,
-    kind: Literal["field", "direct"] = "field",
+    dynamics: Literal["continuous", "discrete"] = "continuous",
     integrator: str = "rk4",
     seed: int = 0,
 ) -> Transition:
@@ -101,52 +101,57 @@ def fit_correction(
     train, held_out = trajectories.split((0.8, 0.2), seed=seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = deepcopy(settings.module) or _network(train, law, settings, kind)
+        network = deepcopy(settings.module) or _network(train, law, settings, dynamics)
         symbolic = None if law is None else law.torch("terms" if settings.joint else False)
-        transition = Transition(symbolic, network, kind=kind, integrator=integrator).double()
+        transition = Transition(
+            symbolic, network, dynamics=dynamics, integrator=integrator
+        ).double()
         shortest = int(min(train.lengths.max(), held_out.lengths.max())) - 1
         horizon = min(settings.horizon, shortest)
         _train(transition, _Windows.of(train, horizon), _Windows.of(held_out, horizon), settings)
     return transition.eval().requires_grad_(False)
 
 
-def _changes(trajectories: Trajectories, kind: str) -> np.ndarray:
+def _changes(trajectories: Trajectories, dynamics: str) -> np.ndarray:
     """What is predicted: velocities of a field, changes in one step of a map."""
     steps = zip(trajectories.x, trajectories.t, strict=True)
     return np.concatenate(
-        [np.diff(x, axis=0) / (np.diff(t)[:, None] if kind == "field" else 1.0) for x, t in steps]
+        [
+            np.diff(x, axis=0) / (np.diff(t)[:, None] if dynamics == "continuous" else 1.0)
+            for x, t in steps
+        ]
     )
 
 
 def _network(
-    trajectories: Trajectories, law: Law | None, settings: CorrectionSettings, kind: str
+    trajectories: Trajectories, law: Law | None, settings: CorrectionSettings, dynamics: str
 ) -> nn.Module:
     rows = [
         x if trajectories.u is None else np.concatenate([x, trajectories.u[i]], axis=1)
         for i, x in enumerate(trajectories.x)
     ]
     inputs = torch.as_tensor(np.concatenate(rows), dtype=torch.float64)
-    changes = torch.as_tensor(_changes(trajectories, kind), dtype=torch.float64)
+    changes = torch.as_tensor(_changes(trajectories, dynamics), dtype=torch.float64)
     size = changes.square().mean(0).sqrt().clamp(min=1e-12)
-    d, side = changes.shape[1], inputs.shape[1] - changes.shape[1]
+    d, u = changes.shape[1], inputs.shape[1] - changes.shape[1]
     spread = inputs.std(0).clamp(min=1e-12)
     net: nn.Module
     if law is not None:
-        net = Correction(d, side, settings.width or 48, settings.bound or 1.0, zero_init=True)
+        net = Correction(d, u, settings.width or 48, settings.bound or 1.0, zero_init=True)
         return Scaled(net, inputs.mean(0), spread, size)
     largest = float((changes.abs() / size).max())
-    net = NeuralField(d, side, settings.width or 96, settings.bound or 1.5 * largest)
+    net = NeuralField(d, u, settings.width or 96, settings.bound or 1.5 * largest)
     scaled = Scaled(net, inputs.mean(0), spread, size)
-    return Residual(scaled, d) if kind == "direct" else scaled
+    return Residual(scaled, d) if dynamics == "discrete" else scaled
 
 
 @dataclass(frozen=True)
 class _Windows:
-    """All stretches of some steps: z (n, K + 1, d), dt (n, K), side (n, K, m) or None."""
+    """All stretches of some steps: z (n, K + 1, d), dt (n, K), u (n, K, m) or None."""
 
     z: Tensor
     dt: Tensor
-    side: Tensor | None
+    u: Tensor | None
 
     @classmethod
     def of(cls, trajectories: Trajectories, horizon: int) -> _Windows:
@@ -157,12 +162,12 @@ class _Windows:
             return a.unfold(1, size, 1).flatten(0, 1)[inside]
 
         z = cut(data.x, horizon + 1).movedim(-1, 1)
-        side = None if data.u is None else cut(data.u[:, :-1], horizon).movedim(-1, 1)
-        return cls(z, cut(data.dt, horizon), side)
+        u = None if data.u is None else cut(data.u[:, :-1], horizon).movedim(-1, 1)
+        return cls(z, cut(data.dt, horizon), u)
 
     def __getitem__(self, rows: Tensor) -> _Windows:
-        side = None if self.side is None else self.side[rows]
-        return _Windows(self.z[rows], self.dt[rows], side)
+        u = None if self.u is None else self.u[rows]
+        return _Windows(self.z[rows], self.dt[rows], u)
 
 
 def _train(
@@ -175,7 +180,7 @@ def _train(
     size = transition.correction.size if isinstance(transition.correction, Scaled) else 1.0
 
     def terms(part: _Windows) -> tuple[Tensor, Tensor]:
-        path, corrections = transition.rollout_with_corrections(part.z[:, 0], part.dt, part.side)
+        path, corrections = transition.rollout_with_corrections(part.z[:, 0], part.dt, part.u)
         risk = one_step_loss(path[:, 1], part.z[:, 1], scale=scale)
         if part.dt.shape[1] > 1 and settings.rollout:
             far = rollout_loss(path[:, 1:], part.z[:, 1:], scale=scale)

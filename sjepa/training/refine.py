@@ -17,7 +17,7 @@ def refine(
     integrator: str = "rk4",
     horizon: int = 10,
     mask: Tensor | None = None,
-    side: Tensor | None = None,
+    u: Tensor | None = None,
     windows: int = 2000,
     iterations: int = 20,
 ) -> Law:
@@ -25,7 +25,7 @@ def refine(
 
     The structure stays; every term gets a free multiplier. Works in double precision on up to
     `windows` stretches of `horizon` steps, evenly spread over latents z (B, T, d) with steps
-    dt (B, T - 1); actions `side` (B, T, m) are held during each step. A law without numbers, or
+    dt (B, T - 1); actions `u` (B, T, m) are held during each step. A law without numbers, or
     one that no step improves, comes back as it is.
     """
     free = law.with_free_terms()
@@ -36,8 +36,8 @@ def refine(
     paths = z.unfold(1, horizon + 1, 1).movedim(-1, 2).flatten(0, 1)  # (n, horizon + 1, d)
     steps = dt.unfold(1, horizon, 1).flatten(0, 1)
     held = None
-    if side is not None:
-        held = side[:, :-1].detach().double().cpu().unfold(1, horizon, 1).movedim(-1, 2)
+    if u is not None:
+        held = u[:, :-1].detach().double().cpu().unfold(1, horizon, 1).movedim(-1, 2)
         held = held.flatten(0, 1)  # (n, horizon, m)
     if mask is not None:
         inside = mask[:, horizon:].reshape(-1).cpu()

@@ -14,8 +14,8 @@ import pytest
 import sympy
 
 from sjepa.backend import Backend, Budget, Problem
+from sjepa.backend.registry import available_backends, make_backend
 from sjepa.errors import DataError
-from sjepa.registry import available_backends, make_backend
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.text import to_text
 
@@ -110,7 +110,7 @@ def test_names_shapes_and_order(backend: Backend, space: dict[str, Any]) -> None
     assert front.engine == backend.name and front.measure == problem.measure
     for candidate in front:
         assert (candidate.law.inputs, candidate.law.outputs) == (("q", "p"), ("q", "p"))
-        assert candidate.law.realisation == "field"
+        assert candidate.law.dynamics == "continuous"
         assert len(candidate.losses) == 2
     sizes = [front.complexity(c) for c in front]
     losses = [c.loss for c in front]
@@ -250,14 +250,14 @@ def test_a_constant_target_has_a_constant_law(backend: Backend, space: dict[str,
 def test_maps_stay_maps(backend: Backend) -> None:
     z = states()
     targets = np.stack([z[:, 0] + 0.1 * z[:, 1], z[:, 1] - 0.1 * z[:, 0]], axis=1)
-    front = backend.search(oscillator(targets=targets, realisation="map"))
-    assert {c.law.realisation for c in front} == {"map"}
+    front = backend.search(oscillator(targets=targets, dynamics="discrete"))
+    assert {c.law.dynamics for c in front} == {"discrete"}
     assert used(front.best()) == [{"q", "p"}, {"q", "p"}]
 
 
 def test_outputs_need_not_be_inputs(backend: Backend) -> None:
     target = 2.0 * states()[:, :1]
-    front = backend.search(oscillator(targets=target, outputs=["force"], realisation="map"))
+    front = backend.search(oscillator(targets=target, outputs=["force"], dynamics="discrete"))
     assert front.best().outputs == ("force",)
     assert used(front.best()) == [{"q"}]
 

@@ -6,9 +6,10 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from sjepa.backend import Problem
+from sjepa.backend.registry import make_backend
 from sjepa.errors import DataError
-from sjepa.registry import make_backend
-from sjepa.symbolic import Gram, Library, SparseLaw
+from sjepa.models import SparseLaw
+from sjepa.symbolic import Gram, Library
 
 
 @settings(max_examples=40)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sjepa.backend import Budget, Problem
+from sjepa.backend.registry import make_backend
 from sjepa.errors import ConfigError
-from sjepa.registry import make_backend
 from sjepa.symbolic import Gram, Library
 
 

@@ -37,16 +37,16 @@ def make_joint(
 
 
 ONE = (
-    Law.from_string(["0.8*x"], ["x"], realisation="map"),
+    Law.from_string(["0.8*x"], ["x"], dynamics="discrete"),
     linear_map([[0.8]], [[0.3]], 30),
-    Step("map"),
+    Step("discrete"),
     "diagonal",
 )
 TWO = (
-    Law.from_string(["0.9*x + 0.2*y", "-0.2*x + 0.9*y"], ["x", "y"], realisation="map"),
+    Law.from_string(["0.9*x + 0.2*y", "-0.2*x + 0.9*y"], ["x", "y"], dynamics="discrete"),
     linear_map([[0.9, 0.2], [-0.2, 0.9]], [[0.3, 0.0], [0.2, 0.2]], 40, seed=1),
-    Step("map"),
+    Step("discrete"),
     "full",
 )
-DRAG = (TRUE, drag_pendulum(0, 3, 20, 0.01), Step("field", "euler", "time"), "diagonal")
+DRAG = (TRUE, drag_pendulum(0, 3, 20, 0.01), Step("continuous", "euler", "time"), "diagonal")
 PROBLEMS = {"one coordinate": ONE, "two, full covariance": TWO, "drag pendulum": DRAG}

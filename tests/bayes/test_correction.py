@@ -2,7 +2,6 @@ import gpytorch
 import numpy as np
 import pytest
 import torch
-from bayes_problems import WITHOUT_DRAG, make_joint
 from scipy import stats
 
 from benchmarks.bayes_data import drag_pendulum
@@ -15,6 +14,7 @@ from sjepa.bayes.structure import Structure
 from sjepa.bayes.transitions import Step, Transitions
 from sjepa.errors import ConfigError
 from sjepa.models import Transition
+from tests.bayes.bayes_problems import WITHOUT_DRAG, make_joint
 
 
 def toy(n: int = 25, q: int = 1, seed: int = 0) -> tuple[Rows, Block, torch.Tensor]:
@@ -169,7 +169,7 @@ def test_inducing_points_serve_where_there_are_more_rows_than_the_limit() -> Non
 
 def test_evidence_weighs_a_law_against_its_correction() -> None:
     """With a correction, a law that leaves nothing over still beats one that needs it."""
-    from bayes_problems import TRUE
+    from tests.bayes.bayes_problems import TRUE
 
     result = posterior(
         drag_pendulum(11, 4, 15, 0.005), candidates=[WITHOUT_DRAG, TRUE], correction="shared",
@@ -180,7 +180,7 @@ def test_evidence_weighs_a_law_against_its_correction() -> None:
 
 def test_laplace_over_kernel_parameters_uses_the_true_curvature() -> None:
     data = drag_pendulum(2, 2, 20, 0.01)
-    step = Step("field", "euler", "time")
+    step = Step("continuous", "euler", "time")
     joint = make_joint(WITHOUT_DRAG, data, step, "full")
     structure = Structure(WITHOUT_DRAG, 1.0)
     units = Units.of([structure], Transitions.of(data), step)

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import torch
-from bayes_problems import TRUE, WITHOUT_DRAG, linear_map
 from scipy import stats
 
 from benchmarks.bayes_data import drag_pendulum
@@ -9,6 +8,7 @@ from sjepa.bayes import Posterior, Prior, posterior
 from sjepa.data import Trajectories, simulate
 from sjepa.errors import ConfigError, DataError
 from sjepa.symbolic import Law
+from tests.bayes.bayes_problems import TRUE, WITHOUT_DRAG, linear_map
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def test_gradients_reach_states_and_actions() -> None:
 
 def test_the_predictive_density_of_a_conjugate_model_is_students_t() -> None:
     data = linear_map([[0.8]], [[0.3]], 30)
-    law = Law.from_string(["0.8*x"], ["x"], realisation="map")
+    law = Law.from_string(["0.8*x"], ["x"], dynamics="discrete")
     result = posterior(
         data, candidates=law, covariance="diagonal", prior=Prior(conjugate=True, coefficients=1.0, noise=0.3)
     )  # fmt: skip

@@ -5,12 +5,12 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from bayes_problems import TRUE
 
 from benchmarks.bayes_data import drag_pendulum
 from sjepa import SJEPA, Library
 from sjepa.bayes import Posterior, posterior
 from sjepa.errors import ConfigError, NumericalWarning
+from tests.bayes.bayes_problems import TRUE
 
 
 T = np.arange(0.0, 10.0, 0.05)

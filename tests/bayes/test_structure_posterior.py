@@ -1,7 +1,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from bayes_problems import TRUE, linear_map
 
 import sjepa
 from benchmarks.bayes_data import drag_pendulum
@@ -10,11 +9,12 @@ from sjepa.bayes.candidates import propose, retain, structures
 from sjepa.bayes.transitions import Step, Transitions
 from sjepa.errors import ConfigError, DataError, LawError
 from sjepa.symbolic import Candidate, Front, Law, Library
+from tests.bayes.bayes_problems import TRUE, linear_map
 
 
 NAMES = ["x", "y"]
 LAWS = [
-    Law.from_string(e, NAMES, realisation="map")
+    Law.from_string(e, NAMES, dynamics="discrete")
     for e in (
         ["0.9*x", "0.9*y"],
         ["0.9*x + 0.2*y", "0.9*y"],
@@ -65,7 +65,7 @@ def test_the_map_law_minimises_the_penalised_objective_of_the_theorem() -> None:
         law, total, count = fit.law, 0.0, 0
         for j, pairs in enumerate(law.terms):
             x = np.column_stack([
-                Law([t], NAMES, ["f"], "map").numpy()(z)[:, 0] for _, t in pairs
+                Law([t], NAMES, ["f"], "discrete").numpy()(z)[:, 0] for _, t in pairs
             ])  # fmt: skip
             # Ridge regression in closed form, independent of the code under test.
             gram = x.T @ x / variance + np.eye(len(pairs)) / width**2
@@ -100,24 +100,24 @@ def test_fronts_of_several_engines_are_merged_without_repeats() -> None:
 
 
 def test_a_law_with_an_idle_term_is_a_numerical_duplicate() -> None:
-    idle = Law.from_string(["0.9*x + 1e-12*y**3", "0.9*y"], NAMES, realisation="map")
+    idle = Law.from_string(["0.9*x + 1e-12*y**3", "0.9*y"], NAMES, dynamics="discrete")
     found = structures([LAWS[0], idle])
-    kept = retain(found, Transitions.of(DATA), Step("map"), 10)
+    kept = retain(found, Transitions.of(DATA), Step("discrete"), 10)
     assert len(found) == 2 and [s.law for s in kept] == [LAWS[0].with_free_terms()]
 
 
 def test_what_is_kept_fits_best_for_its_complexity() -> None:
     found = structures(LAWS)
     rows = Transitions.of(DATA)
-    kept = retain(found, rows, Step("map"), 1, gamma=0.1)
+    kept = retain(found, rows, Step("discrete"), 1, gamma=0.1)
     assert [s.law for s in kept] == [LAWS[2].with_free_terms()]
-    kept = retain(found, rows, Step("map"), 1, gamma=1e6)
+    kept = retain(found, rows, Step("discrete"), 1, gamma=1e6)
     assert [s.law for s in kept] == [LAWS[0].with_free_terms()]
-    assert len(retain(found, rows, Step("map"), 3)) == 3
+    assert len(retain(found, rows, Step("discrete"), 3)) == 3
 
 
 def test_a_law_undefined_on_the_data_is_left_out() -> None:
-    bad = Law.from_string(["log(x)", "0.9*y"], NAMES, realisation="map")
+    bad = Law.from_string(["log(x)", "0.9*y"], NAMES, dynamics="discrete")
     assert len(posterior(DATA, candidates=[*LAWS, bad]).fits) == 4
     with pytest.raises(LawError, match="defined on all"):
         posterior(DATA, candidates=bad)
@@ -224,7 +224,7 @@ def test_every_doubtful_evidence_is_marked_in_the_table() -> None:
 
     good = posterior(DATA, candidates=LAWS[:2]).fits
     failed = FailedFit(structures(LAWS[3])[0], "no finite posterior mode", "laplace")
-    result = Posterior([*good, failed], 1.0, Step("map"))
+    result = Posterior([*good, failed], 1.0, Step("discrete"))
     assert result.structures["weight"].iloc[-1] == 0.0
     assert result.structures["status"].iloc[-1] == "no finite posterior mode"
     assert "no finite posterior mode" in repr(result)

@@ -7,19 +7,18 @@ from scipy.integrate import solve_ivp
 
 import sjepa
 from sjepa import SJEPA, Trajectories
-from sjepa.data import TrajectoryBatch, held_rows, jumps
+from sjepa.data import TrajectoryBatch, is_piecewise_constant, zoh_rows
 from sjepa.errors import ConfigError, DataError
-from sjepa.learning import default_terms
 from sjepa.models import NeuralField, simulate_held
-from sjepa.training import (
+from sjepa.training import default_terms
+from sjepa.training.alternating import (
     EXPERIMENT_1,
     Alternating,
     Alternation,
-    CorrectionSettings,
-    Settings,
-    World,
-    fit_correction,
+    LatentModel,
+    TrainingConfig,
 )
+from sjepa.training.correction import CorrectionSettings, fit_correction
 
 
 DT = 0.05
@@ -59,10 +58,12 @@ def test_jumping_actions_are_told_from_sampled_curves() -> None:
     t = np.arange(0, 20, 0.05)
     rng = np.random.default_rng(0)
     square = np.sign(np.sin(0.7 * t))[:, None]
-    assert jumps([rng.uniform(-1, 1, (100, 1))]) and jumps([square])
-    assert jumps([np.cumsum(rng.normal(size=(100, 1)), axis=0)])
-    assert not jumps([np.sin(3 * t)[:, None]]) and not jumps([np.ones((50, 1))])
-    assert jumps([np.hstack([np.sin(t)[:, None], square])])
+    assert is_piecewise_constant([rng.uniform(-1, 1, (100, 1))]) and is_piecewise_constant([square])
+    assert is_piecewise_constant([np.cumsum(rng.normal(size=(100, 1)), axis=0)])
+    assert not is_piecewise_constant([np.sin(3 * t)[:, None]]) and not is_piecewise_constant(
+        [np.ones((50, 1))]
+    )
+    assert is_piecewise_constant([np.hstack([np.sin(t)[:, None], square])])
 
 
 @pytest.mark.parametrize("backend", ["stlsq", "subset", "pysindy"])
@@ -88,7 +89,7 @@ def test_held_rows_are_right_to_second_order() -> None:
     for dt in (0.1, 0.05):
         t = np.arange(0, 2 + dt / 2, dt)
         x = np.exp(-t)[:, None]
-        inputs, slope = held_rows(Trajectories([x], dt))
+        inputs, slope = zoh_rows(Trajectories([x], dt))
         errors.append(np.abs(slope + inputs).max())
     assert errors[0] / errors[1] == pytest.approx(4.0, rel=0.1)
 
@@ -140,7 +141,7 @@ def test_estimator_learns_maps_with_actions() -> None:
             z.append(np.array([q + 0.1 * w, 0.9 * w - 0.2 * np.sin(q) + 0.3 * a]))
         x.append(np.array(z))
         u.append(actions)
-    model = SJEPA(encoder="identity", realisation="map", library=LIBRARY).fit(x, 1.0, u)
+    model = SJEPA(encoder="identity", dynamics="discrete", library=LIBRARY).fit(x, 1.0, u)
     assert model.law_.lines(3) == [
         "z1[t+1] = z1 + 0.1*z2",
         "z2[t+1] = 0.3*u1 + 0.9*z2 - 0.2*sin(z1)",
@@ -151,7 +152,7 @@ def test_estimator_learns_maps_with_actions() -> None:
     assert around.field is None
     np.testing.assert_allclose(around.step.A, [[1, 0.1], [-0.2, 0.9]], atol=1e-6)
     with pytest.raises(ConfigError, match="given coordinates"):
-        SJEPA(realisation="map").fit(x, 1.0, u)
+        SJEPA(dynamics="discrete").fit(x, 1.0, u)
 
 
 def test_simulation_stops_at_every_jump() -> None:
@@ -225,7 +226,7 @@ def test_a_neural_map_predicts_changes() -> None:
         for _ in range(4)
     ]
     transition = fit_correction(
-        Trajectories(x, 1.0), None, CorrectionSettings(alone=True, updates=60), kind="direct"
+        Trajectories(x, 1.0), None, CorrectionSettings(alone=True, updates=60), dynamics="discrete"
     )
     z = torch.tensor([[0.3, -0.2]]).double()
     assert float((transition(z) - z - 0.1).abs().max()) < 0.02
@@ -259,8 +260,8 @@ def test_the_alternating_search_takes_actions_and_resumes(data, integrator: str)
         encoder = torch.nn.Linear(2, 2)
         encoder.weight.data = torch.eye(2)
         encoder.bias.data.zero_()
-        world = World(encoder, neural=NeuralField(2, 1, width=8), integrator=integrator)
-        settings = Settings(horizon=5, batch=64, validate_every=1)
+        world = LatentModel(encoder, neural=NeuralField(2, 1, width=8), integrator=integrator)
+        settings = TrainingConfig(horizon=5, batch=64, validate_every=1)
         return Alternating(world, LIBRARY, train, validation, plan, settings, seed=0)
 
     first = search()

@@ -65,7 +65,7 @@ def test_a_hybrid_is_searched_with_its_correction() -> None:
 
 
 def test_maps_are_judged_inside_the_unit_circle() -> None:
-    law = Law.from_string(["2.6*x*(1 - x)"], ["x"], realisation="map")
+    law = Law.from_string(["2.6*x*(1 - x)"], ["x"], dynamics="discrete")
     zero, other = equilibria(law, [(-1, 2)])
     assert zero.kind == "unstable node" and other.kind == "stable node"
     np.testing.assert_allclose(other.z, [1 - 1 / 2.6])

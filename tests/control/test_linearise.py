@@ -19,10 +19,10 @@ POINTS = np.random.default_rng(3).uniform(-1.5, 1.5, (6, 2))
 ACTIONS = np.random.default_rng(4).uniform(-1, 1, (6, 1))
 
 
-def hybrid(kind: str = "field", integrator: str = "rk4") -> Transition:
+def hybrid(kind: str = "continuous", integrator: str = "rk4") -> Transition:
     torch.manual_seed(0)
-    correction = Correction(2, side_dim=1, width=8).double()
-    return Transition(PENDULUM.torch(), correction, kind=kind, integrator=integrator)
+    correction = Correction(2, action_dim=1, width=8).double()
+    return Transition(PENDULUM.torch(), correction, dynamics=kind, integrator=integrator)
 
 
 def differences(function, z: np.ndarray, u: np.ndarray, step: float = 1e-6):
@@ -47,7 +47,7 @@ def test_analytic_and_automatic_derivatives_agree_for_every_operator(name: str) 
     # Arguments that depend on both inputs, go through zero and leave the domain of some.
     inner = [sympy.Float(0.3) + x * y / 3 + x / 2, sympy.Float(0.8) + y**2 / 5 - x / 7]
     expr = row.build(*[*inner, sympy.Float(1.1) + x**2 / 9][:count])
-    law = Law([sympy.sympify(expr)], ["x", "y"], ["z"], "map")
+    law = Law([sympy.sympify(expr)], ["x", "y"], ["z"], "discrete")
     z = torch.tensor(np.random.default_rng(0).uniform(-1.4, 1.4, (200, 2)))
     z = z[law.torch()(z).isfinite().all(-1)]
     assert len(z) > 40 or name == "acosh"
@@ -57,12 +57,12 @@ def test_analytic_and_automatic_derivatives_agree_for_every_operator(name: str) 
     torch.testing.assert_close(analytic, automatic, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("kind", ["field", "direct"])
+@pytest.mark.parametrize("kind", ["continuous", "discrete"])
 def test_law_and_correction_are_told_apart_and_add_up(kind: str) -> None:
     transition = hybrid(kind)
     around = linearise(transition, POINTS, ACTIONS)
-    model = around.field if kind == "field" else around.step
-    assert isinstance(model, ContinuousModel if kind == "field" else DiscreteModel)
+    model = around.field if kind == "continuous" else around.step
+    assert isinstance(model, ContinuousModel if kind == "continuous" else DiscreteModel)
     for part, function in (
         ("symbolic", lambda z, u: transition.parts(z, u)[0]),
         ("correction", lambda z, u: transition.parts(z, u)[1]),

@@ -116,8 +116,8 @@ def test_an_external_solver_plans_with_the_exported_law(optimum) -> None:
 
 
 def test_ilqr_equals_lqr_on_a_linear_quadratic_task() -> None:
-    law = Law.from_string(["x + 0.1*y", "y + 0.1*u - 0.05*x"], ["x", "y", "u"], realisation="map")
-    around = linearise(Transition(law.torch(), kind="direct"), [0.0, 0.0], [0.0])
+    law = Law.from_string(["x + 0.1*y", "y + 0.1*u - 0.05*x"], ["x", "y", "u"], dynamics="discrete")
+    around = linearise(Transition(law.torch(), dynamics="discrete"), [0.0, 0.0], [0.0])
     regulator = lqr(around, Q=1.0, R=0.2)
     gain, cost_to_go, _ = control.dlqr(around.step.A, around.step.B, np.eye(2), [[0.2]])
     np.testing.assert_allclose(regulator.gain, gain, atol=1e-9)
@@ -147,13 +147,12 @@ def test_continuous_regulator_agrees_with_python_control_and_respects_its_box() 
         lqr(linearise(Transition(unreachable.torch()), [0, 0], [0]), 1.0, 1.0)
 
 
-@pytest.mark.parametrize("realisation", ["euler", "rk4", "map"])
-def test_quick_rollouts_equal_the_transition(realisation: str) -> None:
+@pytest.mark.parametrize("scheme", ["euler", "rk4", "discrete"])
+def test_quick_rollouts_equal_the_transition(scheme: str) -> None:
     law = Law.from_string(["w", "-1.5*sin(q)*max(w, 0.3) + u", "0.5"], ["q", "w", "e", "u"],
-                          realisation="map" if realisation == "map" else "field")  # fmt: skip
-    kind = "direct" if realisation == "map" else "field"
+                          dynamics="discrete" if scheme == "discrete" else "continuous")  # fmt: skip
     transition = Transition(
-        law.torch(), kind=kind, integrator="euler" if kind == "direct" else realisation
+        law.torch(), dynamics=law.dynamics, integrator="euler" if scheme == "discrete" else scheme
     )
     z, u = torch.randn(4, 1, 3).double(), torch.randn(4, 5, 7, 1).double()
     limits = (torch.tensor([-1.0, -2.0, -3.0]), torch.tensor([1.0, 2.0, 3.0]))

@@ -29,14 +29,14 @@ def test_a_linear_map_has_its_largest_singular_value_everywhere() -> None:
 def test_the_estimate_for_a_hybrid_transition_matches_finite_differences() -> None:
     torch.manual_seed(0)
     matrix = torch.tensor([[0.0, 1.0, 0.0], [-1.0, -0.1, 1.0]], dtype=torch.float64)
-    model = Transition(Linear(matrix), Correction(2, side_dim=1).double(), integrator="rk4")
-    z, dt, side = (torch.rand(6, k, dtype=torch.float64) for k in (2, 1, 1))
+    model = Transition(Linear(matrix), Correction(2, action_dim=1).double(), integrator="rk4")
+    z, dt, u = (torch.rand(6, k, dtype=torch.float64) for k in (2, 1, 1))
     norms = []
     for i in range(6):
         h = 1e-5 * torch.eye(2, dtype=torch.float64)
-        ahead, behind = (model(z[i] + s * h, dt[i], side[i]) for s in (1, -1))
+        ahead, behind = (model(z[i] + s * h, dt[i], u[i]) for s in (1, -1))
         norms.append(np.linalg.norm(((ahead - behind) / 2e-5).detach().numpy(), ord=2))
-    estimate = lipschitz(model, z, dt, side, quantile=0.5)
+    estimate = lipschitz(model, z, dt, u, quantile=0.5)
     assert estimate.maximum == pytest.approx(max(norms), rel=1e-8)
     assert estimate.quantile == pytest.approx(np.median(norms), rel=1e-8)
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from sjepa.errors import ConfigError
-from sjepa.losses import LatentNoise
 from sjepa.models import EMATarget
+from sjepa.training.losses import LatentNoise
 
 
 def test_the_target_is_the_exponential_average_of_all_past_encoders() -> None:

@@ -25,9 +25,9 @@ def damped_pendulum(inputs: Tensor) -> Tensor:
 
 def integrate(name: str, steps: int, drag: float = 0.3) -> Tensor:
     z = torch.tensor([[1.0, 0.5]], dtype=torch.float64)
-    side = torch.tensor([[drag]], dtype=torch.float64)
+    u = torch.tensor([[drag]], dtype=torch.float64)
     for _ in range(steps):
-        z = INTEGRATORS[name](damped_pendulum, z, 1.0 / steps, side)
+        z = INTEGRATORS[name](damped_pendulum, z, 1.0 / steps, u)
     return z[0]
 
 
@@ -52,26 +52,26 @@ def test_halving_the_step_divides_the_error_by_two_to_the_order(name: str) -> No
 @pytest.mark.parametrize("name", ORDERS)
 def test_each_sample_takes_its_own_step(name: str) -> None:
     z = torch.randn(5, 2, dtype=torch.float64)
-    dt, side = torch.rand(5, 1, dtype=torch.float64), torch.rand(5, 1, dtype=torch.float64)
-    together = INTEGRATORS[name](damped_pendulum, z, dt, side)
+    dt, u = torch.rand(5, 1, dtype=torch.float64), torch.rand(5, 1, dtype=torch.float64)
+    together = INTEGRATORS[name](damped_pendulum, z, dt, u)
     for i in range(5):
-        alone = INTEGRATORS[name](damped_pendulum, z[i], dt[i].item(), side[i])
+        alone = INTEGRATORS[name](damped_pendulum, z[i], dt[i].item(), u[i])
         torch.testing.assert_close(together[i], alone)
 
 
 @pytest.mark.parametrize("name", ORDERS)
 def test_a_slope_that_is_known_already_saves_an_evaluation_and_nothing_else(name: str) -> None:
-    z, side = torch.randn(3, 2, dtype=torch.float64), torch.zeros(3, 1, dtype=torch.float64)
+    z, u = torch.randn(3, 2, dtype=torch.float64), torch.zeros(3, 1, dtype=torch.float64)
     calls = []
 
     def counted(inputs: Tensor) -> Tensor:
         calls.append(1)
         return damped_pendulum(inputs)
 
-    plain = INTEGRATORS[name](counted, z, 0.1, side)
+    plain = INTEGRATORS[name](counted, z, 0.1, u)
     without = len(calls)
-    slope = damped_pendulum(torch.cat([z, side], -1))
-    assert torch.equal(INTEGRATORS[name](counted, z, 0.1, side, slope), plain)
+    slope = damped_pendulum(torch.cat([z, u], -1))
+    assert torch.equal(INTEGRATORS[name](counted, z, 0.1, u, slope), plain)
     assert len(calls) - without == without - 1
 
 

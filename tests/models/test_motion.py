@@ -24,11 +24,13 @@ def test_a_second_order_law_moves_positions_and_velocities() -> None:
 
 
 def test_a_map_makes_one_step_a_time() -> None:
-    motion = Motion(Law.from_string("0.5*x + u", ["x", "u"], ["x"], "map"))
+    motion = Motion(Law.from_string("0.5*x + u", ["x", "u"], ["x"], "discrete"))
     u = np.array([1.0, 0.0, 2.0])[:, None]
     assert motion.simulate([4.0], [0, 1, 2], u).z[:, 0].tolist() == [4.0, 3.0, 1.5]
     np.testing.assert_allclose(motion.velocity(np.array([[4.0]]), u[:1]), [[-1.0]])
-    doubling = Motion(Law.from_string("10*x", ["x"], realisation="map")).simulate([1.0], range(20))
+    doubling = Motion(Law.from_string("10*x", ["x"], dynamics="discrete")).simulate(
+        [1.0], range(20)
+    )
     assert doubling.status == "diverged" and doubling.reached == 8
     assert np.isnan(doubling.z[8:]).all() and doubling.z[7] == 1e7
 

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings, strategies as st
 from torch import Tensor, nn
 
-from sjepa.losses import correction_penalty, one_step_loss, rollout_loss, smooth_complexity
 from sjepa.metrics import check_rollout_bound, rollout_bound
 from sjepa.models import Correction, Transition
+from sjepa.training.losses import correction_penalty, one_step_loss, rollout_loss, smooth_complexity
 
 
 def randn(seed: int, *shape: int) -> Tensor:
@@ -42,7 +42,9 @@ def test_any_bijection_of_the_latent_space_predicts_equally_well() -> None:
 
     original = Transition(Function(pendulum), integrator="rk4")
     z = original.rollout(randn(0, 50, 2), 0.05, steps=1)  # (50, 2, 2): context, target
-    transformed = Transition(Function(lambda w: h(original(h_inverse(w), 0.05))), kind="direct")
+    transformed = Transition(
+        Function(lambda w: h(original(h_inverse(w), 0.05))), dynamics="discrete"
+    )
     assert one_step_loss(original(z[:, 0], 0.05), z[:, 1]) == 0
     assert (h(z) - z).abs().mean() > 0.1  # truly other coordinates
     torch.testing.assert_close(transformed(h(z[:, 0])), h(z[:, 1]), atol=1e-10, rtol=1e-10)
@@ -119,7 +121,7 @@ def test_the_penalty_shrinks_the_correction_by_one_over_one_plus_lambda(penalty:
 
     def closure() -> Tensor:
         solver.zero_grad()
-        model = Transition(Function(pendulum), Function(lambda _: c), kind="direct")
+        model = Transition(Function(pendulum), Function(lambda _: c), dynamics="discrete")
         loss = one_step_loss(model(z).expand_as(targets), targets) + penalty * correction_penalty(c)
         loss.backward()
         return loss
@@ -163,8 +165,8 @@ def test_rollout_errors_respect_the_bound(seed: int, L: float, delta: float, e0:
 @pytest.mark.parametrize("L", [0.5, 1.0, 1.3])
 def test_the_bound_is_attained_by_a_linear_map_with_a_constant_error(L: float) -> None:
     delta, e0, horizon = 0.1, 0.2, 15
-    T = Transition(Function(lambda z: L * z + delta), kind="direct")
-    H = Transition(Function(lambda z: L * z), kind="direct")
+    T = Transition(Function(lambda z: L * z + delta), dynamics="discrete")
+    H = Transition(Function(lambda z: L * z), dynamics="discrete")
     start = torch.ones(1, 1, dtype=torch.float64)
     error = T.rollout(start, steps=horizon) - H.rollout(start - e0, steps=horizon)
     bound = rollout_bound(L, delta, horizon, e0)

@@ -1,4 +1,4 @@
-"""The transition: parts, realisations and rollouts from many starts."""
+"""The transition: parts, ways and rollouts from many starts."""
 
 import copy
 import pickle
@@ -32,10 +32,13 @@ class Acceleration(nn.Module):
         return -inputs[..., :1].sin()
 
 
-def transition(kind: str = "field", integrator: str = "euler", actions: int = 0) -> Transition:
+def transition(kind: str = "continuous", integrator: str = "euler", actions: int = 0) -> Transition:
     torch.manual_seed(0)
     return Transition(
-        Law(actions), Correction(2, side_dim=actions).double(), kind=kind, integrator=integrator
+        Law(actions),
+        Correction(2, action_dim=actions).double(),
+        dynamics=kind,
+        integrator=integrator,
     )
 
 
@@ -50,14 +53,15 @@ def test_the_euler_step_is_the_paper_s_equation() -> None:
     torch.testing.assert_close(model.field(z), law + correction)
 
 
-def test_the_direct_realisation_predicts_the_next_state_itself() -> None:
-    model, z = transition(kind="direct"), randn(7, 2)
+def test_discrete_dynamics_predict_the_next_state_itself() -> None:
+    model, z = transition("discrete"), randn(7, 2)
     law, correction = model.parts(z)
     torch.testing.assert_close(model(z), law + correction)
 
 
 @pytest.mark.parametrize(
-    ("kind", "integrator"), [("direct", "euler"), *product(["field"], ["euler", "midpoint", "rk4"])]
+    ("kind", "integrator"),
+    [("discrete", "euler"), *product(["continuous"], ["euler", "midpoint", "rk4"])],
 )
 def test_a_rollout_equals_a_naive_loop_over_windows(kind: str, integrator: str) -> None:
     model = transition(kind, integrator, actions=1)
@@ -73,7 +77,7 @@ def test_a_rollout_equals_a_naive_loop_over_windows(kind: str, integrator: str) 
                 state = model(state, dt[b, start + h].item(), u[b, start + h])
 
 
-@pytest.mark.parametrize("kind", ["field", "direct"])
+@pytest.mark.parametrize("kind", ["continuous", "discrete"])
 @pytest.mark.parametrize("integrator", ["euler", "midpoint", "rk4"])
 def test_corrections_along_a_rollout_are_raw_and_change_nothing(kind: str, integrator: str) -> None:
     model = transition(kind, integrator, actions=1)
@@ -142,9 +146,9 @@ def test_a_transition_copies_and_pickles() -> None:
     ("call", "error", "message"),
     [
         (lambda: Transition(), ConfigError, "symbolic law, a correction, or both"),
-        (lambda: Transition(Law(), kind="flow"), ConfigError, "'flow'"),
+        (lambda: Transition(Law(), dynamics="flow"), ConfigError, "'flow'"),
         (lambda: Transition(Law(), integrator="rk5"), ConfigError, "Did you mean 'rk4'"),
-        (lambda: Transition(Law(), kind="direct", order=2), ConfigError, "order"),
+        (lambda: Transition(Law(), dynamics="discrete", order=2), ConfigError, "order"),
         (lambda: transition()(randn(2, 2)), DataError, "step size"),
         (lambda: transition()(randn(2, 2), randn(2)), DataError, r"dt\[\.\.\., None\]"),
         (lambda: transition().rollout(randn(2, 2), 0.1), DataError, "pass steps"),
@@ -160,12 +164,12 @@ def test_a_wrong_call_is_refused_with_the_remedy(call, error: type, message: str
 @pytest.mark.parametrize(("field", "bound"), [(NeuralField, 3.0), (Correction, 1.0)])
 def test_neural_fields_are_bounded_and_can_start_at_zero(field: type, bound: float) -> None:
     inputs = 100.0 * torch.randn(3, 50, 4)
-    out = field(3, side_dim=1)(inputs)
+    out = field(3, action_dim=1)(inputs)
     assert out.shape == (3, 50, 3)
     assert out.abs().max() <= bound
-    torch.nn.init.constant_((saturated := field(3, side_dim=1)).net[-1].bias, 50.0)
+    torch.nn.init.constant_((saturated := field(3, action_dim=1)).net[-1].bias, 50.0)
     assert saturated(inputs).max().item() == pytest.approx(bound)
-    started = field(3, side_dim=1, zero_init=True)
+    started = field(3, action_dim=1, zero_init=True)
     assert not started(inputs).any()
     started(inputs).sum().backward()
     assert started.net[-1].bias.grad.abs().min() > 0  # and it can leave zero

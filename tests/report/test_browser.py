@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from report.browser import PROGRAM, Browser
-from report.conftest import EVIL, pendulum
 
 import sjepa
 from sjepa.report import ReportData, collect, write_report
+from tests.report.browser import PROGRAM, Browser
+from tests.report.conftest import EVIL, pendulum
 
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium: apt-get install chromium")

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from report.conftest import EVIL, pendulum
 
 import sjepa
 from sjepa.errors import ConfigError, DataError
 from sjepa.report import ReportData, collect, render, write_report
 from sjepa.report.content import history_table
+from tests.report.conftest import EVIL, pendulum
 
 
 class Elements(HTMLParser):
@@ -94,7 +94,7 @@ def test_a_diverging_law_is_shown_and_said() -> None:
     ("law", "columns"),
     [
         (sjepa.Law.from_string("-0.5*x", ["x"]), 1),
-        (sjepa.Law.from_string("0.5*x", ["x"], realisation="map"), 1),
+        (sjepa.Law.from_string("0.5*x", ["x"], dynamics="discrete"), 1),
         (sjepa.Law.from_string("-1.7*z1", ["z1", "z1_dot"], ["z1_dot"]), 1),
         (sjepa.Law.from_string(["y", "-x", "0.1*z"], ["x", "y", "z"]), 3),
         (sjepa.Law.from_string(["0", "0"], ["x", "y"]), 2),

@@ -5,11 +5,11 @@ import io
 import numpy as np
 import pandas as pd
 import pytest
-from report.conftest import pendulum
 
 import sjepa
 from sjepa.errors import DataError
 from sjepa.report import plots
+from tests.report.conftest import pendulum
 
 
 LAW = sjepa.Law.from_string(["p", "-0.2*p - 1.7*q"], ["q", "p"])

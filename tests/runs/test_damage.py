@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import sjepa
-from sjepa.callbacks import Quiet
+from sjepa.callbacks import BaseCallback
 from sjepa.errors import SjepaError
 
 from .small import OPTIONS, command, oscillators
@@ -30,7 +30,7 @@ class Bomb:
         return os.mkdir, (str(self.mark),)
 
 
-class _Stop(Quiet):
+class _Stop(BaseCallback):
     def on_step(self, step: object) -> None:
         raise KeyboardInterrupt
 
@@ -47,7 +47,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     options = [f"--option={k}={v}" for k, v in OPTIONS.items()]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sjepa.cli.progress.Brake.on_step", _Stop.on_step)
+        patch.setattr("sjepa.cli.progress.GracefulInterrupt.on_step", _Stop.on_step)
         stopped = command(
             "fit", place / "mixed.csv", "--id=run", "--search=alternating", *options,
             f"--out={place}/stopped",
@@ -212,7 +212,7 @@ def test_a_checkpoint_cannot_make_training_endless(
     place: str, value: object, good: Path, tmp_path: Path
 ) -> None:
     """Well-formed and with a right checksum, but with counts that no run has."""
-    from sjepa.runs.journal import KIND, VERSION
+    from sjepa.runs.recorder import KIND, VERSION
     from sjepa.storage import read_state, write_state
 
     run = tmp_path / "run"

@@ -13,7 +13,7 @@ import sjepa
 from sjepa import Law
 from sjepa.cli.settings import number_or_name, pairs_of
 from sjepa.cli.words import in_options
-from sjepa.training import refine
+from sjepa.training.refine import refine
 
 from .small import command, oscillators
 

@@ -23,7 +23,7 @@ from sjepa.cli.settings import read_settings
 from sjepa.data import Trajectories, read, write
 from sjepa.errors import FormatError
 from sjepa.models.stored import rebuild
-from sjepa.runs.journal import KIND, VERSION, Journal
+from sjepa.runs.recorder import KIND, VERSION, RunRecorder
 from sjepa.storage import read_state, write_state
 from sjepa.symbolic.parse import parse
 
@@ -78,7 +78,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-class _Stop(sjepa.callbacks.Quiet):
+class _Stop(sjepa.callbacks.BaseCallback):
     def on_step(self, step: Any) -> None:
         if step.cycle:
             raise KeyboardInterrupt
@@ -197,7 +197,7 @@ def test_spoilt_checkpoints(folder: Path, tmp_path: Path) -> None:
     @given(edits)
     def check(changes: Any) -> None:
         path.write_bytes(spoil(good, changes))
-        only_our_errors(lambda: Journal(path=path).restore())
+        only_our_errors(lambda: RunRecorder(path=path).restore())
 
     check()
 

@@ -43,9 +43,9 @@ def same_result(one: Path, other: Path) -> None:
 def nothing_half_written(folder: Path) -> None:
     """Whatever is there under its own name can be read, or is not there."""
     if (folder / "checkpoint.safetensors").exists():
-        from sjepa.runs.journal import Journal
+        from sjepa.runs.recorder import RunRecorder
 
-        assert Journal(path=folder / "checkpoint.safetensors").restore()
+        assert RunRecorder(path=folder / "checkpoint.safetensors").restore()
     try:
         sjepa.load(folder)
     except SjepaError as error:
@@ -125,17 +125,17 @@ def test_ctrl_c_stops_at_a_checkpoint_and_says_how_to_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from sjepa.callbacks import Step
-    from sjepa.cli.progress import Bar
+    from sjepa.cli.progress import ProgressBar
 
     out = tmp_path / "run"
 
-    class Impatient(Bar):
+    class Impatient(ProgressBar):
         def on_step(self, step: Step) -> None:
             super().on_step(step)
             if step.cycle == 1 and step.epoch == 3:
                 os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("sjepa.cli.progress.Bar", Impatient)
+    monkeypatch.setattr("sjepa.cli.progress.ProgressBar", Impatient)
     stopped = command(*arguments(data, out))
     monkeypatch.undo()
     assert stopped.returncode == 130

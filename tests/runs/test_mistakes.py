@@ -198,7 +198,7 @@ def test_a_missing_package_names_the_command_that_installs_it(
     monkeypatch.setitem(sys.modules, "h5py", None)
     said(command("fit", "data.h5", cwd=tmp_path), 3, "pip install h5py")
     table().to_csv(tmp_path / "data.csv", index=False)
-    monkeypatch.setattr("sjepa.registry.Source.missing", lambda self: list(self.needs))
+    monkeypatch.setattr("sjepa.backend.registry.Source.missing", lambda self: list(self.needs))
     said(command(*FIT, "--backend=operon", cwd=tmp_path), 3, r"pip install 'sjepa\[operon\]'")
 
 

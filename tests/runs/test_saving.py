@@ -69,7 +69,7 @@ MODELS = {
     "head": (SJEPA(encoder=wide, head="whiten"), OBSERVED),
     "corrected": (SJEPA(encoder="identity", correction={"updates": 40}), STATES),
     "neural map": (
-        SJEPA(encoder="identity", realisation="map", correction={"alone": True, "updates": 40}),
+        SJEPA(encoder="identity", dynamics="discrete", correction={"alone": True, "updates": 40}),
         STATES,
     ),
 }
@@ -208,9 +208,9 @@ def test_a_run_goes_on_only_with_its_own_settings_and_data(tmp_path: Path) -> No
 
 
 def test_an_elegant_search_goes_on_after_its_polished_encoders(tmp_path: Path) -> None:
-    from sjepa.callbacks import Quiet, Step
+    from sjepa.callbacks import BaseCallback, Step
 
-    class Stop(Quiet):
+    class Stop(BaseCallback):
         def on_step(self, step: Step) -> None:
             if step.text.startswith("refining"):
                 raise KeyboardInterrupt

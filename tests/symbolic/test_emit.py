@@ -7,7 +7,6 @@ import random
 
 import numpy as np
 import pytest
-import rewrites
 import sympy
 import torch
 from torch import nn
@@ -15,6 +14,7 @@ from torch import nn
 from sjepa.symbolic import Law
 from sjepa.symbolic.functions import CLIP, EPS
 from sjepa.symbolic.operators import NODES, OPERATORS
+from tests.symbolic import rewrites
 
 
 NAMES = list(rewrites.VARIABLES)
@@ -69,7 +69,7 @@ def test_gradients_of_random_laws_agree_with_central_differences() -> None:
 def test_every_operator_has_one_value_in_all_languages(name: str) -> None:
     row = OPERATORS[name]
     inputs = ["a", "b", "c"][: len(row.example)]
-    law = Law([row.build(*Law.from_string("0", inputs).symbols)], inputs, ["f"], "map")
+    law = Law([row.build(*Law.from_string("0", inputs).symbols)], inputs, ["f"], "discrete")
     point = np.array(row.example)
     by_sympy = evalf(law, point)[0]
     assert law.numpy()(point)[0] == pytest.approx(by_sympy, rel=1e-12)
@@ -83,8 +83,10 @@ def test_every_operator_has_one_value_in_all_languages(name: str) -> None:
 def test_analytic_derivatives_equal_autograd(name: str) -> None:
     row = OPERATORS[name]
     inputs = ["a", "b", "c"][: len(row.example)]
-    law = Law([row.build(*Law.from_string("0", inputs).symbols)], inputs, ["f"], "map")
-    jacobian = Law(list(law.jacobian()), inputs, [f"d{n}" for n in inputs], "map", canonical=False)
+    law = Law([row.build(*Law.from_string("0", inputs).symbols)], inputs, ["f"], "discrete")
+    jacobian = Law(
+        list(law.jacobian()), inputs, [f"d{n}" for n in inputs], "discrete", canonical=False
+    )
     z = torch.tensor(row.example, dtype=torch.float64)
     expected = torch.func.jacrev(law.torch())(z)[0]
     np.testing.assert_allclose(jacobian.numpy()(z.numpy()), expected.numpy(), atol=1e-10)
@@ -100,7 +102,7 @@ EDGES = [0.0, -0.0, EPS, -EPS, EPS / 2, EPS**2, -(EPS**2), 1e-300, CLIP, -CLIP, 
 def test_safe_operators_stay_finite_at_their_edges(name: str, dtype: torch.dtype) -> None:
     row = OPERATORS[name]
     inputs = ["a", "b"][: 1 if row.arity == 1 else 2]
-    law = Law([row.build(*Law.from_string("0", inputs).symbols)], inputs, ["f"], "map")
+    law = Law([row.build(*Law.from_string("0", inputs).symbols)], inputs, ["f"], "discrete")
     grid = np.stack(np.meshgrid(*[EDGES] * len(inputs)), -1).reshape(-1, len(inputs))
     z = torch.tensor(grid, dtype=dtype, requires_grad=True)
     value = law.torch()(z)

@@ -23,7 +23,7 @@ EVERYTHING = Law.from_string(
     ],
     inputs=["x", "y"],
     outputs=["a", "b", "c", "d"],
-    realisation="map",
+    dynamics="discrete",
 )
 POINTS = np.random.default_rng(0).uniform(-2, 2, (200, 2))
 
@@ -33,7 +33,7 @@ def operator_laws() -> list[Law]:
     for row in OPERATORS.values():
         inputs = ["a", "b", "c"][: len(row.example)]
         symbols = Law.from_string("0", inputs).symbols
-        laws.append(Law([row.build(*symbols)], inputs, ["f"], "map"))
+        laws.append(Law([row.build(*symbols)], inputs, ["f"], "discrete"))
     return laws
 
 
@@ -92,7 +92,7 @@ def test_latex_names_what_moves() -> None:
         r"\dot{z_{1}} = z_{2}",
         r"\dot{z_{2}} = - 0.5 \sin{\left(z_{1} \right)}",
     ]
-    step = Law.from_string("0.5*x", ["x"], realisation="map")
+    step = Law.from_string("0.5*x", ["x"], dynamics="discrete")
     assert step.latex() == r"x^{+} = 0.5 x"
     assert "&=" in field.latex(environment="align") and r"\begin{align}" in field.latex(
         environment="align"
@@ -149,7 +149,7 @@ def test_coefficients_keep_their_order_when_their_values_change() -> None:
         (lambda: Law.from_string("x", ["x", "x"]), "used twice"),
         (lambda: Law.from_string("x", ["x y"]), "cannot be used"),
         (lambda: Law.from_string(["x", "x"], ["x"], ["a"]), "2 equations for 1 outputs"),
-        (lambda: Law.from_string("x", ["x"], realisation="flow"), "'field' or 'map'"),
+        (lambda: Law.from_string("x", ["x"], dynamics="flow"), "'continuous' or 'discrete'"),
         (lambda: Law.from_string("x", ["x"]).complexity("size"), "No complexity measure"),
         (
             lambda: Law.from_string("0.5*x", ["x"]).with_coefficients([1, 2]),

@@ -3,9 +3,9 @@
 import xml.etree.ElementTree as ET
 
 import pytest
-from symbolic.test_exports import EVERYTHING, operator_laws
 
 from sjepa.symbolic import Candidate, Front, Law
+from tests.symbolic.test_exports import EVERYTHING, operator_laws
 
 
 def inner(html: str) -> ET.Element:
@@ -38,7 +38,7 @@ def test_whole_numbers_lose_their_point() -> None:
 def test_the_dot_stands_on_the_letter_not_on_its_index() -> None:
     law = Law.from_string("z1", ["z1"])
     assert '<msub><mover accent="false"><mi>z</mi><mo>.</mo></mover>' in law.mathml()
-    step = Law.from_string("0.5*z1", ["z1"], realisation="map")
+    step = Law.from_string("0.5*z1", ["z1"], dynamics="discrete")
     assert "<mo>+</mo></msup>" in step.mathml() and "mover" not in step.mathml()
 
 

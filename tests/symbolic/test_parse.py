@@ -103,7 +103,7 @@ def test_refused_inside_a_law_file(text: str) -> None:
     import json
 
     data = {
-        "format": "sjepa-law", "version": 1, "realisation": "field",
+        "format": "sjepa-law", "version": 1, "dynamics": "continuous",
         "inputs": ["x"], "outputs": ["x"], "expressions": [text],
     }  # fmt: skip
     with pytest.raises(ParseError):

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from sjepa.errors import LawError, ParseError
+from sjepa.symbolic.imports.pysindy import law_from_pysindy, readable
 from sjepa.symbolic.law import Law
-from sjepa.symbolic.pysindy_models import law_from_pysindy, readable
 
 
 ps = pytest.importorskip("pysindy")
@@ -77,7 +77,7 @@ def test_the_law_computes_what_the_model_predicts(library) -> None:
     # The oracle is PySINDy's own prediction; only rounding differs.
     np.testing.assert_allclose(law.numpy()(z), model.predict(z), rtol=1e-9, atol=1e-9)
     assert law.inputs == law.outputs == ("q", "p")
-    assert law.realisation == "field"
+    assert law.dynamics == "continuous"
 
 
 def test_the_pendulum_is_read_without_rounding() -> None:
@@ -121,8 +121,8 @@ def test_discrete_models_are_maps() -> None:
     model = ps.DiscreteSINDy(optimizer=ps.STLSQ(threshold=0.1, alpha=1e-12))
     model.fit(np.array(x)[:, None], t=1)
     law = law_from_pysindy(model)
-    assert law.realisation == "map"
-    assert law.equivalent(Law.from_string("3.7*x0 - 3.7*x0**2", ["x0"], realisation="map"), 1e-6)
+    assert law.dynamics == "discrete"
+    assert law.equivalent(Law.from_string("3.7*x0 - 3.7*x0**2", ["x0"], dynamics="discrete"), 1e-6)
 
 
 def test_weak_models_of_plain_functions_are_read() -> None:

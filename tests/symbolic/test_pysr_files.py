@@ -9,7 +9,7 @@ import pytest
 
 from sjepa.errors import FormatError, LawError, ParseError
 from sjepa.symbolic import Law
-from sjepa.symbolic.pysr_files import front_from_pysr, law_from_pysr, parse_pysr
+from sjepa.symbolic.imports.pysr import front_from_pysr, law_from_pysr, parse_pysr
 
 
 RUNS = Path(__file__).parents[1] / "data_files" / "pysr"
@@ -23,7 +23,7 @@ def written(path: Path, *rows: str, header: str = "Complexity,Loss,Equation") ->
 @pytest.mark.parametrize("source", ["basic", "basic/hall_of_fame.csv", "basic_equations.csv"])
 def test_the_row_that_pysr_calls_best_is_the_default(source: str) -> None:
     law = Law.from_pysr(str(RUNS / source))
-    assert law.inputs == ("x0", "x1", "x2", "x3") and law.realisation == "map"
+    assert law.inputs == ("x0", "x1", "x2", "x3") and law.dynamics == "discrete"
     assert law.lines(digits=6) == ["y = x0**2 + 2.5382*cos(x3) - 0.5"]
 
 
@@ -48,8 +48,8 @@ def test_outputs_named_after_inputs_are_derivatives() -> None:
     files = [RUNS / f"pendulum_equations_{i}.csv" for i in range(2)]
     names = {"inputs": ["q", "p"], "outputs": ["q", "p"]}
     assert law_from_pysr(files, [2, 4], **names).lines(3)[0] == "q' = p"
-    assert law_from_pysr(files, **names, realisation="map").realisation == "map"
-    assert law_from_pysr(files).realisation == "map"
+    assert law_from_pysr(files, **names, dynamics="discrete").dynamics == "discrete"
+    assert law_from_pysr(files).dynamics == "discrete"
 
 
 def test_a_fitted_regressor_knows_its_feature_names() -> None:
@@ -94,7 +94,7 @@ def test_operators_of_pysr_and_our_own_are_read(
 ) -> None:
     path = written(tmp_path / "hall_of_fame.csv", f'3,0.1,"{equation}"')
     names = ["x0", "x1"]
-    expected = Law.from_string(meaning, names, ["y"], "map")
+    expected = Law.from_string(meaning, names, ["y"], "discrete")
     assert law_from_pysr(path, inputs=names) == expected
     assert law_from_pysr(tmp_path, inputs=names) == expected
 

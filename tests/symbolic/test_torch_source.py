@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from symbolic.test_exports import EVERYTHING, POINTS, operator_laws
 
 from sjepa.symbolic import Law
+from tests.symbolic.test_exports import EVERYTHING, POINTS, operator_laws
 
 
 def module_of(law: Law) -> Any:

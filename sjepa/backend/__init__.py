@@ -1,0 +1,6 @@
+"""The contract between a problem and the backends that solve it, and where backends are found."""
+
+from sjepa.backend.problem import Backend, Budget, Problem, Progress
+
+
+__all__ = ["Backend", "Budget", "Problem", "Progress"]

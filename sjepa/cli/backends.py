@@ -1,0 +1,42 @@
+"""``sjepa backends``: which search engines there are."""
+
+from __future__ import annotations
+
+import json as json_module
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from sjepa.backend.registry import sources
+from sjepa.cli.app import app
+
+
+@app.command()
+def backends(json: Annotated[bool, typer.Option(help="Print JSON.")] = False) -> None:
+    """List the search engines, what is installed, and how to install the rest."""
+    rows = [
+        {
+            "name": name,
+            "engine": source.engine,
+            "version": source.version(),
+            "installed": not source.missing(),
+            "install": source.fix,
+        }
+        for name, source in sorted(sources().items())
+    ]
+    if json:
+        print(json_module.dumps(rows, indent=1))
+        return
+    table = Table("name", "engine", "version", "installed", "how to install", box=None)
+    for row in rows:
+        table.add_row(
+            str(row["name"]),
+            str(row["engine"]),
+            str(row["version"]),
+            "yes" if row["installed"] else "no",
+            "" if row["installed"] else escape(str(row["install"])),
+        )
+    Console().print(table)

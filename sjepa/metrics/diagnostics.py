@@ -1,0 +1,138 @@
+"""Which shortcut, if any, a result has taken: in plain words, with the figure that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sjepa.metrics.arrays import as_array
+from sjepa.metrics.latents import latent_spread
+from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, narrowest
+
+
+# The paper's rule: a trace of the covariance below this is a constant representation.
+CONSTANT_TRACE = 0.10
+# A correction that carries more than this share of the velocity has absorbed the law.
+CORRECTION_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """Something a user should know: what, the figure, its limit, and a sentence."""
+
+    name: str
+    value: float
+    threshold: float
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.sentence}"
+
+
+def diagnose_latents(
+    z: Any, observations: Any, mask: Any = None, gates: CollapseChecks | None = None
+) -> list[Diagnostic]:
+    """Name what is wrong with coordinates (B, T, d) of observations (B, T, ...).
+
+    An empty list means that no shortcut was seen. Constant latents and those that repeat each
+    other are reported as that alone, since the other figures follow from it.
+    """
+    gates = gates or CollapseChecks()
+    z = as_array(z)
+    flags = np.ones(z.shape[:2], bool) if mask is None else as_array(mask) > 0
+    rows = z[flags]
+    spread = latent_spread(rows)
+    if spread.covariance_trace < CONSTANT_TRACE:
+        return [constant_collapse(spread.covariance_trace)]
+    ratio = narrowest(rows)
+    if ratio < gates.variance:
+        return [dimensional_collapse(ratio, gates.variance, z.shape[-1], spread)]
+    return shortcuts(gates.check(z, observations, flags), gates)
+
+
+def shortcuts(admission: CollapseReport, gates: CollapseChecks) -> list[Diagnostic]:
+    """Conserved quantities and folding, from what the gates measured.
+
+    Coordinates that hardly move also fail the neighbour test; that is then not called folding.
+    """
+    findings = []
+    if admission.within < gates.within:
+        findings.append(
+            Diagnostic(
+                "conserved-quantity collapse", admission.within, gates.within,
+                f"some direction of the latent space is nearly constant along every trajectory: "
+                f"only {admission.within:.1%} of its variance is motion (at least "
+                f"{gates.within:.0%} is asked for). It encodes which trajectory this is, for "
+                "instance its energy, not where the system is on it.",
+            )
+        )  # fmt: skip
+    if not admission.neighbour <= gates.neighbour and not findings:
+        findings.append(
+            Diagnostic(
+                "folding", admission.neighbour, gates.neighbour,
+                f"different states share one latent point: observations of nearest neighbours "
+                f"differ by {admission.neighbour:.0%} of what random pairs differ by (at most "
+                f"{gates.neighbour:.0%} is asked for). Squares and products of the true "
+                "coordinates do this; they move at twice the frequency.",
+            )
+        )  # fmt: skip
+    return findings
+
+
+def constant_collapse(trace: float) -> Diagnostic:
+    return Diagnostic(
+        "constant collapse", trace, CONSTANT_TRACE,
+        f"the encoder maps all observations to nearly one point: the total variance is "
+        f"{trace:.2g} (at least {CONSTANT_TRACE:g} is asked for). Any law predicts that "
+        "perfectly and says nothing.",
+    )  # fmt: skip
+
+
+def dimensional_collapse(ratio: float, limit: float, dim: int, spread: Any) -> Diagnostic:
+    return Diagnostic(
+        "dimensional collapse", ratio, limit,
+        f"the {dim} coordinates vary in about {spread.effective_rank:.1f} directions: the "
+        f"narrowest has a variance of {ratio:.1e} where 1 is the mean (at least {limit:g} is "
+        "asked for). Some of them repeat the others.",
+    )  # fmt: skip
+
+
+def diagnose_law(
+    risk: float, delta: float, noise_floor: float = 0.0, correction_share: float | None = None
+) -> list[Diagnostic]:
+    """Name what is wrong with a law: too much is left over, or something else does its work.
+
+    `risk` is the unexplained share of the variance of changes; `correction_share` the part of
+    the predicted velocity, in mean square, that a neural correction contributes.
+    """
+    findings = []
+    if risk > delta:
+        noise = f"; noise alone would leave {noise_floor:.2g}" if noise_floor else ""
+        findings.append(
+            Diagnostic(
+                "under-fit law", risk, delta,
+                f"the law leaves {risk:.2g} of the variance of changes unexplained, more than "
+                f"the {delta:.2g} that counts as adequate{noise}. Offer more terms, more "
+                "coordinates or a larger budget.",
+            )
+        )  # fmt: skip
+    if correction_share is not None and correction_share > CORRECTION_SHARE:
+        findings.append(
+            Diagnostic(
+                "correction absorbing the law", correction_share, CORRECTION_SHARE,
+                f"the neural correction contributes {correction_share:.0%} of the velocity (at "
+                f"most {CORRECTION_SHARE:.0%} is asked for): the equation printed is not what "
+                "moves the state. Penalise the correction more, or offer more terms.",
+            )
+        )  # fmt: skip
+    return findings
+
+
+def plain(findings: Sequence[Diagnostic]) -> str:
+    """One line for each finding, or that there is none."""
+    if not findings:
+        return "No shortcut was seen: coordinates and law pass every check."
+    return "\n".join(str(f) for f in findings)

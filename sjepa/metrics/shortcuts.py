@@ -1,0 +1,79 @@
+"""Which coordinates are admissible: three floors that the known shortcuts cannot pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sjepa.metrics.arrays import as_array
+from sjepa.metrics.latents import latent_spread, neighbour_test, within_trajectory_share
+
+
+@dataclass(frozen=True)
+class CollapseReport:
+    """What was measured on some coordinates, and the reasons to refuse them, if any."""
+
+    min_std: float
+    effective_rank: float
+    within: float
+    neighbour: float
+    reasons: tuple[str, ...]
+
+    @property
+    def admitted(self) -> bool:
+        return not self.reasons
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollapseChecks:
+    """The admissible class of representations.
+
+    Parameters
+    ----------
+    variance : float, default=1e-3
+        Smallest variance of any direction of the standardised coordinates: scale is a gauge.
+    within : float, default=0.15
+        Smallest share of variance, in any direction, that is motion along trajectories. Set it
+        to 0 when the state truly contains constants of motion.
+    neighbour : float, default=0.25
+        Largest result of the neighbour test.
+    ahead : int, default=0
+        Compare the observations this many steps later, for observations with nuisance variation.
+    """
+
+    variance: float = 1e-3
+    within: float = 0.15
+    neighbour: float = 0.25
+    ahead: int = 0
+
+    def check(
+        self, z: Any, observations: Any, mask: Any = None, points: int = 2000
+    ) -> CollapseReport:
+        """Measure latents (B, T, d) against observations (B, T, ...)."""
+        z = as_array(z)
+        flags = np.ones(z.shape[:2], bool) if mask is None else as_array(mask) > 0
+        valid = z[flags]
+        spread = latent_spread(valid)
+        within = within_trajectory_share(z, flags).worst if self.within > 0 else 1.0
+        near = neighbour_test(z, observations, flags, ahead=self.ahead, max_points=points)
+        reasons = []
+        if narrowest(valid) < self.variance:
+            reasons.append("variance")
+        if within < self.within:
+            reasons.append("within")
+        if not near <= self.neighbour:
+            reasons.append("neighbour")
+        return CollapseReport(
+            spread.min_std, spread.effective_rank, float(within), float(near), tuple(reasons)
+        )
+
+
+def narrowest(rows: np.ndarray) -> float:
+    """Smallest eigenvalue of the correlation matrix of (n, d); 0 if a coordinate is constant."""
+    std = rows.std(0)
+    if (std <= 1e-9 * (1e-9 + np.abs(rows).max())).any():
+        return 0.0
+    scaled = (rows - rows.mean(0)) / std
+    return max(float(np.linalg.eigvalsh(scaled.T @ scaled / len(rows))[0]), 0.0)

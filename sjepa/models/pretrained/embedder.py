@@ -1,0 +1,138 @@
+"""A frozen network with everything around it: input, layer, pooling, batches, cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sjepa.errors import ConfigError, DataError
+from sjepa.models.pretrained import cache
+from sjepa.models.pretrained.pooling import as_tensor, check_pool, pool
+
+
+class Embedder:
+    """Observations (n, ...) to embeddings (n, D) by a network that is only ever evaluated.
+
+    Made by :func:`sjepa.models.pretrained.huggingface` and its like, for ``SJEPA(encoder=...)``.
+
+    Parameters
+    ----------
+    network : nn.Module
+        Takes what `prepare` makes of a batch.
+    name : str
+        What it is called in tables.
+    prepare : callable, optional
+        A batch (b, ...) in float32 to the input of the network.
+    how : str
+        Pooling of tokens or feature maps; see `POOLS`.
+    options : str
+        Everything besides weights and data that decides about the embeddings; part of their hash.
+    batch_size : int
+    cached : bool or folder
+        Whether embeddings are kept on disk, in :func:`cache_folder` or in a folder of choice.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        name: str,
+        *,
+        prepare: Callable[[Tensor], Tensor] | None = None,
+        how: str = "mean",
+        options: str = "",
+        batch_size: int = 64,
+        cached: bool | str | Path = True,
+        device: str = "cpu",
+    ) -> None:
+        if batch_size < 1:
+            raise ConfigError(f"batch_size must be at least 1, got {batch_size}.")
+        self.network = network.eval().to(device)
+        for parameter in network.parameters():  # scripted modules have no requires_grad_
+            parameter.requires_grad_(False)
+        self.name, self.prepare, self.how = name, prepare, check_pool(how)
+        self.options, self.batch_size, self.device = options, batch_size, device
+        self.folder = _folder(cached)
+        self.batches_run = 0
+
+    def __repr__(self) -> str:
+        return f"<encoder {self.name}>"
+
+    def __call__(self, x: Any) -> np.ndarray:
+        """(n, ...) to (n, D), from the disk where it has been computed before."""
+        return next(self.many([x]))
+
+    def many(self, series: Iterable[Any]) -> Iterator[np.ndarray]:
+        """The same for many trajectories; the weights are hashed once."""
+        own = self.fingerprint() if self.folder is not None else ""
+        return (self._one(x, own) for x in series)
+
+    def fingerprint(self) -> str:
+        """The hash of weights and options: what besides the data decides about embeddings."""
+        known = [cache.FORMAT, torch.__version__, self.options, repr(self.prepare), self.how]
+        return cache.digest([*known, cache.weights_digest(self.network)])
+
+    def _one(self, x: Any, own: str) -> np.ndarray:
+        array = _observations(x)
+        if self.folder is None:
+            return self._run(array)
+        name = cache.digest([own, array])
+        found = cache.load(self.folder, name)
+        if found is None or found.ndim != 2 or len(found) != len(array):
+            found = self._run(array)
+            cache.store(self.folder, name, found)
+        return found.astype(float)
+
+    @torch.inference_mode()
+    def _run(self, array: np.ndarray) -> np.ndarray:
+        parts = []
+        for start in range(0, len(array), self.batch_size):
+            batch = torch.tensor(array[start : start + self.batch_size], device=self.device)
+            inputs = batch if self.prepare is None else self.prepare(batch)
+            like = next(self.network.parameters(), inputs)
+            features = as_tensor(self.network(inputs.to(like.dtype)))
+            if features.ndim < 2 or len(features) != len(batch):
+                raise DataError(
+                    f"{self.name} turned {len(batch)} observations into an output of shape "
+                    f"{tuple(features.shape)}; its first axis must count observations."
+                )
+            parts.append(pool(features, self.how).float().cpu())
+            self.batches_run += 1
+        return torch.cat(parts).numpy()
+
+
+def _folder(cached: bool | str | Path) -> Path | None:
+    if isinstance(cached, bool):
+        return cache.cache_folder() if cached else None
+    return Path(cached)
+
+
+def _observations(x: Any) -> np.ndarray:
+    """In single precision: what networks compute in, and one hash for equal observations."""
+    array = x.detach().cpu().numpy() if isinstance(x, Tensor) else np.asarray(x)
+    if array.dtype.kind not in "fiub" or array.ndim < 1 or not len(array):
+        raise DataError(f"Expected observations (n, ...), got {array.dtype} {array.shape}.")
+    return array.astype(np.float32)
+
+
+def encode_all(encoder: Callable[[Any], Any], series: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Embeddings (T, D) of trajectories, by whatever kind of encoder."""
+    if isinstance(encoder, Embedder):
+        return [np.asarray(z, dtype=float) for z in encoder.many(series)]
+    return [_called(encoder, x) for x in series]
+
+
+def _called(encoder: Callable[[Any], Any], x: np.ndarray) -> np.ndarray:
+    given = torch.as_tensor(x) if isinstance(encoder, nn.Module) else x
+    with torch.no_grad():
+        z = np.asarray(encoder(given), dtype=float)
+    if z.ndim != 2 or len(z) != len(x):
+        raise DataError(
+            f"The encoder turned a trajectory of shape {x.shape} into {z.shape}; "
+            f"expected ({len(x)}, coordinates)."
+        )
+    return z

@@ -1,0 +1,132 @@
+"""Systems x engines x noise x seeds, on as many workers as there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import joblib
+import pandas as pd
+
+from sjepa.backend.registry import make_backend
+from sjepa.data import SYSTEMS
+from sjepa.errors import ConfigError, MissingDependency
+from sjepa.studies.backends.cells import COLUMNS, Cell, run_cell, system_of
+
+
+ENGINES = ("local", "dask", "ray")
+
+
+def benchmark(
+    systems: Sequence[str] | None = None,
+    backends: Sequence[str] = ("stlsq", "subset"),
+    noise: Sequence[float] = (0.0,),
+    seeds: Sequence[int] = (0,),
+    *,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    seconds: float | None = 60.0,
+    workers: int = 1,
+    engine: str = "local",
+    out: str | Path | None = None,
+    progress: Callable[[dict[str, Any], int, int], None] | None = None,
+) -> pd.DataFrame:
+    """Run every combination and return one row each; a failing engine is a row with its error.
+
+    Parameters
+    ----------
+    systems : names in ``sjepa.data.SYSTEMS`` (all by default), or ``"dysts:Name"``
+    options : settings of an engine, by its name
+    seconds : budget of one search
+    workers, engine : how many processes, and joblib's place to run them: "local", "dask", "ray"
+    out : folder for results.parquet and results.csv
+    progress : called with each finished row, the number finished and the number in all
+    """
+    systems = list(SYSTEMS) if systems is None else list(systems)
+    for name in systems:
+        system_of(name)
+    for name in backends:
+        make_backend(name)
+    cells = [
+        Cell(s, b, float(n), int(seed), (options or {}).get(b, {}), seconds)
+        for s, b, n, seed in product(systems, backends, noise, seeds)
+    ]
+    if not cells:
+        raise ConfigError("Nothing to run: give at least one system, backend, noise and seed.")
+    rows = []
+    with _place(engine):
+        pool = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
+        for row in pool(joblib.delayed(run_cell)(c) for c in cells):
+            rows.append(row)
+            if progress is not None:
+                progress(row, len(rows), len(cells))
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    table = table.sort_values(["system", "backend", "noise", "seed"], ignore_index=True)
+    if out is not None:
+        write_results(table, Path(out))
+    return table
+
+
+def write_results(table: pd.DataFrame, folder: Path) -> None:
+    """results.parquet and results.csv, each written under another name first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, write in (("results.parquet", table.to_parquet), ("results.csv", table.to_csv)):
+        draft = folder / f".{name}"
+        write(draft, index=False)
+        draft.replace(folder / name)
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Per engine and noise level: systems recovered, mean scores, failures, median time."""
+    groups = table.assign(failed=table["error"] != "").groupby(["backend", "noise"])
+    return groups.agg(
+        recovered=("recovered", "sum"),
+        cells=("recovered", "size"),
+        precision=("precision", "mean"),
+        recall=("recall", "mean"),
+        valid_time=("valid_time", "mean"),
+        median_seconds=("seconds", "median"),
+        failed=("failed", "sum"),
+    ).reset_index()
+
+
+def matrix(table: pd.DataFrame) -> pd.DataFrame:
+    """Systems down, engine and noise across: how many seeds were recovered, in what time."""
+
+    def cell(rows: pd.DataFrame) -> str:
+        if (rows["error"] != "").all():
+            return "failed"
+        found = f"{rows['recovered'].sum()}/{len(rows)}" if len(rows) > 1 else None
+        word = found or ("yes" if rows["recovered"].iloc[0] else "no")
+        return f"{word}, {rows['seconds'].median():.1f} s"
+
+    keys = ["system", "backend", "noise"]
+    cells = {key: cell(rows) for key, rows in table.groupby(keys, sort=False)}
+    columns = sorted({(b, n) for _, b, n in cells})
+    data = {
+        f"{b}, noise {n:g}": [cells.get((s, b, n), "") for s in table["system"].unique()]
+        for b, n in columns
+    }
+    return pd.DataFrame({"system": table["system"].unique(), **data})
+
+
+def _place(engine: str) -> Any:
+    if engine not in ENGINES:
+        raise ConfigError(f"engine is one of {', '.join(ENGINES)}, got {engine!r}.")
+    if engine == "local":
+        return nullcontext()
+    try:
+        if engine == "dask":
+            from dask.distributed import Client
+
+            Client(processes=False)
+        else:
+            from ray.util.joblib import register_ray
+
+            register_ray()
+    except ImportError:
+        package = "dask[distributed]" if engine == "dask" else "ray"
+        raise MissingDependency(f"engine={engine!r} needs it: pip install '{package}'") from None
+    return joblib.parallel_config(backend=engine)

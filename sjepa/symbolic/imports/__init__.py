@@ -1,0 +1,1 @@
+"""Laws found by other packages."""

@@ -1,0 +1,37 @@
+"""The paper's Algorithm 1: coordinates and equations in turns."""
+
+from sjepa.training.alternating.conditions import (
+    CONDITIONS,
+    EXPERIMENT_1,
+    EXPERIMENT_2,
+    FROZEN,
+    Condition,
+)
+from sjepa.training.alternating.config import TrainingConfig
+from sjepa.training.alternating.latent_model import LatentModel
+from sjepa.training.alternating.loop import Alternating, Alternation
+from sjepa.training.alternating.phase import Event, Phase, discrete_complexity
+from sjepa.training.alternating.proposals import as_part, derivative_rows, propose
+from sjepa.training.alternating.selection import Record, Shortlist, choose
+
+
+__all__ = [
+    "CONDITIONS",
+    "EXPERIMENT_1",
+    "EXPERIMENT_2",
+    "FROZEN",
+    "Alternating",
+    "Alternation",
+    "Condition",
+    "Event",
+    "LatentModel",
+    "Phase",
+    "Record",
+    "Shortlist",
+    "TrainingConfig",
+    "as_part",
+    "choose",
+    "derivative_rows",
+    "discrete_complexity",
+    "propose",
+]

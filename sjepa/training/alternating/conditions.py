@@ -1,0 +1,163 @@
+"""Conditions: which parts are trained and which terms of the objective are active.
+
+The objective is that of Eq. (lagrangian) in the paper,
+
+    L_pred + λ_r L_roll + λ_IB R_IB + λ_s Ω_train + λ_c R_corr,
+
+and a condition is one row of its table of active terms: a weight of 0 is a dash there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from sjepa.errors import ConfigError
+
+
+Component = Literal["encoder", "neural", "symbolic", "correction"]
+COMPONENTS: tuple[Component, ...] = ("encoder", "neural", "symbolic", "correction")
+
+ROLLOUT = 0.35
+EXP1_SYMBOLIC = 2.5e-4
+EXP2_SYMBOLIC = 1.5e-4
+EXP2_CORRECTION = 1.5e-2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """One training phase.
+
+    Parameters
+    ----------
+    name : str
+    uses : tuple of parts
+        What the transition is made of: ``("neural",)``, ``("symbolic",)`` or
+        ``("symbolic", "correction")``.
+    trains : tuple of parts
+        What the optimiser moves. Everything else stays bit for bit as it is, except the target
+        encoder, which follows a trained encoder.
+    prediction, rollout, representation, symbolic, correction : float
+        Weights of L_pred, L_roll, R_IB, Ω_train and R_corr; 0 switches a term off.
+    epochs : int
+        At most so many passes over the data.
+    encoder_scale : float, default=1
+        Factor on the encoder's learning rate.
+    targets : {"ema", "context"}
+        Which encoder the prediction targets come from.
+    exempt : bool, default=False
+        Whether a collapsed checkpoint may be selected.
+    grammar : str, optional
+        Name of the library the law is restricted to, where an experiment has several.
+    """
+
+    name: str
+    uses: tuple[Component, ...]
+    trains: tuple[Component, ...]
+    prediction: float = 1.0
+    rollout: float = 0.0
+    representation: float = 0.0
+    symbolic: float = 0.0
+    correction: float = 0.0
+    epochs: int = 100
+    encoder_scale: float = 1.0
+    targets: Literal["ema", "context"] = "ema"
+    allow_collapse: bool = False
+    grammar: str | None = None
+
+    def __post_init__(self) -> None:
+        if unknown := [p for p in (*self.uses, *self.trains) if p not in COMPONENTS]:
+            raise ConfigError(f"No part is called {unknown[0]!r}. Known: {', '.join(COMPONENTS)}.")
+        if self.epochs < 0:
+            raise ConfigError(f"epochs must not be negative, got {self.epochs}.")
+        for term in ("prediction", "rollout", "representation", "symbolic", "correction"):
+            if getattr(self, term) < 0:
+                raise ConfigError(f"The weight of {term!r} must not be negative.")
+        if self.representation and "encoder" not in self.trains:
+            raise ConfigError(f"{self.name}: a representation term needs a trained encoder.")
+        if self.symbolic and "symbolic" not in self.uses:
+            raise ConfigError(f"{self.name}: a complexity term needs a symbolic part.")
+        if self.correction and "correction" not in self.uses:
+            raise ConfigError(f"{self.name}: a correction penalty needs a correction.")
+
+    @property
+    def updates_encoder(self) -> bool:
+        return "encoder" in self.trains
+
+    def with_(self, **changes: Any) -> Condition:
+        """A copy with some fields replaced."""
+        return replace(self, **changes)
+
+
+def _table(*rows: Condition) -> Mapping[str, Condition]:
+    return {row.name: row for row in rows}
+
+
+# Experiment 1. Columns of the paper's table: L_pred, L_roll, R_IB, Ω_train, R_corr.
+EXPERIMENT_1: Mapping[str, Condition] = _table(
+    Condition(
+        name="warm_start", uses=("neural",), trains=("encoder", "neural"),
+        rollout=ROLLOUT, representation=1.0, epochs=130,
+    ),
+    Condition(
+        name="neural_jepa", uses=("neural",), trains=("encoder", "neural"),
+        rollout=ROLLOUT, representation=1.0, epochs=90, encoder_scale=0.5,
+    ),
+    Condition(
+        name="post_hoc", uses=("symbolic",), trains=("symbolic",),
+        rollout=ROLLOUT, symbolic=EXP1_SYMBOLIC, epochs=65, targets="context",
+    ),
+    Condition(
+        name="dynamics_phase", uses=("symbolic",), trains=("symbolic",),
+        rollout=ROLLOUT, symbolic=EXP1_SYMBOLIC, epochs=65,
+    ),
+    Condition(
+        name="space_phase", uses=("symbolic",), trains=("encoder", "symbolic"),
+        rollout=ROLLOUT, representation=1.0, symbolic=EXP1_SYMBOLIC, epochs=85,
+        encoder_scale=0.35,
+    ),
+    Condition(
+        name="one_step_collapse", uses=("symbolic",), trains=("encoder", "symbolic"),
+        symbolic=EXP1_SYMBOLIC, epochs=100, encoder_scale=0.35, allow_collapse=True,
+    ),
+    Condition(
+        name="fixed_point", uses=("symbolic",), trains=("encoder", "symbolic"),
+        symbolic=EXP1_SYMBOLIC, epochs=5, encoder_scale=0.20, allow_collapse=True,
+    ),
+)  # fmt: skip
+
+# A permanently frozen encoder: its own embeddings are the targets, and no EMA is needed.
+FROZEN = Condition(
+    name="frozen", uses=("symbolic", "correction"), trains=("symbolic", "correction"),
+    rollout=ROLLOUT, symbolic=EXP1_SYMBOLIC, correction=2e-2, epochs=65, targets="context",
+)  # fmt: skip
+
+EXPERIMENT_2: Mapping[str, Condition] = _table(
+    Condition(
+        name="symbolic_incomplete", uses=("symbolic",), trains=("symbolic",),
+        rollout=ROLLOUT, symbolic=EXP2_SYMBOLIC, epochs=260, targets="context",
+        grammar="incomplete",
+    ),
+    Condition(
+        name="hybrid_regularised", uses=("symbolic", "correction"),
+        trains=("symbolic", "correction"), rollout=ROLLOUT, symbolic=EXP2_SYMBOLIC,
+        correction=EXP2_CORRECTION, epochs=260, targets="context", grammar="incomplete",
+    ),
+    Condition(
+        name="hybrid_unregularised", uses=("symbolic", "correction"),
+        trains=("symbolic", "correction"), rollout=ROLLOUT, symbolic=EXP2_SYMBOLIC,
+        epochs=260, targets="context", grammar="incomplete",
+    ),
+    Condition(
+        name="symbolic_complete", uses=("symbolic",), trains=("symbolic",),
+        rollout=ROLLOUT, symbolic=EXP2_SYMBOLIC, epochs=260, targets="context",
+        grammar="complete",
+    ),
+    Condition(
+        name="neural_only", uses=("neural",), trains=("neural",),
+        rollout=ROLLOUT, epochs=260, targets="context",
+    ),
+)  # fmt: skip
+
+CONDITIONS: Mapping[str, Condition] = {**EXPERIMENT_1, FROZEN.name: FROZEN, **EXPERIMENT_2}

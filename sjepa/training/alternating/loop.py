@@ -1,0 +1,212 @@
+"""Algorithm 1: dynamics search and space search in turn, with any search engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import torch
+
+from sjepa.backend import Backend
+from sjepa.backend.registry import make_backend
+from sjepa.data import TrajectoryBatch
+from sjepa.models import SparseLaw
+from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
+from sjepa.training.alternating.conditions import EXPERIMENT_1, Condition
+from sjepa.training.alternating.config import TrainingConfig
+from sjepa.training.alternating.latent_model import LatentModel
+from sjepa.training.alternating.phase import Callback, Event, Phase
+from sjepa.training.alternating.proposals import as_part, derivative_rows, propose
+from sjepa.training.alternating.selection import Record, Shortlist
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alternation:
+    """How the two searches take turns.
+
+    Parameters
+    ----------
+    cycles : int
+    dynamics, space : Condition
+        The two phases of a cycle.
+    backend : name, mapping with a name and options, or Backend
+        Proposes a law from the present latents at the start of a dynamics phase.
+    propose_every_cycle : bool
+        Whether later cycles ask the engine again; otherwise they go on from their own law.
+    relaxed : bool
+        Whether terms of the library that the proposal left out may come back by gradient.
+    emit : {"library", "tree"}
+        Whether a law within the library is trained as the library or as it stands.
+    seconds : float, optional
+        Budget of one proposal.
+    """
+
+    cycles: int = 4
+    dynamics: Condition = field(default_factory=lambda: EXPERIMENT_1["dynamics_phase"])
+    space: Condition = field(default_factory=lambda: EXPERIMENT_1["space_phase"])
+    backend: Any = field(
+        default_factory=lambda: {"name": "stlsq", "threshold": 0.035, "ridge": 1e-5}
+    )
+    propose_every_cycle: bool = True
+    relaxed: bool = True
+    emit: Literal["library", "tree"] = "library"
+    seconds: float | None = None
+
+
+class Alternating:
+    """Runs the cycles on a warm-started world and restores the best one.
+
+    ``diagnostics`` has one row for each finished cycle: law, complexity, risk and spread after
+    both phases. ``state_dict`` can be taken at any callback; a new object that loads it continues
+    to the same result, provided the engine gives the same answer twice (a budget in seconds may
+    prevent that).
+    """
+
+    def __init__(
+        self,
+        world: LatentModel,
+        space: Library | Grammar,
+        train: TrajectoryBatch,
+        validation: TrajectoryBatch,
+        plan: Alternation | None = None,
+        settings: TrainingConfig | None = None,
+        generator: torch.Generator | None = None,
+        callback: Callback | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.world, self.space = world, space
+        self.train, self.validation = train, validation
+        self.plan, self.settings = plan or Alternation(), settings or TrainingConfig()
+        self.generator = generator or torch.Generator(train.x.device).manual_seed(seed)
+        self.callback, self.seed = callback, seed
+        self.backend: Backend = make_backend(self.plan.backend)
+        self.shortlist = Shortlist(self.settings.tolerance)
+        self.diagnostics: list[dict[str, Any]] = []
+        self.front: Front | None = None
+        self.cycle = 0
+        self.stage = "propose"
+        self.phase: Phase | None = None
+        self._resumed: dict[str, Any] | None = None
+
+    def run(self) -> Record:
+        """All cycles; the world ends as the best of them, and its record is returned."""
+        while self.cycle < self.plan.cycles:
+            if self.stage == "propose":
+                self._propose()
+                self.stage = "dynamics"
+            if self.stage == "dynamics":
+                row = {"cycle": self.cycle + 1} | self._run_phase(self.plan.dynamics, "dynamics_")
+                self.diagnostics.append(row)
+                self.stage = "space"
+            if self.stage == "space":
+                self.diagnostics[-1] |= self._run_phase(self.plan.space, "")
+                self._finish_cycle()
+        best, snapshot = self.shortlist.best()
+        self.world.restore(snapshot)
+        return best
+
+    @property
+    def best_cycle(self) -> int:
+        return self.shortlist.best()[0].epoch
+
+    def _propose(self) -> None:
+        data, world = self.train, self.world
+        if self.cycle and not self.plan.propose_every_cycle:
+            if self.plan.relaxed and isinstance(world.symbolic, SparseLaw):
+                world.symbolic.set_(world.symbolic.active(), shrink=False)
+            return
+        world.eval()
+        # One coordinate system at both ends: the target encoder lags behind and would add its
+        # lag, divided by Δt, to every velocity.
+        mask = None if bool(data.mask.all()) else data.mask
+        rows = derivative_rows(world.encode(data.x), data.dt, mask, world.integrator, data.u)
+        proposal = propose(
+            self.backend,
+            *rows,
+            self.space,
+            warm=self.front,
+            seed=self.seed + self.cycle,
+            seconds=self.plan.seconds,
+            tolerance=self.settings.tolerance,
+        )
+        self.front = proposal.front
+        world.symbolic = as_part(proposal.law, self.space, self.plan.relaxed, self.plan.emit).to(
+            data.x.device
+        )
+
+    def _run_phase(self, condition: Condition, prefix: str) -> dict[str, Any]:
+        self.phase = Phase(
+            self.world,
+            condition,
+            self.train,
+            self.validation,
+            self.settings,
+            self.generator,
+            self._tell,
+        )
+        if self._resumed is not None:
+            self.phase.load_state_dict(self._resumed)
+            self._resumed = None
+        record = self.phase.run()
+        self.phase = None
+        assert self.world.symbolic is not None
+        self.world.symbolic.threshold_(self.settings.prune)
+        self._record = record
+        law = self.world.symbolic.law(self.settings.report)
+        row = {"law": "; ".join(law.lines(digits=5)), **record.as_dict()}
+        return {prefix + key: value for key, value in row.items()}
+
+    def _finish_cycle(self) -> None:
+        # Cycles are compared by the rule for checkpoints, their number in place of the epoch.
+        record = replace(self._record, epoch=self.cycle + 1)
+        self.shortlist.offer(record, self.world.snapshot())
+        self.cycle += 1
+        self.stage = "propose"
+
+    def _tell(self, event: Event) -> None:
+        if self.callback is not None:
+            self.callback(replace(event, cycle=self.cycle + 1, cycles=self.plan.cycles))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain data: numbers of the world, optimiser, random numbers, laws as text."""
+        return {
+            "cycle": self.cycle,
+            "stage": self.stage,
+            "world": self.world.snapshot(),
+            "symbolic": self.world.symbolic is not None,
+            "generator": self.generator.get_state(),
+            "phase": None if self.phase is None else self.phase.state_dict(),
+            "shortlist": self.shortlist.state_dict(),
+            "diagnostics": [dict(row) for row in self.diagnostics],
+            "front": None if self.front is None else _front_to_rows(self.front),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if state["symbolic"] and state["world"]["law"] is None:
+            assert isinstance(self.space, Library)
+            actions = 0 if self.train.u is None else self.train.u.shape[-1]
+            outputs = self.space.inputs[: len(self.space.inputs) - actions]
+            self.world.symbolic = SparseLaw(self.space, outputs).to(self.train.x.device)
+        self.world.restore(state["world"])
+        self.generator.set_state(state["generator"])
+        self.cycle, self.stage = state["cycle"], state["stage"]
+        self.shortlist.load_state_dict(state["shortlist"])
+        self.diagnostics = [dict(row) for row in state["diagnostics"]]
+        rows = state["front"]
+        self.front = None if rows is None else _front_from_rows(rows, self.space)
+        self._resumed = state["phase"]
+
+
+def _front_to_rows(front: Front) -> dict[str, Any]:
+    """A front as plain data; laws travel as text."""
+    rows = [(c.law.to_json(), list(c.losses), c.certified) for c in front]
+    return {"measure": front.measure, "engine": front.engine, "rows": rows}
+
+
+def _front_from_rows(data: dict[str, Any], space: Library | Grammar) -> Front:
+    library = space if isinstance(space, Library) else None
+    candidates = [
+        Candidate.score(Law.from_json(text), losses, library, certified)
+        for text, losses, certified in data["rows"]
+    ]
+    return Front.of(candidates, data["measure"], data["engine"])

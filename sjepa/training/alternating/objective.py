@@ -1,0 +1,189 @@
+"""The five terms of the objective on one chunk of data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sjepa.errors import ConfigError
+from sjepa.models import GaussianEncoder, SparseLaw, Transition
+from sjepa.models.stochastic import draw
+from sjepa.training.alternating.conditions import Condition
+from sjepa.training.alternating.config import TrainingConfig
+from sjepa.training.alternating.latent_model import LatentModel
+from sjepa.training.alternating.sampling import Chunk
+from sjepa.training.alternating.sparse_rollout import applies_to, sparse_rollout
+from sjepa.training.losses import (
+    LatentNoise,
+    RepresentationLoss,
+    correction_penalty,
+    one_step_loss,
+    rollout_loss,
+    variance_of,
+)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Unweighted terms (None where a condition leaves one out) and their weighted sum."""
+
+    total: Tensor
+    prediction: Tensor
+    rollout: Tensor | None
+    representation: Tensor | None
+    symbolic: Tensor | None
+    correction: Tensor | None
+    z: Tensor  # (B, S, d): the context latents
+    valid: Tensor | None  # (B, S)
+
+    def risk(self, condition: Condition) -> Tensor:
+        """R = L_pred + λ_r L_roll, by which checkpoints are compared."""
+        if self.rollout is None:
+            return self.prediction
+        return self.prediction + condition.rollout * self.rollout
+
+
+class Objective:
+    """Evaluates a condition's terms for a world.
+
+    Context latents are computed at the starts only, target latents once for every point that
+    some rollout reaches; from there all rollouts run in parallel.
+    """
+
+    def __init__(self, world: LatentModel, condition: Condition, settings: TrainingConfig) -> None:
+        self.world, self.condition, self.settings = world, condition, settings
+        self.transition = world.transition(condition.uses)
+        self.representation = RepresentationLoss(settings.representation)
+        self.noise = LatentNoise(settings.latent_noise)
+        if condition.representation:
+            self._check_terms()
+        # Without a rollout term one step is all that has to be predicted.
+        self.steps = settings.horizon if condition.rollout else 1
+
+    def __call__(self, chunk: Chunk, generator: torch.Generator | None = None) -> Terms:
+        condition, steps = self.condition, self.steps
+        starts = slice(chunk.offset, chunk.dt.shape[1] + 1 - self.settings.horizon, chunk.stride)
+        z, seen, posterior = self._contexts(chunk, starts, generator)
+        target = self._targets(chunk, starts, z.shape[1])  # (B, S, steps, d)
+        dt = _windows(chunk.dt, starts, steps, z.shape[1])
+        u = None if chunk.u is None else _windows(chunk.u, starts, steps, z.shape[1])
+        valid = None
+        if chunk.mask is not None:  # the last point decides, whatever the number of steps
+            valid = chunk.mask[:, starts.start + self.settings.horizon :: chunk.stride]
+            valid = valid[:, : z.shape[1]]
+
+        self.noise.train(self.world.training)
+        path, penalty = self._rollout(self.noise(z, generator), dt, u, valid)
+        distance = self._distance(z, valid)
+        prediction = one_step_loss(path[..., 1, :], target[..., 0, :], mask=valid, **distance)
+        total = condition.prediction * prediction
+        rollout = representation = symbolic = None
+        if condition.rollout:
+            mask = None if valid is None else valid.unsqueeze(-1)
+            weights = self.settings.rollout_weights
+            rollout = rollout_loss(
+                path[..., 1:, :], target, mask=mask, **distance,
+                weights=None if weights is None else path.new_tensor(weights),
+            )  # fmt: skip
+            total = total + condition.rollout * rollout
+        if condition.representation:
+            others = {"predicted": path[..., 1, :], "target": target[..., 0, :], **posterior}
+            if valid is not None:
+                others = {name: value[valid] for name, value in others.items()}
+            if seen is not None:
+                for name in ("view_a", "view_b"):
+                    others[name] = self._view(seen, starts, generator)
+            representation, _ = self.representation(z, mask=valid, **others)
+            total = total + condition.representation * representation
+        if condition.symbolic and self.world.symbolic is not None:
+            symbolic = self.world.symbolic.complexity()
+            total = total + condition.symbolic * symbolic
+        if condition.correction and penalty is not None:
+            total = total + condition.correction * penalty
+        return Terms(total, prediction, rollout, representation, symbolic, penalty, z, valid)
+
+    def _distance(self, z: Tensor, valid: Tensor | None) -> dict[str, Any]:
+        """How far apart two states are, as the settings say."""
+        scale = None
+        if self.settings.scale_free:
+            scale = variance_of(z if valid is None else z[valid])
+        return {"discrepancy": self.settings.discrepancy, "scale": scale}
+
+    def _check_terms(self) -> None:
+        """Terms that need something this run does not have are refused before it starts."""
+        wanted = self.representation.weights
+        if "variational" in wanted and not isinstance(self.world.encoder, GaussianEncoder):
+            raise ConfigError(
+                "'variational' needs a stochastic encoder: make_encoder(stochastic=True)."
+            )
+        if "within_trajectory" in wanted and self.settings.batching == "windows":
+            raise ConfigError("'within_trajectory' needs Settings(batching='trajectories').")
+
+    def _contexts(
+        self, chunk: Chunk, starts: slice, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor | None, dict[str, Tensor]]:
+        """Latents (B, S, d) at the starts, what was encoded for them, and their distribution."""
+        if chunk.encoded:
+            return chunk.context[:, starts], None, {}
+        encoder, past = self.world.encoder, self.world.history > 1
+        seen = chunk.context if past else chunk.context[:, starts]
+        at = starts if past else slice(None)
+        if not isinstance(encoder, GaussianEncoder):
+            return encoder(seen)[:, at], seen, {}
+        mean, log_var = (part[:, at] for part in encoder.posterior(seen))
+        z = draw(mean, log_var, generator) if self.world.training else mean
+        return z, seen, {"posterior_mean": mean, "posterior_log_var": log_var}
+
+    def _view(self, seen: Tensor, starts: slice, generator: torch.Generator | None) -> Tensor:
+        augment = self.settings.augmentation
+        if callable(augment):
+            z = self.world.encoder(augment(seen, generator))
+            return z[:, starts] if self.world.history > 1 else z
+        noise = torch.randn(seen.shape, generator=generator, dtype=seen.dtype, device=seen.device)
+        z = self.world.encoder(seen.add(noise, alpha=augment))
+        return z[:, starts] if self.world.history > 1 else z
+
+    def _targets(self, chunk: Chunk, starts: slice, count: int) -> Tensor:
+        own = self.condition.targets == "context"
+        points = chunk.context if own and chunk.encoded else chunk.target
+        if chunk.encoded:
+            return _windows(points[:, 1:], starts, self.steps, count)
+        encoder = self.world.encoder if own else self.world.target
+        with torch.no_grad():
+            if self.world.history > 1:
+                return _windows(encoder(points)[:, 1:], starts, self.steps, count)
+            if chunk.stride > self.steps:  # windows do not touch: encode nothing in between
+                return encoder(_windows(points[:, 1:], starts, self.steps, count))
+            last = chunk.offset + (count - 1) * chunk.stride + self.steps
+            z = encoder(points[:, chunk.offset + 1 : last + 1])
+            return _windows(z, slice(0, None, chunk.stride), self.steps, count)
+
+    def _rollout(
+        self, z: Tensor, dt: Tensor, u: Tensor | None, valid: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Rollouts (B, S, steps + 1, d), and the correction penalty if there is a correction."""
+        transition = self.transition
+        if not self.condition.correction or transition.correction is None:
+            return roll(transition, z, dt, u), None
+        path, corrections = transition.rollout_with_corrections(z, dt, u)
+        mask = None if valid is None else valid.unsqueeze(-1)
+        parameters = transition.correction.parameters()
+        tau = self.settings.correction_tau
+        return path, correction_penalty(corrections, parameters, tau, mask)
+
+
+def roll(transition: Transition, z: Tensor, dt: Tensor, u: Tensor | None = None) -> Tensor:
+    """``transition.rollout``, by the quick way where there is one."""
+    if applies_to(transition, u):
+        assert isinstance(transition.symbolic, SparseLaw)
+        return sparse_rollout(transition.symbolic, z, dt)
+    return transition.rollout(z, dt, u)
+
+
+def _windows(a: Tensor, starts: slice, size: int, count: int) -> Tensor:
+    """(B, T, ...) -> (B, S, size, ...): `count` stretches from the starts, as views."""
+    view = a[:, starts.start :].unfold(1, size, starts.step)[:, :count]
+    return view.movedim(-1, 2)

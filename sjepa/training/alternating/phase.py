@@ -1,0 +1,241 @@
+"""One training phase: any condition, on any data, selected on validation trajectories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import torch
+from torch import nn
+
+from sjepa.data import TrajectoryBatch
+from sjepa.metrics import latent_spread
+from sjepa.models import SparseLaw
+from sjepa.training.alternating.conditions import Component, Condition
+from sjepa.training.alternating.config import TrainingConfig
+from sjepa.training.alternating.latent_model import LatentModel
+from sjepa.training.alternating.objective import Objective
+from sjepa.training.alternating.sampling import Source, check_horizon, epoch_of, validation_chunks
+from sjepa.training.alternating.selection import Record, Shortlist
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a callback is told after every epoch; ``record`` only when it was validated."""
+
+    phase: str
+    epoch: int
+    epochs: int
+    loss: float
+    record: Record | None
+    world: LatentModel
+    cycle: int = 0
+    cycles: int = 0
+
+
+Callback = Callable[[Event], None]
+
+
+def discrete_complexity(world: LatentModel, threshold: float) -> float:
+    """The ``terms`` complexity of the present law at a reporting threshold; 0 without a law."""
+    law = world.symbolic
+    if law is None:
+        return 0.0
+    if isinstance(law, SparseLaw):
+        active = law.active().abs() >= threshold
+        return float((law.weights[:, None] * active).sum())
+    return law.law(threshold).complexity("terms", law.library)
+
+
+class Phase:
+    """Trains the parts that a condition names, and restores the best checkpoint.
+
+    While the encoder is frozen every trajectory is encoded once, before the first epoch.
+
+    Parameters
+    ----------
+    world : World
+        Trained in place.
+    condition : Condition
+    train, validation : TrajectoryBatch
+        On the same device as the world.
+    settings : Settings
+    generator : torch.Generator
+        The only source of randomness; on the device of the data.
+    callback : callable, optional
+        Gets an :class:`Event` after every epoch.
+    """
+
+    def __init__(
+        self,
+        world: LatentModel,
+        condition: Condition,
+        train: TrajectoryBatch,
+        validation: TrajectoryBatch,
+        settings: TrainingConfig | None = None,
+        generator: torch.Generator | None = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.world, self.condition = world, condition
+        self.settings = settings or TrainingConfig()
+        self.generator = generator or torch.Generator(train.x.device).manual_seed(0)
+        self.callback = callback
+        for data in (train, validation):
+            check_horizon(data, self.settings.horizon)
+        self.parameters = {part: list(world.part(part).parameters()) for part in condition.trains}
+        self.objective = Objective(world, condition, self.settings)
+        self.optimizer = self._optimizer()
+        self.train, self.validation = self._source(train), self._source(validation)
+        self.shortlist = Shortlist(self.settings.tolerance)
+        self.history: list[dict[str, Any]] = []
+        self.epoch = 0
+        self.stale = 0
+
+    def run(self) -> Record:
+        """Train to the last epoch, restore the best checkpoint and return its record."""
+        with _only_trained(self.world, self.parameters):
+            while self.epoch < self.condition.epochs and not self._out_of_patience():
+                self.step()
+        if not self.shortlist.entries:
+            self.shortlist.offer(self.validate(), self.world.snapshot())
+        record, snapshot = self.shortlist.best()
+        self.world.restore(snapshot)
+        return record
+
+    def step(self) -> None:
+        """One epoch, and validation if it is due."""
+        loss = self._train_epoch()
+        self.epoch += 1
+        record = None
+        last = self.epoch == self.condition.epochs
+        if last or self.epoch % self.settings.validate_every == 0:
+            record = self.validate()
+            chosen = self.shortlist.offer(record, self.world.snapshot())
+            self.stale = 0 if chosen else self.stale + 1
+            self.history.append({"loss": loss, **record.as_dict()})
+        if self.callback is not None:
+            condition = self.condition
+            self.callback(
+                Event(condition.name, self.epoch, condition.epochs, loss, record, self.world)
+            )
+
+    def _out_of_patience(self) -> bool:
+        patience = self.settings.patience
+        return patience is not None and self.stale >= patience
+
+    def _train_epoch(self) -> float:
+        self.world.train()
+        flat = [p for group in self.parameters.values() for p in group]
+        total, count = torch.zeros((), device=self.train.dt.device), 0
+        for chunk in epoch_of(self.train, self.settings, self.generator):
+            loss = self.objective(chunk, self.generator).total
+            self.optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            nn.utils.clip_grad_norm_(flat, self.settings.clip)
+            self.optimizer.step()
+            if self.condition.updates_encoder:
+                self.world.target.update(self.world.encoder)
+            total += loss.detach()
+            count += 1
+        return float(total) / max(count, 1)
+
+    @torch.no_grad()
+    def validate(self) -> Record:
+        """Risk, complexity and spread on a fixed choice of validation windows."""
+        self.world.eval()
+        device = self.validation.dt.device
+        noise = torch.Generator(device).manual_seed(0)  # the same views every time
+        risk = objective = weight = 0.0
+        latents = []
+        for chunk in validation_chunks(self.validation, self.settings):
+            terms = self.objective(chunk, noise)
+            z = terms.z.flatten(0, -2)
+            latents.append(z if terms.valid is None else z[terms.valid.flatten()])
+            share = len(latents[-1])
+            risk += share * float(terms.risk(self.condition))
+            objective += share * float(terms.total)
+            weight += share
+        spread = latent_spread(torch.cat(latents))
+        collapsed = spread.collapsed(self.settings.min_std, self.settings.covariance_trace)
+        return Record(
+            epoch=self.epoch,
+            risk=_finite(risk / weight),
+            complexity=self._complexity(),
+            objective=_finite(objective / weight),
+            eligible=not collapsed
+            or self.condition.allow_collapse
+            or not self.condition.updates_encoder,
+            min_std=spread.min_std,
+            covariance_trace=spread.covariance_trace,
+        )
+
+    def _complexity(self) -> float:
+        if "symbolic" not in self.condition.uses:
+            return 0.0
+        return discrete_complexity(self.world, self.settings.report)
+
+    def _optimizer(self) -> torch.optim.Optimizer:
+        s = self.settings
+        rates: dict[Component, float] = {
+            "encoder": s.encoder_rate * self.condition.encoder_scale,
+            "neural": s.neural_rate,
+            "correction": s.neural_rate,
+            "symbolic": s.symbolic_rate,
+        }
+        groups = [{"params": p, "lr": rates[part]} for part, p in self.parameters.items() if p]
+        devices = {p.device.type for group in self.parameters.values() for p in group}
+        fused = devices <= {"cpu", "cuda"}
+        return torch.optim.AdamW(groups, weight_decay=s.weight_decay, fused=fused)
+
+    def _source(self, data: TrajectoryBatch) -> Source:
+        if self.condition.updates_encoder:
+            return Source.of(data)
+        self.world.eval()
+        context = self.world.encode(data.x)
+        own = self.condition.targets == "context"
+        return Source.of(data, (context, context if own else self.world.encode(data.x, True)))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on from here, random numbers included."""
+        return {
+            "world": self.world.snapshot(),
+            "optimizer": self.optimizer.state_dict(),
+            "generator": self.generator.get_state(),
+            "epoch": self.epoch,
+            "stale": self.stale,
+            "history": list(self.history),
+            "shortlist": self.shortlist.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue a phase that was built from the same condition, data and settings."""
+        # The structure of a law is fixed within a phase, so its numbers are all there is to set.
+        self.world.load_state_dict(state["world"]["state"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.generator.set_state(state["generator"])
+        self.epoch, self.stale = state["epoch"], state["stale"]
+        self.history = list(state["history"])
+        self.shortlist.load_state_dict(state["shortlist"])
+
+
+class _only_trained:
+    """Gradients for the trained parts alone, so that nothing is computed for the others."""
+
+    def __init__(self, world: LatentModel, parts: dict[Component, list[nn.Parameter]]) -> None:
+        trained = {id(p) for group in parts.values() for p in group}
+        self.before = {p: p.requires_grad for p in world.parameters()}
+        self.wanted = {p: id(p) in trained for p in self.before}
+
+    def __enter__(self) -> None:
+        for p, flag in self.wanted.items():
+            p.requires_grad_(flag)
+
+    def __exit__(self, *error: object) -> None:
+        for p, flag in self.before.items():
+            p.requires_grad_(flag)
+
+
+def _finite(value: float) -> float:
+    return value if isfinite(value) else float("inf")

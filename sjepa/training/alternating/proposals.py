@@ -1,0 +1,111 @@
+"""Dynamics search: latents become a regression problem, an engine's answer a trainable part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from torch import Tensor
+
+from sjepa.backend import Backend, Budget, Problem
+from sjepa.data import Trajectories, differentiate, zoh_rows
+from sjepa.models import SparseLaw, TreeLaw
+from sjepa.symbolic import Front, Grammar, Law, Library
+from sjepa.training.alternating.latent_model import SymbolicPart
+
+
+# A law needs far fewer rows than there are; engines without a Gram matrix slow down on more.
+MOST_ROWS = 200_000
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What an engine found, and the law that was taken from it."""
+
+    front: Front
+    law: Law
+
+
+def derivative_rows(
+    z: Tensor,
+    dt: Tensor,
+    mask: Tensor | None = None,
+    integrator: str = "euler",
+    u: Tensor | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """States (n, d) and their velocities (n, d) from latents (B, T, d) with steps (B, T - 1).
+
+    With actions `u` (B, T, m), held during each step, the rows are (state, action) and the mean
+    velocity of a step.
+
+    For Euler the velocity is (z_{t+1} - z_t) / Δt, which makes the fitted law the best Euler
+    predictor rather than the best vector field. Any other integrator gets derivatives of high
+    order, with smoothing where the latents are noisy.
+    """
+    states = z.detach().double().cpu().numpy()
+    steps = dt.detach().double().cpu().numpy()
+    lengths = np.full(len(states), states.shape[1]) if mask is None else mask.sum(1).cpu().numpy()
+    if integrator == "euler" and u is None:
+        slope = np.diff(states, axis=1) / steps[..., None]
+        inside = np.arange(steps.shape[1]) < lengths[:, None] - 1
+        return states[:, :-1][inside], slope[inside]
+    times = np.concatenate([np.zeros((len(steps), 1)), steps.cumsum(axis=1)], axis=1)
+    keep = [(s[:n], t[:n]) for s, t, n in zip(states, times, lengths, strict=True)]
+    if u is not None:
+        actions = [a[:n] for a, n in zip(u.double().cpu().numpy(), lengths, strict=True)]
+        driven = Trajectories([s for s, _ in keep], [t for _, t in keep], actions)
+        return zoh_rows(driven, "start" if integrator == "euler" else "middle")
+    found = differentiate(Trajectories([s for s, _ in keep], [t for _, t in keep]))
+    smooth, slopes, good = found.trajectories.x, found.x_dot, found.valid
+    return (
+        np.concatenate([s[g] for s, g in zip(smooth, good, strict=True)]),
+        np.concatenate([s[g] for s, g in zip(slopes, good, strict=True)]),
+    )
+
+
+def propose(
+    backend: Backend,
+    states: np.ndarray,
+    slopes: np.ndarray,
+    space: Library | Grammar,
+    *,
+    warm: Front | None = None,
+    seed: int = 0,
+    seconds: float | None = None,
+    tolerance: float = 0.02,
+) -> Proposal:
+    """Ask an engine for laws and take the simplest one within a tolerance of the best."""
+    every = -(-len(states) // MOST_ROWS)
+    problem = Problem(
+        states[::every],
+        slopes[::every],
+        names=space.inputs,
+        outputs=space.inputs[: slopes.shape[1]],
+        library=space if isinstance(space, Library) else None,
+        grammar=space if isinstance(space, Grammar) else None,
+        budget=Budget(seconds=seconds),
+        seed=seed,
+        warm=warm,
+    )
+    front = backend.search(problem)
+    return Proposal(front, front.select(tolerance=tolerance))
+
+
+def as_part(
+    law: Law,
+    space: Library | Grammar,
+    relaxed: bool = True,
+    emit: Literal["library", "tree"] = "library",
+) -> SymbolicPart:
+    """A trainable part that starts as this law.
+
+    A law within a library becomes the library itself: with `relaxed` all allowed terms stay
+    trainable, otherwise only those of the law. Anything else, and everything with
+    ``emit="tree"``, is emitted as it is.
+    """
+    if isinstance(space, Library):
+        if emit == "library" and space.covers(law):
+            return SparseLaw(space, law.outputs).set_law_(law, shrink=not relaxed)
+        return TreeLaw(law, space)
+    return TreeLaw(law)

@@ -1,0 +1,116 @@
+"""The end of a search: front, choice and refinement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from sjepa.metrics.diagnostics import Diagnostic, diagnose_latents, diagnose_law
+from sjepa.models.encoders import LinearEncoder
+from sjepa.symbolic import Candidate
+from sjepa.training.elegant.context import SearchContext
+from sjepa.training.elegant.growth import noise_floor
+from sjepa.training.elegant.polish import Task
+from sjepa.training.elegant.result import Found, SearchResult
+from sjepa.training.elegant.rollout import (
+    RolloutLoss,
+    coefficients_of,
+    law_of,
+    refine_by_rollouts,
+    states,
+)
+from sjepa.training.elegant.select import adequacy, front_of, simplest_adequate
+
+
+# Rollouts go this much further than the horizon of the search.
+FURTHER = 1.35
+
+
+def found_with(setting: SearchContext, task: Task, head: nn.Module) -> Found:
+    """Score an encoder for a structure on the validation data."""
+    fit = task.risk(head, setting.train, setting.validation)
+    law = law_of(setting.library, task.structure.support, fit.coefficients[0], setting.order)
+    candidate = Candidate.score(law, fit.losses[0].tolist(), setting.library)
+    whole = setting.whole
+    with torch.no_grad():
+        z = states(head(whole.x), whole.grid.times, setting.order)
+    admission = setting.gates.check(z, whole.raw, whole.grid.mask)
+    linear = isinstance(head, LinearEncoder)
+    return Found(candidate, task.structure, setting.encoder(head), admission, linear)
+
+
+def conclude(
+    setting: SearchContext, found: Sequence[Found], delta: float | str, delta_roll: float | None
+) -> SearchResult:
+    """Select the simplest adequate admissible candidate and refine it."""
+    notes = []
+    admitted = [f for f in found if f.admission.admitted]
+    if not admitted:
+        notes.append("No candidate is admissible; the one that fits best is returned.")
+        admitted = list(found)
+    fittest = min(admitted, key=lambda f: f.candidate.loss)
+    task = setting.task(fittest.structure)
+    floor = noise_floor(_head(fittest.encoder), task, setting.validation)
+    chosen = adequacy(delta, [f.candidate.loss for f in admitted], floor)
+    notes.append(chosen.reason)
+    held = RolloutLoss(setting.validation, setting.horizon, setting.order)
+    if delta_roll is not None:
+        passing = [f for f in admitted if _rollout(held, f) <= delta_roll]
+        if not passing:
+            notes.append(f"No candidate reaches a rollout loss of {delta_roll:g}.")
+        admitted = passing or admitted
+    front, rows = front_of(admitted, notes)
+    best, adequate = simplest_adequate(admitted, chosen.delta)
+    if not adequate:
+        notes.append(f"No candidate reaches delta; the best leaves {best.candidate.loss:.2g}.")
+    setting.tell(f"refining {'; '.join(best.law.lines(digits=3))}", 0.85)
+    refined = _refine(setting, best, held)
+    findings = _diagnose(setting, refined, chosen.delta, floor)
+    setting.tell("done", 1.0)
+    return SearchResult(
+        front, rows, refined, setting.order, chosen.delta, floor, adequate,
+        _rollout(held, refined), tuple(findings), tuple(notes),
+    )  # fmt: skip
+
+
+def _refine(setting: SearchContext, best: Found, held: RolloutLoss) -> Found:
+    """Encoder and coefficients by rollouts over the longest horizon the data allow."""
+    if not setting.budget.rollout:
+        return best
+    head = deepcopy(_head(best.encoder))
+    far = int(FURTHER * setting.horizon)
+    law, _ = refine_by_rollouts(
+        head, best.law, setting.train, far, setting.order, setting.budget.rollout
+    )
+    task = setting.task(best.structure)
+    numbers = coefficients_of(law, setting.library, best.structure.support)
+    with torch.no_grad():
+        z = head(setting.validation.x)
+        losses = task.fit(task.features, z, setting.validation, numbers[None]).losses[0]
+    candidate = Candidate.score(law, losses.tolist(), setting.library)
+    refined = replace(best, candidate=candidate, encoder=setting.encoder(head))
+    return refined if _rollout(held, refined) <= _rollout(held, best) else best
+
+
+@torch.no_grad()
+def _diagnose(setting: SearchContext, best: Found, delta: float, floor: float) -> list[Diagnostic]:
+    whole = setting.whole
+    z = states(_head(best.encoder)(whole.x), whole.grid.times, setting.order)
+    return [
+        *diagnose_latents(z, whole.raw, whole.grid.mask, setting.gates),
+        *diagnose_law(best.candidate.loss, delta, floor),
+    ]
+
+
+@torch.no_grad()
+def _rollout(loss: RolloutLoss, found: Found) -> float:
+    return float(loss(_head(found.encoder), found.law.torch(trainable=False).double()))
+
+
+def _head(encoder: nn.Module) -> nn.Module:
+    assert isinstance(encoder, nn.Sequential)
+    return encoder[1]

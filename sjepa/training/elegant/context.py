@@ -1,0 +1,130 @@
+"""What is decided before a search starts: whitening, time scale, pieces of trajectories."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+import numpy as np
+from torch import nn
+
+from sjepa.backend import Progress
+from sjepa.data import Trajectories
+from sjepa.errors import ConfigError, DataError
+from sjepa.metrics.shortcuts import CollapseChecks
+from sjepa.models import Whitening
+from sjepa.symbolic import Library
+from sjepa.training.elegant.budget import SearchBudget
+from sjepa.training.elegant.halving import ladder
+from sjepa.training.elegant.observed import Observed, fit_whitening, pieces
+from sjepa.training.elegant.polish import Task
+from sjepa.training.elegant.starts import Mode, linear_modes, moving_share
+from sjepa.training.elegant.structures import Structure
+
+
+# Share of the slowest period that the longest horizon covers, and its limits in samples.
+PERIOD_SHARE = 0.4
+SHORTEST, LONGEST = 8, 60
+# Components that the race works with; the others come in when encoders are polished.
+RACE_RANK = 20
+# Samples that encoders are polished on; more change nothing but the time.
+MOST_SAMPLES = 60_000
+
+
+@dataclass(frozen=True, eq=False)
+class SearchContext:
+    """Everything that is decided before the search starts.
+
+    `train` and `validation` are cut into pieces of a few horizons, `whole` are the uncut
+    validation trajectories, and `near` the gates for pieces, in which less of the motion shows.
+    """
+
+    library: Library
+    latent_dim: int
+    order: int
+    seed: int
+    budget: SearchBudget
+    gates: CollapseChecks
+    whitening: Whitening
+    train: Observed
+    validation: Observed
+    whole: Observed
+    near: CollapseChecks
+    modes: list[Mode]
+    horizon: int
+    progress: Progress | None
+
+    def tell(self, line: str, share: float) -> None:
+        if self.progress is not None:
+            self.progress(line, share)
+
+    @property
+    def stride(self) -> int:
+        """Every so-many-th sample starts a horizon while encoders are polished."""
+        return max(1, self.horizon // 15)
+
+    def task(self, structure: Structure) -> Task:
+        horizons = tuple(ladder(self.horizon))
+        return Task(self.library, structure, self.order, horizons, self.near.within)
+
+    def encoder(self, head: nn.Module) -> nn.Module:
+        return nn.Sequential(deepcopy(self.whitening), head)
+
+
+def prepare(
+    trajectories: Trajectories,
+    library: Library,
+    latent_dim: int,
+    order: int,
+    seed: int,
+    budget: SearchBudget,
+    validation: Trajectories | None,
+    gates: CollapseChecks,
+    rank: int | None,
+    progress: Progress | None,
+) -> SearchContext:
+    """Whiten, find the time scale, cut trajectories to pieces of a few horizons."""
+    if order not in (1, 2):
+        raise ConfigError(f"order must be 1 or 2, got {order}.")
+    sizes = {latent_dim} if order == 1 else {latent_dim, 2 * latent_dim}
+    if len(library.inputs) not in sizes:
+        raise ConfigError(
+            f"A search for {latent_dim} coordinates of order {order} needs a library of "
+            f"{' or '.join(map(str, sorted(sizes)))} inputs, got {len(library.inputs)}."
+        )
+    if trajectories.u is not None:
+        raise DataError("The search for coordinates does not take actions yet; leave u out.")
+    if validation is None:
+        trajectories, validation = trajectories.split((0.8, 0.2), seed=seed)
+    whitening = fit_whitening(trajectories, rank)
+    if whitening.rank < latent_dim:
+        raise DataError(
+            f"The observations vary in {whitening.rank} directions only; "
+            f"ask for latent_dim={whitening.rank} or fewer."
+        )
+    whole = Observed.of(trajectories, whitening)
+    modes = linear_modes(whole.leading(RACE_RANK), order)
+    step = float(np.median(np.concatenate(trajectories.steps)))
+    horizon = budget.horizon or _horizon(modes, step, whole.length, order)
+    every = max(1, round(horizon / LONGEST))
+    horizon = max(2, horizon // every)
+    longest = max(order * horizon + 1, math.ceil(1.7 * order * horizon))
+    cut = every > 1 or whole.length > 1.5 * longest
+    train = Observed.of(pieces(trajectories, longest, every), whitening) if cut else whole
+    held = Observed.of(validation, whitening)
+    parts = Observed.of(pieces(validation, max(longest, 4), every), whitening) if cut else held
+    seen = moving_share(train).trace() / moving_share(whole).trace()
+    near = replace(gates, within=gates.within * min(1.0, float(seen)))
+    return SearchContext(
+        library, latent_dim, order, seed, budget, gates, whitening, train.thinned(MOST_SAMPLES),
+        parts, held, near, modes, horizon, progress,
+    )  # fmt: skip
+
+
+def _horizon(modes: Sequence[Mode], step: float, length: int, order: int) -> int:
+    slowest = modes[0].frequency if modes else 0.0
+    period = 2 * math.pi / max(slowest * step, 1e-9)
+    most = 0.6 * length if order == 1 else 0.4 * length
+    return int(max(2, min(max(PERIOD_SHARE * period, SHORTEST), most)))

@@ -1,0 +1,77 @@
+"""Structures and coordinates together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from sjepa.data import Trajectories
+from sjepa.discovery import discover
+from sjepa.models import Blur, choose_blur
+from sjepa.models.pretrained.embedder import encode_all
+from sjepa.runs.recorder import RunRecorder
+from sjepa.symbolic import Library
+from sjepa.training.elegant import SearchResult, Structure, elegant_search, structures_of
+from sjepa.training.options import search_budget
+from sjepa.training.result import Learned
+
+
+def learn_elegant(
+    trajectories: Trajectories,
+    library: Library,
+    latent_dim: int,
+    order: int,
+    delta: float | str,
+    backend: Any,
+    seed: int,
+    journal: RunRecorder,
+    options: Mapping[str, Any] | None = None,
+) -> Learned:
+    """Search structures and coordinates together; see :mod:`sjepa.training.elegant`.
+
+    With an engine other than the default one, the search is run again with the structures that
+    the engine proposes in the coordinates found first. Films of sharp things are blurred first.
+    Polished encoders are checkpoints.
+    """
+    journal.restore()
+    budget = search_budget(options)
+    blur = choose_blur(trajectories.x)
+    if blur is not None:
+        trajectories = _blurred(trajectories, blur)
+
+    def search(structures: Sequence[Structure], stage: str) -> SearchResult:
+        return elegant_search(
+            trajectories, library, latent_dim, order=order, delta=delta, seed=seed, budget=budget,
+            structures=structures, progress=journal, memory=journal.stage(stage),
+        )  # fmt: skip
+
+    result = search((), "first")
+    if backend != "stlsq" and order == 1:
+        proposed = _proposed(result, trajectories, library, backend, seed)
+        result = search(proposed, "second") if proposed else result
+    encoder = result.encoder.double().eval()
+    notes = [*result.notes, *(finding.sentence for finding in result.findings)]
+    if blur is not None:
+        assert isinstance(encoder, nn.Sequential)
+        encoder = nn.Sequential(blur, *encoder)
+        notes.insert(0, f"frames were blurred over {blur.width:.1f} pixels: what moves is sharp.")
+    return Learned(result.law, result.front, encoder, notes)
+
+
+def _blurred(trajectories: Trajectories, blur: Blur) -> Trajectories:
+    with torch.no_grad():
+        return trajectories.map(lambda x: blur(torch.as_tensor(x)).numpy())
+
+
+def _proposed(
+    result: SearchResult, trajectories: Trajectories, library: Library, backend: Any, seed: int
+) -> list[Structure]:
+    """What an engine finds in the coordinates of a search, as far as the library has it."""
+    latents = encode_all(result.encoder.double().eval(), trajectories.x)
+    names = list(library.inputs[: latents[0].shape[1]])
+    encoded = Trajectories(latents, trajectories.t, names=names)
+    front = discover(encoded, backend=backend, library=library, seed=seed)
+    return structures_of(front, library)

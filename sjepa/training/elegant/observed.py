@@ -1,0 +1,149 @@
+"""Trajectories as the search sees them: whitened, rectangular, with their quadrature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sjepa.data import Trajectories, noise_level
+from sjepa.errors import DataError
+from sjepa.models import Whitening
+from sjepa.training.elegant.objective import Grid
+from sjepa.training.elegant.quadrature import STENCIL, interval_weights
+
+
+# Components whose variance is noise to a larger share than this are left out of the search.
+NOISE_SHARE = 0.02
+MAX_RANK = 40
+# Principal components settle long before this many rows.
+MOST_ROWS = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Whitened observations (N, T, rank) in double precision, and where they were taken.
+
+    `raw` are the same components in their own units, so that distances are those of the
+    observations: what the neighbour test looks at.
+    """
+
+    x: Tensor
+    grid: Grid
+    raw: Tensor
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def length(self) -> int:
+        return self.x.shape[1]
+
+    def thinned(self, samples: int) -> Observed:
+        """Some of the trajectories, evenly, so that at most about so many samples remain."""
+        every = -(-self.x[..., 0].numel() // samples)
+        return self if every <= 1 else self.pick(torch.arange(0, len(self), every))
+
+    def leading(self, rank: int) -> Observed:
+        """The first components alone."""
+        return Observed(self.x[..., :rank], self.grid, self.raw)
+
+    def pick(self, rows: Tensor) -> Observed:
+        return Observed(self.x[rows], self.grid.pick(rows), self.raw[rows])
+
+    @classmethod
+    def of(cls, trajectories: Trajectories, whitening: Whitening) -> Observed:
+        longest = int(trajectories.lengths.max())
+        x = torch.zeros(len(trajectories), longest, whitening.rank, dtype=torch.float64)
+        with torch.no_grad():
+            for i, own in enumerate(trajectories.x):
+                z = whitening(torch.as_tensor(own).to(whitening.mean)).double()
+                x[i, : len(z)] = z
+                x[i, len(z) :] = z[-1]
+        # A column of the whitening matrix is a direction divided by the spread along it.
+        spread = 1.0 / whitening.matrix.double().norm(dim=0)
+        return cls(x, sampling_grid(trajectories), x * spread)
+
+
+def sampling_grid(trajectories: Trajectories) -> Grid:
+    """Times, quadrature weights and mask of trajectories, padded to the longest."""
+    longest = int(trajectories.lengths.max())
+    times = np.zeros((len(trajectories), longest))
+    weights = np.zeros((len(trajectories), longest - 1, STENCIL))
+    for i, t in enumerate(trajectories.t):
+        n = len(t)
+        times[i, :n] = t - t[0]
+        # Padding goes on in steps of 1: never used, but slopes over it stay finite.
+        times[i, n:] = times[i, n - 1] + np.arange(1, longest - n + 1)
+        weights[i, : n - 1] = interval_weights(t)
+    mask = np.arange(longest) < trajectories.lengths[:, None]
+    if longest >= STENCIL and not mask.all():
+        weights = _aligned(weights, trajectories.lengths, longest)
+    return Grid(torch.tensor(times), torch.tensor(weights), torch.tensor(mask))
+
+
+def _aligned(weights: np.ndarray, lengths: np.ndarray, longest: int) -> np.ndarray:
+    """Move the weights of a short trajectory's last interval to the centred stencil.
+
+    Its own stencil ends at its last sample; the rectangular rule reads one further, which is a
+    repetition of that sample.
+    """
+    for i, n in enumerate(lengths):
+        if STENCIL <= n < longest:
+            last = weights[i, n - 2].copy()
+            weights[i, n - 2] = [last[1], last[2], last[3], 0.0]
+            weights[i, n - 2, 0] += last[0]
+    return weights
+
+
+def pieces(trajectories: Trajectories, longest: int, every: int = 1) -> Trajectories:
+    """Every so-many-th sample, cut in time into pieces of at most `longest` samples.
+
+    A remainder too short to be of use is dropped, unless it is all there is.
+    """
+    x, t = [], []
+    for xi, ti in zip(trajectories.x, trajectories.t, strict=True):
+        xi, ti = xi[::every], ti[::every]
+        for start in range(0, max(1, len(xi) - 1), longest):
+            part = slice(start, start + longest)
+            if len(ti[part]) >= max(STENCIL, longest // 2) or (start == 0 and len(ti) >= 2):
+                x.append(xi[part])
+                t.append(ti[part])
+    return Trajectories(x, t)
+
+
+def fit_whitening(trajectories: Trajectories, rank: int | None = None) -> Whitening:
+    """Whitening that keeps the components which are signal rather than noise.
+
+    Without a `rank`, the components up to the first whose white noise, judged from its own
+    roughness in time, is more than a small share of its variance.
+    """
+    size = int(np.prod(trajectories.obs_shape, dtype=int))
+    every = max(1, int(trajectories.lengths.sum()) // MOST_ROWS)
+    rows = torch.as_tensor(np.concatenate([a[::every] for a in trajectories.x])).double()
+    most = min(MAX_RANK if rank is None else rank, size)
+    whitening = Whitening.fit(rows, trajectories.obs_shape, rank=most, max_rank=most)
+    if rank is not None:
+        return whitening
+    some = trajectories[:: max(1, len(trajectories) // 50)]
+    with torch.no_grad():
+        series = [whitening(torch.as_tensor(a).double()).numpy() for a in some.x]
+    share = noise_level(series, some.t) ** 2
+    noisy = np.flatnonzero(share > NOISE_SHARE)
+    keep = int(noisy[0]) if len(noisy) else whitening.rank
+    if keep < 1:
+        raise DataError(
+            "Every principal component looks like noise: the observations do not move smoothly "
+            "from one sample to the next. Sample faster, or set the rank."
+        )
+    return _leading(whitening, keep)
+
+
+def _leading(whitening: Whitening, rank: int) -> Whitening:
+    """The same whitening with fewer components."""
+    shorter = Whitening(whitening.obs_shape, rank).to(whitening.mean.dtype)
+    shorter.mean.copy_(whitening.mean)
+    shorter.matrix.copy_(whitening.matrix[:, :rank])
+    return shorter

@@ -1,0 +1,102 @@
+"""What a search returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from sjepa.errors import LawError
+from sjepa.metrics.diagnostics import Diagnostic
+from sjepa.metrics.shortcuts import CollapseReport
+from sjepa.models import Transition
+from sjepa.symbolic import Candidate, Front, Law
+from sjepa.training.elegant.restarts import join_velocities
+from sjepa.training.elegant.structures import Structure
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """One candidate with the encoder whose coordinates it moves.
+
+    `candidate.loss` is the validation risk of the integral form: the share of the variance of
+    changes that the law does not explain.
+    """
+
+    candidate: Candidate
+    structure: Structure
+    encoder: nn.Module
+    admission: CollapseReport
+    linear: bool = True
+
+    @property
+    def law(self) -> Law:
+        return self.candidate.law
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """The front with its encoders, and the simplest adequate candidate, refined.
+
+    Attributes
+    ----------
+    front : Front
+        Admissible candidates; ``found[i]`` holds the encoder of ``front[i]``.
+    best : Found
+        The chosen candidate after refinement by rollouts.
+    delta : float
+        The largest validation risk that counts as adequate.
+    noise_floor : float
+        What noise alone would leave unexplained in the coordinates of the best-fitting law.
+    adequate : bool
+        Whether the chosen law reaches `delta`.
+    rollout : float
+        Validation rollout loss of the chosen law, in units of the variance of z.
+    findings : tuple of Finding
+        What a user should know about the result; see :mod:`sjepa.metrics.diagnostics`.
+    notes : tuple of str
+        What was chosen on the way, and why.
+    """
+
+    front: Front
+    found: tuple[Found, ...]
+    best: Found
+    order: int
+    delta: float
+    noise_floor: float
+    adequate: bool
+    rollout: float
+    findings: tuple[Diagnostic, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def law(self) -> Law:
+        return self.best.law
+
+    @property
+    def encoder(self) -> nn.Module:
+        """Observations (..., *obs) to coordinates (..., d)."""
+        return self.best.encoder
+
+    def encoder_of(self, law: Law) -> nn.Module:
+        """The encoder of a law on the front."""
+        for one in self.found:
+            if one.law == law:
+                return one.encoder
+        raise LawError("This law is not on the front of the search.")
+
+    def transition(self, integrator: str = "rk4") -> Transition:
+        """The chosen law as a transition in double precision."""
+        module = self.law.torch(trainable=False).double()
+        return Transition(module, integrator=integrator, order=2 if self.order == 2 else 1)
+
+    @torch.no_grad()
+    def encode(self, x: Tensor, times: Tensor | None = None) -> Tensor:
+        """States of trajectories (B, T, *obs); second order also needs their times (B, T)."""
+        z = self.encoder(x)
+        if self.order == 1:
+            return z
+        if times is None:
+            raise LawError("A second-order state contains velocities: give the times.")
+        return join_velocities(z, times.to(z.dtype))

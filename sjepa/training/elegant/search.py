@@ -1,0 +1,108 @@
+"""Search structures and coordinates together: the shortest adequate law and what it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from sjepa.backend import Progress
+from sjepa.data import Trajectories
+from sjepa.metrics.shortcuts import CollapseChecks
+from sjepa.symbolic import Library
+from sjepa.training.elegant.budget import SearchBudget
+from sjepa.training.elegant.checkpoint import Memory, recall, remember
+from sjepa.training.elegant.conclude import conclude
+from sjepa.training.elegant.context import RACE_RANK, SearchContext, prepare
+from sjepa.training.elegant.finalists import finalists, lengthened, polished
+from sjepa.training.elegant.halving import Survivor, run_race
+from sjepa.training.elegant.polynomial import gauged_heads
+from sjepa.training.elegant.restarts import Restarts
+from sjepa.training.elegant.result import SearchResult
+from sjepa.training.elegant.starts import starting_readouts
+from sjepa.training.elegant.structures import Structure, enumerate_structures
+from sjepa.training.elegant.subspace import closed_under_affine_maps
+
+
+def elegant_search(
+    trajectories: Trajectories,
+    library: Library,
+    latent_dim: int,
+    *,
+    order: int = 1,
+    seed: int = 0,
+    budget: SearchBudget | None = None,
+    validation: Trajectories | None = None,
+    delta: float | str = "auto",
+    delta_roll: float | None = None,
+    gates: CollapseChecks | None = None,
+    structures: Sequence[Structure] = (),
+    rank: int | None = None,
+    progress: Progress | None = None,
+    memory: Memory | None = None,
+) -> SearchResult:
+    """Find coordinates of observations and the simplest adequate law that moves them.
+
+    Many structures are tried at once, each with encoders of its own, on whitened observations;
+    the best are polished, those that are shortcuts are refused, and the cheapest whose validation
+    risk is within `delta` is refined by rollouts. With all monomials up to some degree as library,
+    the subspace is found with the whole library instead, and then the coordinates in it that
+    make the law sparse.
+
+    Parameters
+    ----------
+    trajectories : Trajectories
+        Observations of any shape; states, if there are any, are not looked at.
+    library : Library
+        Terms in the names of the latent coordinates; for ``order=2`` optionally also of their
+        velocities, after them.
+    latent_dim : int
+    order : 1 or 2
+        Whether the law gives first or second time derivatives of the coordinates.
+    budget : SearchBudget, optional
+    validation : Trajectories, optional
+        By default a fifth of the trajectories is set aside.
+    delta : float or "auto"
+        Largest adequate validation risk, as a share of the variance of changes.
+    delta_roll : float, optional
+        Largest adequate rollout loss, in units of the variance of the coordinates.
+    gates : Gates, optional
+        What makes coordinates admissible.
+    structures : structures to try besides the enumerated ones, for instance from a backend's front
+        (:func:`sjepa.training.elegant.structures_of`)
+    rank : int, optional
+        Principal components to search in; by default those that are not noise.
+    memory : Memory, optional
+        Where the polished encoders are kept, and looked for when a search starts again.
+    """
+    setting = prepare(
+        trajectories, library, latent_dim, order, seed, budget or SearchBudget(), validation,
+        gates or CollapseChecks(), rank, progress,
+    )  # fmt: skip
+    heads = recall(setting, memory)
+    if not heads and not structures and closed_under_affine_maps(library, latent_dim):
+        heads = gauged_heads(setting)
+        remember(heads, memory)
+    if not heads:
+        heads = polished(setting, _race(setting, structures))
+        heads += lengthened(setting, heads)
+        remember(heads, memory)
+    return conclude(setting, finalists(setting, heads), delta, delta_roll)
+
+
+def _race(setting: SearchContext, given: Sequence[Structure]) -> list[Survivor]:
+    budget = setting.budget
+    structures = enumerate_structures(
+        setting.library, setting.latent_dim, budget.structures, budget.max_terms
+    )
+    structures += [s for s in given if s not in structures]
+    generator = torch.Generator().manual_seed(setting.seed)
+    entries = [s for s in structures for _ in range(budget.restarts)]
+    rank = min(setting.whitening.rank, RACE_RANK)
+    readouts = starting_readouts(setting.modes, rank, setting.latent_dim, len(entries), generator)
+    restarts = Restarts(setting.library, entries, readouts.float(), setting.order)
+    rounds = budget.rounds(setting.horizon, len(entries), setting.train.length)
+    return run_race(
+        restarts, setting.train.leading(rank), rounds, setting.near, generator,
+        lambda line, share: setting.tell(line, 0.5 * share),
+    )  # fmt: skip

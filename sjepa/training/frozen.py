@@ -1,0 +1,125 @@
+"""Fixed coordinates: somebody's encoder, or the observations themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from sjepa.backend import Progress
+from sjepa.data import Trajectories, TrajectoryBatch, is_piecewise_constant
+from sjepa.discovery import discover, discover_accelerations
+from sjepa.errors import ConfigError
+from sjepa.models.pretrained.embedder import encode_all
+from sjepa.models.pretrained.heads import HeadedEncoder, choose_head
+from sjepa.symbolic import Grammar, Law, Library
+from sjepa.symbolic.law import Dynamics
+from sjepa.training.elegant import SearchBudget, elegant_search
+from sjepa.training.refine import refine
+from sjepa.training.result import Frozen, Learned, identity
+from sjepa.training.terms import check_width, coordinate_names, library_for
+
+
+Space = Library | Grammar | None
+
+
+def learn_frozen(
+    trajectories: Trajectories,
+    encoder: str | Callable[[Any], Any],
+    space: Space,
+    backend: Any,
+    seed: int,
+    latent_dim: int,
+    progress: Progress | None,
+    *,
+    head: str | None = "auto",
+    order: int = 1,
+    delta: float | str = "auto",
+    dynamics: Dynamics = "continuous",
+    integrator: str = "rk4",
+    feature_names: Sequence[str] | None = None,
+) -> Learned:
+    """Keep the coordinates, or a few read off an embedding by a head, and search only the law.
+
+    With actions that are held between observations the coefficients of a vector field are
+    polished on free rollouts, since the search sees single steps only.
+    """
+    if isinstance(encoder, str) and encoder != "identity":
+        raise ConfigError(
+            f"encoder is 'auto', 'identity', a callable or a module; got {encoder!r}."
+        )
+    function: Callable[[Any], Any] = identity if isinstance(encoder, str) else encoder
+    if isinstance(function, nn.Module):
+        function = Frozen(function)
+    embeddings = encode_all(function, trajectories.x)
+    if head == "learned":
+        return _learned_head(
+            trajectories, function, embeddings, space, latent_dim, order, delta, seed, progress
+        )
+    reader = choose_head(head, embeddings, trajectories.t, latent_dim)
+    latents, notes = embeddings, []
+    if reader is not None:
+        function, notes = HeadedEncoder(function, reader), [reader.note]
+        latents = [reader(torch.as_tensor(z)).numpy() for z in embeddings]
+    size = latents[0].shape[1]
+    check_width(space, size, order, trajectories)
+    encoded = Trajectories(
+        latents, trajectories.t, trajectories.u,
+        names=coordinate_names(encoder, trajectories, space, size, feature_names),
+        action_names=trajectories.action_names,
+    )  # fmt: skip
+    if order == 2:
+        front = discover_accelerations(encoded, backend, space, seed, progress)
+    else:
+        front = discover(
+            encoded,
+            backend=backend,
+            form="discrete" if dynamics == "discrete" else "auto",
+            library=space if isinstance(space, Library) else None,
+            grammar=space if isinstance(space, Grammar) else None,
+            seed=seed,
+            progress=progress,
+        )
+    law = front.best()
+    if order == 1 and dynamics == "continuous":
+        law = _polished(law, encoded, integrator)
+    return Learned(law, front, function, [*notes, *front.notes])
+
+
+def _polished(law: Law, encoded: Trajectories, integrator: str) -> Law:
+    """Coefficients that fit free rollouts under actions that jump."""
+    if encoded.u is None or not is_piecewise_constant(encoded.u):
+        return law
+    data = TrajectoryBatch.make(encoded, dtype=torch.float64)
+    return refine(law, data.x, data.dt, integrator=integrator, horizon=5, mask=data.mask, u=data.u)
+
+
+def _learned_head(
+    trajectories: Trajectories,
+    function: Callable[[Any], Any],
+    embeddings: Sequence[np.ndarray],
+    space: Space,
+    latent_dim: int,
+    order: int,
+    delta: float | str,
+    seed: int,
+    progress: Progress | None,
+) -> Learned:
+    """A linear head trained together with the law, by the search that learns coordinates."""
+    embedded = Trajectories(list(embeddings), trajectories.t)
+    result = elegant_search(
+        embedded, library_for(space, latent_dim), latent_dim, order=order, delta=delta, seed=seed,
+        budget=SearchBudget(grow=False), progress=progress,
+    )  # fmt: skip
+    read = result.encoder.double().eval()
+    rank = read[0].rank  # type: ignore[index, union-attr]
+    size = embedded.obs_shape[0]
+    note = (
+        f"head learned: {latent_dim} linear read-out{'s' if latent_dim > 1 else ''}, trained "
+        f"together with the law, of the {rank} leading components of an embedding of {size} values."
+    )
+    notes = [note, *result.notes, *(finding.sentence for finding in result.findings)]
+    return Learned(result.law, result.front, HeadedEncoder(function, read), notes)

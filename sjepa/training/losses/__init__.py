@@ -1,0 +1,26 @@
+"""The terms of the objective, one small function each."""
+
+from sjepa.training.losses.bottleneck import LatentNoise
+from sjepa.training.losses.penalties import correction_penalty, smooth_complexity
+from sjepa.training.losses.prediction import (
+    DISCREPANCIES,
+    one_step_loss,
+    rollout_loss,
+    squared,
+    variance_of,
+)
+from sjepa.training.losses.representation import REPRESENTATION_TERMS, RepresentationLoss
+
+
+__all__ = [
+    "DISCREPANCIES",
+    "REPRESENTATION_TERMS",
+    "LatentNoise",
+    "RepresentationLoss",
+    "correction_penalty",
+    "one_step_loss",
+    "rollout_loss",
+    "smooth_complexity",
+    "squared",
+    "variance_of",
+]

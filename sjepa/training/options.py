@@ -1,0 +1,91 @@
+"""The options of each way of learning: how much to train, how far to search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from torch import nn
+
+from sjepa.errors import ConfigError, did_you_mean
+from sjepa.models import make_encoder
+from sjepa.training.alternating import EXPERIMENT_1, Alternation, Condition, TrainingConfig
+from sjepa.training.elegant import SearchBudget
+
+
+# Epochs of the three phases of the alternating search, by the name of their option.
+EPOCHS = ("warm_epochs", "dynamics_epochs", "space_epochs")
+_OF_NETWORK = ("network", "stochastic")
+_OF_PLAN = ("cycles", "propose_every_cycle", "relaxed", "emit", "seconds")
+
+
+def option_names(search: str) -> list[str]:
+    """What `options` may hold for a search."""
+    if search == "elegant":
+        return [f.name for f in fields(SearchBudget)]
+    return [*_OF_NETWORK, *_OF_PLAN, *EPOCHS, *(f.name for f in fields(TrainingConfig))]
+
+
+def search_budget(options: Mapping[str, Any] | None) -> SearchBudget:
+    """The size of an elegant search."""
+    given = _checked(options, "elegant")
+    try:
+        return SearchBudget(**given)
+    except TypeError as error:
+        raise ConfigError(f"options of the elegant search: {error}.") from None
+
+
+def training_plan(
+    options: Mapping[str, Any] | None, backend: Any
+) -> tuple[Condition, Alternation, TrainingConfig]:
+    """Warm start, cycles and settings of an alternating search."""
+    given = _checked(options, "alternating")
+    given = {name: value for name, value in given.items() if name not in _OF_NETWORK}
+    epochs = {name: given.pop(name) for name in EPOCHS if name in given}
+    for name, value in epochs.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ConfigError(f"{name} must be a whole number from 1, got {value!r}.")
+    phases = [
+        condition.with_(epochs=epochs.get(name, condition.epochs))
+        for name, condition in zip(
+            EPOCHS,
+            (EXPERIMENT_1[c] for c in ("warm_start", "dynamics_phase", "space_phase")),
+            strict=True,
+        )
+    ]
+    plan = {name: given.pop(name) for name in _OF_PLAN if name in given}
+    if not isinstance(cycles := plan.get("cycles", 1), int) or cycles < 1:
+        raise ConfigError(f"cycles must be a whole number from 1, got {cycles!r}.")
+    try:
+        alternation = Alternation(dynamics=phases[1], space=phases[2], backend=backend, **plan)
+        return phases[0], alternation, TrainingConfig(**given)
+    except TypeError as error:
+        raise ConfigError(f"options of the alternating search: {error}.") from None
+
+
+def network(
+    options: Mapping[str, Any] | None, obs_shape: tuple[int, ...], latent_dim: int
+) -> nn.Module:
+    """The encoder of an alternating search: ``network`` by name, ``stochastic`` or not."""
+    given = _checked(options, "alternating")
+    name = given.get("network", "mlp" if len(obs_shape) == 1 else "cnn")
+    if not isinstance(name, str):
+        raise ConfigError(f"network is the name of an encoder, got {name!r:.60}.")
+    stochastic = bool(given.get("stochastic", False))
+    return make_encoder(name, obs_shape, latent_dim, stochastic=stochastic)
+
+
+def _checked(options: Mapping[str, Any] | None, search: str) -> dict[str, Any]:
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise ConfigError(f"options is a mapping from names to values, got {options!r:.60}.")
+    known = option_names(search)
+    for name in options:
+        if name not in known:
+            raise ConfigError(
+                f"The {search} search has no option {name!r}.{did_you_mean(name, known)} "
+                f"Options: {', '.join(known)}."
+            )
+    return dict(options)

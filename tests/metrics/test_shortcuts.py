@@ -1,0 +1,105 @@
+"""Conserved and folded coordinates: invited, named, refused, and not what the search returns."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from sjepa.data import Trajectories
+from sjepa.metrics import CollapseChecks, diagnose_latents, diagnose_law, plain, probe_r2
+from sjepa.symbolic import Library
+from sjepa.training.elegant import SearchBudget, elegant_search
+from tests.training.elegant.shortcut_data import (
+    conserved_data,
+    folded_data,
+    pendulum_states,
+    vicreg_coordinates,
+)
+
+
+CASES = {
+    "conserved": (
+        conserved_data, "within", "conserved-quantity collapse",
+        ["z1", "z2", "sin(z1)", "sin(z2)"], {"z2; sin(z1)", "sin(z2); z1"},
+    ),
+    "folded": (
+        folded_data, "neighbour", "folding", ["1", "z1", "z2", "z1*z2"], {"z2; z1"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_vicreg_terms_alone_end_in_the_shortcut_and_the_search_does_not(case: str) -> None:
+    make, gate, name, terms, structures = CASES[case]
+    data = make()
+    x, states = np.stack(data.x), np.stack(data.state)
+    z = vicreg_coordinates(data)
+    spread = np.linalg.eigvalsh(np.cov(z.reshape(-1, 2).T))
+    assert spread.min() > 0.8  # the variance and covariance terms are satisfied
+    assert probe_r2(z, states, z, states).train < 0.1
+    assert gate in CollapseChecks().check(z, x).reasons
+    findings = diagnose_latents(z, x)
+    assert [f.name for f in findings] == [name]
+    assert name in plain(findings)
+
+    result = elegant_search(
+        data, Library.from_terms(terms, ["z1", "z2"]), 2,
+        budget=SearchBudget(structures=12, finalists=4, polish=60, rollout=15),
+    )  # fmt: skip
+    found = result.encode(torch.tensor(x))
+    assert probe_r2(found, states, found, states).train > 0.99
+    assert not result.findings and result.adequate
+    names = "; ".join(" + ".join(str(t) for _, t in row) for row in result.law.terms)
+    assert names in structures
+
+
+@pytest.fixture(scope="module")
+def pendulum() -> Trajectories:
+    s = pendulum_states(40)
+    q, p = s[..., 0], s[..., 1]
+    x = np.stack([q, p, np.sin(2 * q), q * p, p**2], axis=-1)
+    return Trajectories(list(x), 0.07, state=list(s))
+
+
+def warped(s: np.ndarray) -> np.ndarray:
+    return s + 0.1 * s[..., ::-1] ** 2
+
+
+def energy(s: np.ndarray) -> np.ndarray:
+    e = s[..., 1] ** 2 / 2 - np.cos(s[..., 0])
+    return np.stack([e, (e - e.mean()) ** 2], axis=-1) / e.std()
+
+
+def folded(s: np.ndarray) -> np.ndarray:
+    return np.stack([s[..., 0] ** 2 - s[..., 1] ** 2, 2 * s[..., 0] * s[..., 1]], axis=-1)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "name"),
+    [
+        (lambda s: s, None),
+        (warped, None),
+        (lambda s: 0.65 + 1e-3 * s, "constant collapse"),
+        (lambda s: s[..., :1] * [1.0, 2.0], "dimensional collapse"),
+        (energy, "conserved-quantity collapse"),
+        (folded, "folding"),
+    ],
+)
+def test_every_shortcut_has_its_name(
+    pendulum: Trajectories, encoder: Callable[[np.ndarray], np.ndarray], name: str | None
+) -> None:
+    findings = diagnose_latents(encoder(np.stack(pendulum.state)), np.stack(pendulum.x))
+    assert [f.name for f in findings][:1] == ([] if name is None else [name])
+    for finding in findings:
+        assert str(finding).startswith(name or "") and len(finding.sentence) > 60
+        below = finding.name != "folding"
+        assert (finding.value < finding.threshold) == below
+
+
+def test_laws_have_their_own_diagnoses() -> None:
+    assert not diagnose_law(0.01, 0.02, correction_share=0.1)
+    underfit, absorbed = diagnose_law(0.1, 0.02, 0.001, correction_share=0.9)
+    assert underfit.name == "under-fit law" and "0.001" in underfit.sentence
+    assert absorbed.name == "correction absorbing the law" and "90%" in absorbed.sentence
+    assert "No shortcut" in plain([])

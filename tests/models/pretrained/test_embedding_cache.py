@@ -1,0 +1,127 @@
+"""The disk cache: a second run computes nothing, and two processes may write at once."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import sjepa
+from sjepa import encoders
+from sjepa.models.pretrained import cache
+from tests.models.pretrained import networks
+from tests.models.pretrained.networks import SIDE, frames
+
+
+def moving_frames(n: int = 3, length: int = 30) -> tuple[list[np.ndarray], np.ndarray]:
+    """A bright column that swings: something for a law to be about."""
+    t = 0.1 * np.arange(length)
+    place = [8 + 5 * np.cos(1.3 * t + k) for k in range(n)]
+    axis = np.arange(SIDE)
+    shots = [np.exp(-((axis - p[:, None]) ** 2) / 8) for p in place]
+    return [np.repeat(s[:, None], SIDE, axis=1).astype(np.float32) for s in shots], t
+
+
+def count_passes(model: torch.nn.Module) -> list[int]:
+    """A list that grows by one with every forward pass of the network itself."""
+    passes: list[int] = []
+    model.register_forward_hook(lambda *_: passes.append(1))
+    return passes
+
+
+def test_the_second_fit_makes_no_forward_pass(tmp_path: Path) -> None:
+    x, t = moving_frames()
+    results = []
+    for repeat in range(2):
+        model = networks.vision_transformer()  # a new object each time, as in a new process
+        passes = count_passes(model)
+        encoder = encoders.huggingface(model, cached=tmp_path)
+        fitted = sjepa.SJEPA(1, encoder=encoder, head="slow", order=2).fit(x, t)
+        fitted.encode(x)
+        results.append((len(passes), encoder.batches_run, fitted.law_))
+        assert (len(passes) == 0) == (repeat == 1)
+    assert results[1][:2] == (0, 0) and results[0][2] == results[1][2]
+
+
+def test_other_weights_options_or_data_are_computed_anew(tmp_path: Path) -> None:
+    x = frames()
+    model = networks.vision_transformer()
+    encoder = encoders.huggingface(model, cached=tmp_path)
+    first = encoder(x)
+    changed = x.copy()
+    changed[0, 0, 0] += 1e-6
+    assert not np.array_equal(encoder(changed), first)
+    assert not np.array_equal(encoders.huggingface(model, pool="cls", cached=tmp_path)(x), first)
+    with torch.no_grad():  # through .data, which torch's own version counters do not see
+        model.layernorm.weight.data.mul_(1.5)
+    assert not np.array_equal(encoder(x), first)
+    assert len(list(tmp_path.glob("*.npy"))) == 4
+    assert encoders.clear_cache(tmp_path) == 4 and not list(tmp_path.iterdir())
+
+
+def test_equal_observations_share_an_entry_whatever_their_type(tmp_path: Path) -> None:
+    encoder = encoders.huggingface(networks.vision_transformer(), cached=tmp_path)
+    encoder(frames())
+    encoder(frames().astype(np.float64))
+    encoder(torch.tensor(frames()))
+    assert encoder.batches_run == 1
+
+
+def test_a_damaged_entry_is_computed_again(tmp_path: Path) -> None:
+    encoder = encoders.huggingface(networks.vision_transformer(), cached=tmp_path)
+    first = encoder(frames())
+    (entry,) = tmp_path.glob("*.npy")
+    for damage in (b"", b"\x93NUMPY", entry.read_bytes()[:-8]):
+        entry.write_bytes(damage)
+        np.testing.assert_array_equal(encoder(frames()), first)
+    assert encoder.batches_run == 4
+
+
+def test_nothing_pickled_is_ever_read(tmp_path: Path) -> None:
+    np.save(tmp_path / "entry.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    assert cache.load(tmp_path, "entry") is None
+
+
+def test_a_failing_write_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(ValueError):
+        cache.store(tmp_path, "entry", np.array([object()]))
+    assert not list(tmp_path.iterdir())
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from sjepa.models.pretrained import cache
+folder, start = Path(sys.argv[1]), float(sys.argv[2])
+entries = [np.full((200, 64), k, np.float32) for k in range(40)]
+time.sleep(max(0.0, start - time.time()))
+for _ in range(5):
+    for k, entry in enumerate(entries):
+        cache.store(folder, f"entry{k}", entry)
+        found = cache.load(folder, f"entry{k}")
+        assert found is not None and found.shape == (200, 64) and (found == k).all()
+"""
+
+
+def test_two_processes_may_write_the_same_entries_at_once(tmp_path: Path) -> None:
+    import time
+
+    start = str(time.time() + 4.0)  # both are up by then, so that they do meet
+    command = [sys.executable, "-c", WRITER, str(tmp_path), start]
+    root = Path(__file__).parents[3]
+    both = [
+        subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    for process in both:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(f"entry{k}.npy" for k in range(40))
+
+
+def test_the_folder_can_be_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SJEPA_CACHE", str(tmp_path / "here"))
+    encoders.huggingface(networks.vision_transformer())(frames())
+    assert len(list((tmp_path / "here").glob("*.npy"))) == 1

@@ -1,0 +1,50 @@
+"""A network that somebody trained goes all the way through."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sjepa import encoders
+from sjepa.data import rendered
+from sjepa.studies.encoders import diagnose
+
+
+def load_helper() -> Any:
+    path = Path(__file__).parents[3] / "benchmarks" / "pretrained.py"
+    spec = importlib.util.spec_from_file_location("pretrained", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_a_pretrained_face_network_is_diagnosed_on_pendulum_films(tmp_path: Path) -> None:
+    helper = load_helper()
+    try:
+        network = helper.face_network(tmp_path)
+    except OSError as error:
+        pytest.skip(str(error))
+    torch.manual_seed(0)
+    untrained = helper.FaceNetwork()
+    data = rendered("pendulum", 0, trajectories=15, length=80, size=48)
+    kept = {"cached": tmp_path / "cache"}
+    given = {
+        "trained": encoders.frozen(network, name="mtcnn", **kept),
+        "untrained": encoders.frozen(untrained, name="random", **kept),
+    }
+    found = diagnose(given, data, head="slow", latent_dim=1, order=2)
+    trained = found["trained"]
+    assert trained.embedding == 256 and trained.head == "slow"
+    # Where the bob is can be read off its features, though it was trained on faces.
+    assert trained.probe_embedding > 0.95
+    assert np.isfinite(trained.rollout.mse) and len(trained.complexity.curve) > 1
+    passes = [e.batches_run for e in given.values()]
+    again = diagnose(given, data, head="slow", latent_dim=1, order=2)
+    assert [e.batches_run for e in given.values()] == passes
+    assert again["trained"].law == trained.law
+    print(found.to_frame().to_string())

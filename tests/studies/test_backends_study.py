@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+
+from sjepa import Law
+from sjepa.data import simulate
+from sjepa.errors import ConfigError, MissingDependency, SjepaError, UnknownBackend
+from sjepa.studies.backends import COLUMNS, benchmark, matrix, plot_results, summary
+from sjepa.studies.backends.scores import field_error, match, valid_time
+
+
+TRUTH = Law.from_string(["p", "-sin(q) - 0.4*p*abs(p)"], ["q", "p"])
+
+
+@pytest.mark.parametrize(
+    ("equations", "recovered", "precision", "recall"),
+    [
+        (["1.01*p", "-0.97*sin(q) - 0.41*p*abs(p)"], True, 1.0, 1.0),
+        (["1.01*p", "-0.97*sin(q) - 0.7*p*abs(p)"], False, 1.0, 1.0),
+        (["p", "-sin(q)"], False, 1.0, 2 / 3),
+        (["p + 0.1*q", "-sin(q) - 0.4*p*abs(p)"], False, 3 / 4, 1.0),
+        (["0", "0"], False, 0.0, 0.0),
+    ],
+)
+def test_matching_counts_pairs_of_output_and_term(
+    equations: list[str], recovered: bool, precision: float, recall: float
+) -> None:
+    found = match(Law.from_string(equations, ["q", "p"]), TRUTH)
+    assert (found.recovered, found.precision, found.recall) == (recovered, precision, recall)
+
+
+def test_the_true_law_has_no_error_and_follows_every_test_trajectory() -> None:
+    test = simulate("drag_pendulum", seed=5, trajectories=2)
+    assert field_error(TRUTH, TRUTH, np.concatenate(test.x)) == 0.0
+    assert valid_time(TRUTH, test) == 1.0
+    wrong = Law.from_string(["p", "-2*sin(q)"], ["q", "p"])
+    assert field_error(wrong, TRUTH, np.concatenate(test.x)) > 0.3
+    assert valid_time(wrong, test) < 0.5
+
+
+def test_a_diverging_law_is_a_low_score_not_a_crash() -> None:
+    test = simulate("drag_pendulum", seed=5, trajectories=1)
+    assert valid_time(Law.from_string(["q**3 + 5", "p**5"], ["q", "p"]), test) < 0.5
+
+
+def test_rows_are_complete_and_written(tmp_path: object) -> None:
+    from pathlib import Path
+
+    import pandas as pd
+
+    folder = Path(str(tmp_path))
+    table = benchmark(["pendulum", "lorenz"], ["stlsq"], [0.0], [0, 1], out=folder)
+    assert tuple(table.columns) == COLUMNS and len(table) == 4
+    assert table["recovered"].all() and (table["error"] == "").all()
+    again = pd.read_parquet(folder / "results.parquet")
+    assert again["valid_time"].tolist() == table["valid_time"].tolist()
+    assert summary(table)["recovered"].tolist() == [4]
+    assert list(matrix(table)["system"]) == ["lorenz", "pendulum"]
+    plot_results(table)
+
+
+def test_a_failing_engine_is_a_row_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sjepa_backends.stlsq import STLSQ
+
+    def broken(self: object, problem: object) -> None:
+        raise RuntimeError("the engine\nexploded")
+
+    monkeypatch.setattr(STLSQ, "search", broken)
+    table = benchmark(["pendulum"], ["stlsq"], [0.0], [0])
+    assert table["error"].tolist() == ["RuntimeError: the engine exploded"]
+    assert not table["recovered"].any()
+    plot_results(table)
+
+
+def test_two_workers_give_the_rows_of_one() -> None:
+    columns = ["system", "backend", "noise", "seed", "recovered", "omega_tree", "field_error"]
+    alone, pair = (
+        benchmark(["pendulum"], ["stlsq", "subset"], [0.0], [0], workers=w)[columns] for w in (1, 2)
+    )
+    assert alone.equals(pair)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"systems": ["pendlum"]}, SjepaError, "Did you mean 'pendulum'"),
+        ({"backends": ["nope"]}, UnknownBackend, "No backend"),
+        ({"seeds": []}, ConfigError, "Nothing to run"),
+        ({"engine": "slurm"}, ConfigError, "local, dask, ray"),
+        ({"engine": "ray"}, MissingDependency, "pip install 'ray'"),
+    ],
+)
+def test_wrong_requests_are_refused_before_anything_runs(
+    arguments: dict[str, object], error: type[Exception], message: str
+) -> None:
+    given: dict[str, object] = {"systems": ["pendulum"], "backends": ["stlsq"]} | arguments
+    with pytest.raises(error, match=message):
+        benchmark(**given)  # type: ignore[arg-type]

@@ -1,0 +1,187 @@
+"""Algorithm 1 with every engine that is installed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sjepa.backend.registry import available_backends, make_backend
+from sjepa.data import TrajectoryBatch
+from sjepa.models import SparseLaw, TreeLaw
+from sjepa.symbolic import Law
+from sjepa.training.alternating import (
+    EXPERIMENT_1,
+    Alternating,
+    Alternation,
+    Event,
+    TrainingConfig,
+    as_part,
+    derivative_rows,
+    propose,
+)
+from sjepa.training.refine import refine
+
+from .conftest import LIBRARY, make_world
+
+
+ENGINES = ["stlsq", "subset", "pysindy", "operon"]
+
+
+def plan(engine: str = "stlsq", cycles: int = 2) -> Alternation:
+    return Alternation(
+        cycles=cycles,
+        dynamics=EXPERIMENT_1["dynamics_phase"].with_(epochs=2),
+        space=EXPERIMENT_1["space_phase"].with_(epochs=2),
+        backend=engine,
+        emit="tree" if engine == "operon" else "library",
+        seconds=2.0,
+    )
+
+
+def loop(
+    train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig, **changes: object
+) -> Alternating:
+    world = make_world()
+    world.symbolic = None
+    given = replace(plan(), **changes)  # type: ignore[arg-type]
+    return Alternating(world, LIBRARY, train, validation, given, settings, seed=1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_gives_a_law_in_the_library(
+    engine: str, train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
+) -> None:
+    if not available_backends().get(engine):
+        pytest.skip(f"{engine} is not installed")
+    world = make_world()
+    world.symbolic = None
+    search = Alternating(world, LIBRARY, train, validation, plan(engine), settings, seed=1)
+    record = search.run()
+    assert isinstance(world.symbolic, TreeLaw if engine == "operon" else SparseLaw)
+    assert LIBRARY.covers(world.symbolic.law())
+    assert [row["cycle"] for row in search.diagnostics] == [1, 2]
+    assert search.best_cycle == record.epoch
+    assert {"law", "dynamics_law", "risk", "complexity", "min_std"} <= search.diagnostics[0].keys()
+
+
+def test_the_best_cycle_is_restored(
+    train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
+) -> None:
+    search = loop(train, validation, settings, cycles=3)
+    record = search.run()
+    risks = [row["risk"] for row in search.diagnostics]
+    assert record.risk <= min(risks) * 1.02
+    chosen = search.diagnostics[search.best_cycle - 1]
+    assert search.world.symbolic is not None
+    law = search.world.symbolic.law(settings.report)
+    assert "; ".join(law.lines(digits=5)) == chosen["law"]
+
+
+@pytest.mark.parametrize("engine", ["stlsq", "operon"])
+def test_a_killed_search_continues_to_the_same_result(
+    engine: str, train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
+) -> None:
+    if not available_backends().get(engine):
+        pytest.skip(f"{engine} is not installed")
+    changes = {"backend": engine, "emit": "tree" if engine == "operon" else "library"}
+
+    class Killed(Exception):
+        pass
+
+    states: list[dict[str, object]] = []
+
+    def kill(event: Event) -> None:
+        states.append(victim.state_dict())
+        if (event.cycle, event.phase, event.epoch) == (2, "space_phase", 1):
+            raise Killed
+
+    victim = loop(train, validation, settings, **changes)
+    victim.callback = kill
+    with pytest.raises(Killed):
+        victim.run()
+
+    def heir(state: dict[str, object] | None) -> Alternating:
+        search = loop(train, validation, settings, **changes)
+        if state is not None:
+            search.load_state_dict(state)
+        search.run()
+        return search
+
+    # An engine with a budget in seconds answers differently every time, so its search is only
+    # continued after the last answer; otherwise from inside a dynamics phase, or not at all.
+    others = (None, states[1]) if engine == "stlsq" else (states[-2],)
+    last = heir(states[-1])
+    for state in others:
+        other = heir(state)
+        a, b = last.world.state_dict(), other.world.state_dict()
+        assert all(torch.equal(a[k], b[k]) for k in a)
+        assert last.diagnostics == other.diagnostics
+
+
+def test_euler_rows_are_forward_differences_and_respect_the_mask() -> None:
+    z = torch.tensor([[[0.0], [1.0], [3.0]], [[0.0], [2.0], [9.0]]])
+    dt = torch.tensor([[0.5, 0.5], [0.5, 0.5]])
+    mask = torch.tensor([[True, True, True], [True, True, False]])
+    states, slopes = derivative_rows(z, dt, mask)
+    np.testing.assert_allclose(states[:, 0], [0.0, 1.0, 0.0])
+    np.testing.assert_allclose(slopes[:, 0], [2.0, 4.0, 4.0])
+
+
+def test_other_integrators_get_derivatives_of_high_order() -> None:
+    t = torch.linspace(0, 2, 81, dtype=torch.float64)
+    z = torch.stack([t.sin(), t.cos()], dim=-1)[None]
+    dt = t.diff()[None]
+    euler_states, euler = derivative_rows(z, dt)
+    states, slopes = derivative_rows(z, dt, integrator="rk4")
+
+    def error(s: np.ndarray, v: np.ndarray) -> float:
+        return float(np.abs(v - np.stack([s[:, 1], -s[:, 0]], axis=1)).max())
+
+    assert error(states, slopes) < 1e-3 * error(euler_states, euler)
+
+
+def test_refining_removes_the_bias_of_a_rough_law() -> None:
+    truth = Law.from_string(["z2", "-sin(z1)"], ["z1", "z2"])
+    rough = Law.from_string(["0.9*z2", "-1.1*sin(z1)"], ["z1", "z2"])
+    from sjepa.models import Transition
+
+    rng = torch.Generator().manual_seed(0)
+    z0 = torch.randn(20, 2, generator=rng, dtype=torch.float64)
+    dt = 0.05 + 0.05 * torch.rand(20, 30, generator=rng, dtype=torch.float64)
+    z = Transition(truth.torch(), integrator="rk4").rollout(z0, dt)
+    found = refine(rough, z, dt)
+    # The data follow the same integrator exactly, so only rounding is left.
+    np.testing.assert_allclose(found.coefficients, [1.0, -1.0], atol=1e-9)
+    constant = Law.from_string(["0", "0"], ["z1", "z2"])
+    assert refine(constant, z, dt) == constant
+
+
+def test_a_tree_law_trains_prunes_and_comes_back() -> None:
+    law = Law.from_string(["z2 + 0.01*z1**2", "-1.5*sin(z1)"], ["z1", "z2"])
+    part = as_part(law, LIBRARY, emit="tree")
+    assert isinstance(part, TreeLaw)
+    z = torch.randn(5, 2)
+    expected = torch.stack([z[:, 1] + 0.01 * z[:, 0] ** 2, -1.5 * z[:, 0].sin()], dim=-1)
+    torch.testing.assert_close(part(z), expected)
+    # 1 * 1.0 + 1.5 * 0.01 + 2 * 1.5, up to the smoothing of the absolute value
+    assert part.complexity().item() == pytest.approx(4.015, abs=1e-3)
+    inner = TreeLaw(Law.from_string(["2.5*sin(0.5*z1) + 0.5*z2", "z1"], ["z1", "z2"]), LIBRARY)
+    assert inner.emit.coefficients[inner.position].tolist() == [0.5, 2.5, 1.0] or (
+        inner.emit.coefficients[inner.position].tolist() == [2.5, 0.5, 1.0]
+    )
+    copy = TreeLaw.from_text(part.to_text())
+    copy.load_state_dict(part.state_dict())
+    torch.testing.assert_close(copy(z), part(z))
+    part.threshold_(0.05)
+    assert part.law().complexity("terms", LIBRARY) == 3.0
+
+
+def test_a_proposal_is_the_simplest_law_within_the_tolerance() -> None:
+    rng = np.random.default_rng(0)
+    states = rng.normal(size=(400, 2))
+    slopes = np.stack([states[:, 1], -np.sin(states[:, 0])], axis=1)
+    found = propose(make_backend("subset"), states, slopes, LIBRARY)
+    assert found.law.equivalent(Law.from_string(["z2", "-sin(z1)"], ["z1", "z2"]), 1e-6)

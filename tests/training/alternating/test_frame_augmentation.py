@@ -1,0 +1,22 @@
+"""The invariance term takes any augmentation, not only noise."""
+
+import torch
+
+from sjepa.data import FrameAugmentation, TrajectoryBatch
+from sjepa.training.alternating import EXPERIMENT_1, TrainingConfig
+from sjepa.training.alternating.objective import Objective
+from sjepa.training.alternating.sampling import Source
+
+from .conftest import make_world
+
+
+def terms(train: TrajectoryBatch, augmentation: object) -> float:
+    settings = TrainingConfig(horizon=5, augmentation=augmentation)  # type: ignore[arg-type]
+    objective = Objective(make_world(), EXPERIMENT_1["warm_start"], settings)
+    chunk = Source.of(train).chunk(slice(0, 4), 0, 3)
+    return float(objective(chunk, torch.Generator().manual_seed(0)).representation.detach())
+
+
+def test_noise_by_a_function_is_noise_by_its_strength(train: TrajectoryBatch) -> None:
+    assert terms(train, FrameAugmentation(noise=0.012)) == terms(train, 0.012)
+    assert terms(train, lambda x, generator: x + 0.5) != terms(train, 0.012)
