@@ -121,7 +121,7 @@ def _check_emission(task: Task, problem: Problem) -> None:
     for name in task.operators:
         row = operator(name)
         arguments = [symbol(problem.names[0]) + sympy.Float(a) for a in row.example]
-        samples.append(row.build(*arguments[: row.arity or _arity(name)]))
+        samples.append(row.build(*arguments[: row.arity]))
     if not samples:
         return
     try:
@@ -129,10 +129,6 @@ def _check_emission(task: Task, problem: Problem) -> None:
         law.torch(trainable=False)(torch.zeros(1, len(problem.names), dtype=torch.float64))
     except Exception as error:
         raise ConfigError(f"The grammar cannot be evaluated: {error}") from error
-
-
-def _arity(name: str) -> int:
-    return 1 if name == "log" else (operator(name).arity or 2)
 
 
 # Settings ----------------------------------------------------------------------------------------
@@ -159,8 +155,8 @@ def search_space(task: Task, problem: Problem, maxsize: float) -> dict[str, Any]
     if "pow" in operators:
         constraints["^"] = [-1, max(constant, variable)]
     settings: dict[str, Any] = {
-        "binary_operators": _spelled(n for n in operators if _arity(n) == 2),
-        "unary_operators": _spelled(n for n in operators if _arity(n) == 1),
+        "binary_operators": _spelled(n for n in operators if operator(n).arity == 2),
+        "unary_operators": _spelled(n for n in operators if operator(n).arity == 1),
         "complexity_of_operators": {operator(n).pysr: c for n, c in costs.items()},
         "complexity_of_constants": constant,
         "maxsize": _maxsize(task, problem, maxsize, costs, weights),

@@ -9,8 +9,9 @@ import sympy
 import torch
 from torch import Tensor
 
-from sjepa.symbolic.emit import TORCH, run
+from sjepa.symbolic.emit import run
 from sjepa.symbolic.law import Law
+from sjepa.symbolic.torch_law import TORCH
 
 
 class Structure:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from sjepa.models import Transition
-from sjepa.symbolic.emit import TORCH, TorchLaw, run
+from sjepa.symbolic.emit import run
+from sjepa.symbolic.torch_law import TORCH, TorchLaw
 
 
 Step = Callable[[Tensor, Tensor], Tensor]

@@ -16,7 +16,7 @@ from sjepa.report import charts
 from sjepa.report.content import ReportData
 from sjepa.report.svg import number
 from sjepa.symbolic import Candidate
-from sjepa.symbolic.html import equations
+from sjepa.symbolic.export.html import equations
 
 
 # Of the coefficients; the full numbers stand at the end of the page.

@@ -82,7 +82,7 @@ def _tree(expr: sympy.Basic, w: Mapping[str, float]) -> float:
     row = NODES.get(expr.func)
     if row is None:
         raise LawError(f"{expr.func.__name__} is not in the operator table.")
-    calls = max(1, len(expr.args) - 1) if row.arity is None else 1
+    calls = len(expr.args) - 1 if row.most > 2 else 1  # a maximum of three is two maxima
     return w[row.name] * calls + sum(_tree(a, w) for a in expr.args)
 
 

@@ -139,7 +139,7 @@ class Front:
         return "\n".join([*lines, *(f"  note: {n}" for n in self.notes)])
 
     def _repr_html_(self) -> str:
-        from sjepa.symbolic.html import front_html
+        from sjepa.symbolic.export.html import front_html
 
         return front_html(self)
 

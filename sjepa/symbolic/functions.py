@@ -1,42 +1,46 @@
-"""Domain-safe operators as SymPy functions.
+"""The operators of :mod:`sjepa.symbolic.definitions` as nodes of a SymPy tree.
 
-Each equals the ordinary operator wherever that one is well behaved, and continues it outside in
-a way that keeps value and slope finite, so that a search or a training step never meets NaN:
-
-=============  ==========================================================  ==================
-name           value                                                       differs from
-=============  ==========================================================  ==================
-``safe_div``   a / b for abs(b) >= EPS, else a * b / EPS**2                a / b near b = 0
-``exp_clip``   exp(x) with x limited to [-CLIP, CLIP]                      exp(x) for big x
-``log_safe``   log(max(abs(x), EPS))                                       log(x) for x < EPS
-``sqrt_safe``  sqrt(abs(x)) for abs(x) >= EPS**2, else abs(x) / EPS        sqrt(x) for x < EPS**2
-=============  ==========================================================  ==================
-
-Being exact away from the edge is what lets constants fold: ``safe_div(x, 2)`` *is* ``x/2``.
+A node needs no more than its definition: values and derivative follow from it. Those below say
+more, because SymPy can do algebra with it.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
+import numpy as np
 import sympy
 
-
-EPS = 1e-3
-CLIP = 20.0
-
-_EPS = sympy.Rational(1, 1000)
-_CLIP = sympy.Integer(20)
+from sjepa.symbolic import definitions
+from sjepa.symbolic.definitions import CLIP, EPS
 
 
-class SafeFunction(sympy.Function):
-    """Real-valued on real arguments; what the four below have in common.
+_EPS = sympy.Rational(str(EPS))
+_CLIP = sympy.Integer(int(CLIP))
+
+
+class DefinedFunction(sympy.Function):
+    """Real-valued on real arguments, with the value that `define` gives.
 
     SymPy asks a function for its simpler form under the name that each class gives to `fold`.
     """
 
     is_commutative = True
+    define: ClassVar[Callable[..., Any]]
+
+    @classmethod
+    def fold(cls, *arguments: sympy.Expr) -> sympy.Expr | None:
+        if all(a.is_Number for a in arguments):
+            return sympy.Float(float(cls.define(np, *(float(a) for a in arguments))))
+        return None
+
+    eval = fold
+
+    def fdiff(self, argindex: int = 1) -> sympy.Expr:
+        names = [sympy.Dummy(real=True) for _ in self.args]
+        slope = definitions.formula(type(self).define, names).diff(names[argindex - 1])
+        return slope.xreplace(dict(zip(names, self.args, strict=True)))
 
     def _eval_is_extended_real(self) -> bool | None:
         return True if all(a.is_extended_real for a in self.args) else None
@@ -52,21 +56,32 @@ class SafeFunction(sympy.Function):
         return folded if folded.is_Number else self
 
 
-def _as_float(expr: sympy.Expr) -> float | None:
-    return float(expr) if expr.is_Number else None
+class _Even(DefinedFunction):
+    """f(-x) is f(x)."""
+
+    nargs = 1
+
+    @classmethod
+    def fold(cls, *arguments: sympy.Expr) -> sympy.Expr | None:
+        (x,) = arguments
+        if not x.is_Number and x.could_extract_minus_sign():
+            return cls(-x)
+        return super().fold(x)
+
+    eval = fold
 
 
-class safe_div(SafeFunction):
-    """a / b, with a linear ramp through zero where abs(b) < EPS.
-
-    It is linear in a, so it is kept as ``a * safe_div(1, b)``: sums and products of quotients
-    then find their common form by ordinary algebra.
+class safe_div(DefinedFunction):
+    """a / b, kept as ``a * safe_div(1, b)`` since it is linear in a: sums and products of
+    quotients then find their common form by ordinary algebra.
     """
 
     nargs = 2
+    define = staticmethod(definitions.safe_div)
 
     @classmethod
-    def fold(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+    def fold(cls, *arguments: sympy.Expr) -> sympy.Expr | None:
+        a, b = arguments
         if a.is_zero:
             return sympy.S.Zero
         if b.is_Number:
@@ -85,58 +100,31 @@ class safe_div(SafeFunction):
         return sympy.Piecewise((outside, sympy.Abs(b) >= _EPS), (a / _EPS**2, True))
 
 
-class exp_clip(SafeFunction):
+class exp_clip(DefinedFunction):
     """exp(x) with x limited to [-CLIP, CLIP]."""
 
     nargs = 1
-
-    @classmethod
-    def fold(cls, x: sympy.Expr) -> sympy.Expr | None:
-        value = _as_float(x)
-        if value is None:
-            return None
-        return sympy.Float(math.exp(min(max(value, -CLIP), CLIP)))
-
-    eval = fold
+    define = staticmethod(definitions.exp_clip)
 
     def fdiff(self, argindex: int = 1) -> sympy.Expr:
         (x,) = self.args
         return sympy.Piecewise((exp_clip(x), sympy.Abs(x) <= _CLIP), (0, True))
 
 
-class log_safe(SafeFunction):
+class log_safe(_Even):
     """log(abs(x)), held constant where abs(x) < EPS."""
 
-    nargs = 1
-
-    @classmethod
-    def fold(cls, x: sympy.Expr) -> sympy.Expr | None:
-        value = _as_float(x)
-        if value is not None:
-            return sympy.Float(math.log(max(abs(value), EPS)))
-        return cls(-x) if x.could_extract_minus_sign() else None
-
-    eval = fold
+    define = staticmethod(definitions.log_safe)
 
     def fdiff(self, argindex: int = 1) -> sympy.Expr:
         (x,) = self.args
         return sympy.Piecewise((safe_div(1, x), sympy.Abs(x) >= _EPS), (0, True))
 
 
-class sqrt_safe(SafeFunction):
+class sqrt_safe(_Even):
     """sqrt(abs(x)), with a linear ramp to zero where abs(x) < EPS**2."""
 
-    nargs = 1
-
-    @classmethod
-    def fold(cls, x: sympy.Expr) -> sympy.Expr | None:
-        value = _as_float(x)
-        if value is not None:
-            size = abs(value)
-            return sympy.Float(math.sqrt(size) if size >= EPS**2 else size / EPS)
-        return cls(-x) if x.could_extract_minus_sign() else None
-
-    eval = fold
+    define = staticmethod(definitions.sqrt_safe)
 
     def fdiff(self, argindex: int = 1) -> sympy.Expr:
         (x,) = self.args

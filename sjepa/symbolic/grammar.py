@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -14,7 +15,7 @@ from sjepa.symbolic.canonical import canonicalise
 from sjepa.symbolic.complexity import split_terms, term_weight, weights_for_tree
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.library import Library, distinct
-from sjepa.symbolic.operators import NODES, operator
+from sjepa.symbolic.operators import NODES, OPERATORS, operator
 from sjepa.symbolic.parse import check_names, parse, symbol
 from sjepa.symbolic.text import to_text
 
@@ -277,12 +278,15 @@ def _needs(node: sympy.Basic) -> set[str]:
         return {"greater", "less", "greater_equal", "less_equal", "cond"}
     if node.func in NODES:
         name = NODES[node.func].name
-        aliases = {
-            "Max": {"Max", "relu", "clamp"},
-            "Min": {"Min", "clamp"},
-            "log": {"log", "log2", "log10", "log1p", "log_abs"},
-            "Abs": {"Abs", "sqrt_abs", "log_abs", "cbrt"},
-            "sign": {"sign", "cbrt", "Abs"},
-        }
-        return aliases.get(name, {name})
+        makers = {row for row in OPERATORS if name in _nodes_of(row)}
+        return makers | {"Abs"} if name == "sign" else makers  # x/abs(x) is sign(x)
     return set()
+
+
+@cache
+def _nodes_of(name: str) -> frozenset[str]:
+    """The operators that are nodes of what an operator builds: a cube root has a sign in it."""
+    row = operator(name)
+    expr = row.build(*sympy.symbols(f"x:{row.arity}", real=True))
+    parts = sympy.preorder_traversal(expr)
+    return frozenset(NODES[part.func].name for part in parts if part.func in NODES)

@@ -12,19 +12,20 @@ import sympy
 from sympy import Matrix
 
 from sjepa.errors import FormatError, LawError, MissingDependency
-from sjepa.symbolic import complexity as measures, export
+from sjepa.symbolic import complexity as measures
 from sjepa.symbolic.calculus import jacobian
 from sjepa.symbolic.canonical import canonical_key, canonicalise
 from sjepa.symbolic.parse import check_names, parse, symbol
 from sjepa.symbolic.program import Program, compile_program
-from sjepa.symbolic.text import to_text
+from sjepa.symbolic.text import rounded, to_text
 
 
 if TYPE_CHECKING:
     import torch
 
-    from sjepa.symbolic.emit import NumpyLaw, TorchLaw
+    from sjepa.symbolic.emit import NumpyLaw
     from sjepa.symbolic.library import Library
+    from sjepa.symbolic.torch_law import TorchLaw
 
 Dynamics = Literal["continuous", "discrete"]
 FORMAT, VERSION = "sjepa-law", 1
@@ -217,7 +218,7 @@ class Law:
 
     def round(self, digits: int = 4) -> Law:
         """Coefficients rounded to so many significant digits."""
-        return self._replace([export.rounded(e, digits) for e in self.expressions])
+        return self._replace([rounded(e, digits) for e in self.expressions])
 
     def threshold(self, smallest: float) -> Law:
         """Drop the terms whose coefficient is smaller than this in size."""
@@ -311,11 +312,13 @@ class Law:
         return "\n".join(self.lines(digits=6))
 
     def _repr_latex_(self) -> str:
-        body = r" \\ ".join(line.replace(" = ", " &= ", 1) for line in export.latex_lines(self, 4))
+        from sjepa.symbolic.export.latex import latex_lines
+
+        body = r" \\ ".join(line.replace(" = ", " &= ", 1) for line in latex_lines(self, 4))
         return rf"$\begin{{aligned}} {body} \end{{aligned}}$"
 
     def _repr_html_(self) -> str:
-        from sjepa.symbolic.html import law_html
+        from sjepa.symbolic.export.html import law_html
 
         return law_html(self)
 
@@ -325,7 +328,9 @@ class Law:
 
     def latex(self, digits: int = 4, environment: str | None = None) -> str:
         """LaTeX, one equation a line; with `environment` (such as "align") one block."""
-        lines = export.latex_lines(self, digits)
+        from sjepa.symbolic.export.latex import latex_lines
+
+        lines = latex_lines(self, digits)
         if environment is None:
             return "\n".join(lines)
         body = " \\\\\n".join(line.replace(" = ", " &= ", 1) for line in lines)
@@ -333,27 +338,32 @@ class Law:
 
     def mathml(self, digits: int = 4) -> str:
         """Presentation MathML, one ``<math>`` element for each equation."""
-        return "\n".join(export.mathml_lines(self, digits))
+        from sjepa.symbolic.export.mathml import mathml_lines
+
+        return "\n".join(mathml_lines(self, digits))
 
     def c(self, name: str = "law") -> str:
         """C99 source of ``void name(const double *in, double *out)``."""
-        return export.c_source(self, name)
+        from sjepa.symbolic.export.c import c_source
+
+        return c_source(self, name)
 
     def julia(self, name: str = "law") -> str:
         """Julia source of a scalar function of the inputs, returning a tuple."""
+        from sjepa.symbolic.export.julia import julia_source
         from sjepa_julia import definitions
 
-        return export.julia_source(self, name, list(definitions().values()))
+        return julia_source(self, name, list(definitions().values()))
 
     def python(self, name: str = "law") -> str:
         """Python source of a vectorised numpy function that does not need this package."""
-        from sjepa.symbolic.numpy_source import python_source
+        from sjepa.symbolic.export.numpy import python_source
 
         return python_source(self, name)
 
     def torch_source(self, name: str = "Law") -> str:
         """Python source of a trainable ``nn.Module`` that needs nothing but torch."""
-        from sjepa.symbolic.torch_source import torch_source
+        from sjepa.symbolic.export.torch import torch_source
 
         return torch_source(self, name)
 
@@ -384,7 +394,7 @@ class Law:
 
         `trainable="terms"` also trains the coefficients that are 1 or whole numbers.
         """
-        from sjepa.symbolic.emit import TorchLaw
+        from sjepa.symbolic.torch_law import TorchLaw
 
         if isinstance(trainable, str):
             if trainable != "terms":
@@ -398,7 +408,7 @@ class Law:
             import casadi
         except ImportError:
             raise MissingDependency("law.casadi() needs CasADi: pip install casadi") from None
-        from sjepa.symbolic.emit import to_casadi
+        from sjepa.symbolic.export.casadi import to_casadi
 
         inputs = casadi.SX.sym("z", len(self.inputs))
         outputs = to_casadi(self.program, self._skeleton[2].tolist(), inputs)

@@ -19,7 +19,8 @@ from sjepa.symbolic.text import to_text
 
 
 if TYPE_CHECKING:
-    from sjepa.symbolic.emit import NumpyLaw, TorchLaw
+    from sjepa.symbolic.emit import NumpyLaw
+    from sjepa.symbolic.torch_law import TorchLaw
 
 
 Mask = Mapping[str, Sequence[str]] | np.ndarray | Sequence[Sequence[bool]] | None

@@ -1,23 +1,21 @@
 """The one table of operators: every parser, printer, measure, emitter and engine derives from it.
 
-Adding an operator is adding a row here and, if it is not built into Julia, one line in
-``julia/sjepa_julia/operators.jl``.
+Adding an operator is adding a row here (or :func:`register` at run time) and, if Julia does not
+have it, one line in ``julia/sjepa_julia/operators.jl``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from importlib import import_module
 from typing import Any
 
-import numpy as np
-import scipy.special
 import sympy
-import torch
-from torch import Tensor
 
 from sjepa.errors import LawError, did_you_mean
-from sjepa.symbolic import functions as safe
+from sjepa.symbolic import definitions as own, functions as safe
 
 
 @dataclass(frozen=True)
@@ -28,17 +26,22 @@ class Operator:
     ----------
     name : str
         Spelling in our text form.
-    arity : int or None
-        Number of arguments; None means one or more.
+    arity : int
+        Number of arguments.
     weight : float
         Cost of one node of this kind in the ``tree`` complexity.
     build : callable
         Makes the SymPy expression from SymPy arguments.
     node : type or None
-        The class by which the operator is recognised in a SymPy tree. None for spellings that
-        turn into other nodes at once (``square`` becomes a power).
-    numpy, torch : callable or None
-        Value on arrays and tensors; None together with `node`.
+        The class by which the operator is recognised in a SymPy tree, and which LaTeX and MathML
+        are printed from. None for spellings that turn into other nodes at once (``square``
+        becomes a power).
+    calls : mapping
+        What "numpy", "torch", "casadi" and "c" call it, as far as they have it; a name with dots
+        is imported from another package.
+    define : callable or None
+        Its value where a library does not have it; see :mod:`sjepa.symbolic.definitions`. A node
+        that is a :class:`~sjepa.symbolic.functions.DefinedFunction` brings it along.
     pysr : str
         Name in Julia as PySR knows it; empty if PySR is not offered the operator.
     operon : str
@@ -47,19 +50,51 @@ class Operator:
         Other spellings that are read: PySR's, PySINDy's, numpy's.
     example : tuple of float
         Arguments inside the domain, for self-checks.
+    most : int
+        Most arguments that are read, where that is more than `arity`.
     """
 
     name: str
-    arity: int | None
+    arity: int
     weight: float
     build: Callable[..., sympy.Expr]
     node: type | None = None
-    numpy: Callable[..., Any] | None = None
-    torch: Callable[..., Tensor] | None = None
+    calls: Mapping[str, str] = field(default_factory=dict)
+    define: Callable[..., Any] | None = None
     pysr: str = ""
     operon: str = ""
     aliases: tuple[str, ...] = ()
     example: tuple[float, ...] = (0.7,)
+    most: int = 0
+
+    def __post_init__(self) -> None:
+        if self.define is None and self.node is not None:
+            object.__setattr__(self, "define", getattr(self.node, "define", None))
+
+    @property
+    def julia(self) -> str:
+        """Name in Julia, also where PySR is not offered the operator."""
+        return self.pysr or (self.define.__name__ if self.define else self.name)
+
+    @cached_property
+    def numpy(self) -> Callable[..., Any]:
+        """Its value on arrays."""
+        return self.function("numpy", import_module("numpy"))
+
+    def function(self, library: str, xp: Any) -> Callable[..., Any]:
+        """Its value as the library computes it; `xp` is the library, by numpy's names."""
+        name = self.calls.get(library)
+        if name is not None:
+            return partial(_elsewhere, name) if "." in name else getattr(xp, name)  # type: ignore[no-any-return]
+        if self.define is None:
+            raise LawError(f"{self.name} has no value of its own: it stands for other operators.")
+        return partial(self.define, xp)
+
+
+def _elsewhere(path: str, *arguments: Any) -> Any:
+    """Call a function of a package that is imported only now."""
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(module), name)(*arguments)
 
 
 # Weights of the nodes that are not function calls, on the same scale as the table's. They are
@@ -76,119 +111,52 @@ EXPONENT = 0.5
 TRANSCENDENTAL = 3.5
 
 
-def _np_safe_div(a: Any, b: Any) -> Any:
-    inside = np.abs(b) < safe.EPS
-    return np.where(inside, a * b / safe.EPS**2, a / np.where(inside, 1.0, b))
-
-
-def _torch_safe_div(a: Tensor, b: Tensor) -> Tensor:
-    inside = b.abs() < safe.EPS
-    # The inner where keeps 1/0 out of the backward pass, which would turn 0 * inf into NaN.
-    return torch.where(inside, a * b / safe.EPS**2, a / torch.where(inside, torch.ones_like(b), b))
-
-
-def _np_exp_clip(x: Any) -> Any:
-    return np.exp(np.clip(x, -safe.CLIP, safe.CLIP))
-
-
-def _torch_exp_clip(x: Tensor) -> Tensor:
-    return torch.exp(torch.clamp(x, -safe.CLIP, safe.CLIP))
-
-
-def _np_log_safe(x: Any) -> Any:
-    return np.log(np.maximum(np.abs(x), safe.EPS))
-
-
-def _torch_log_safe(x: Tensor) -> Tensor:
-    return torch.log(torch.clamp(x.abs(), min=safe.EPS))
-
-
-def _np_sqrt_safe(x: Any) -> Any:
-    size = np.abs(x)
-    return np.where(size < safe.EPS**2, size / safe.EPS, np.sqrt(size))
-
-
-def _torch_sqrt_safe(x: Tensor) -> Tensor:
-    size = x.abs()
-    inside = size < safe.EPS**2
-    return torch.where(
-        inside, size / safe.EPS, torch.sqrt(torch.where(inside, torch.ones_like(size), size))
-    )
-
-
-def _np_max(*a: Any) -> Any:
-    return np.maximum.reduce(np.broadcast_arrays(*a))
-
-
-def _np_min(*a: Any) -> Any:
-    return np.minimum.reduce(np.broadcast_arrays(*a))
-
-
-def _torch_max(*a: Tensor) -> Tensor:
-    out = a[0]
-    for other in a[1:]:
-        out = torch.maximum(out, other)
-    return out
-
-
-def _torch_min(*a: Tensor) -> Tensor:
-    out = a[0]
-    for other in a[1:]:
-        out = torch.minimum(out, other)
-    return out
-
-
-def _np_heaviside(x: Any, at_zero: Any = 0.5) -> Any:
-    return np.heaviside(x, at_zero)
-
-
-def _torch_heaviside(x: Tensor, at_zero: Tensor | float = 0.5) -> Tensor:
-    at_zero = torch.as_tensor(at_zero, dtype=x.dtype, device=x.device)
-    return torch.where(x > 0, torch.ones_like(x), torch.where(x < 0, torch.zeros_like(x), at_zero))
-
-
 def _log(x: sympy.Expr, base: sympy.Expr | None = None) -> sympy.Expr:
     return sympy.log(x) if base is None else sympy.log(x) / sympy.log(base)
 
 
 def _indicator(condition: Any) -> sympy.Expr:
-    return sympy.Piecewise((sympy.S.One, condition), (sympy.S.Zero, True))
+    return _where(condition, sympy.S.One, sympy.S.Zero)
 
 
 def _where(condition: Any, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr:
     return sympy.Piecewise((a, condition), (b, True))
 
 
+def _everywhere(
+    name: str, node: Any, weight: float = TRANSCENDENTAL, *, operon: bool = True, **row: Any
+) -> Operator:
+    """A function of one argument that every library has, by its own name unless told."""
+    calls = {library: name for library in ("numpy", "torch", "casadi", "c")} | row.pop("calls", {})
+    row = {"build": node, "pysr": name, "operon": name.capitalize() if operon else ""} | row
+    return Operator(name, 1, weight, node=node, calls=calls, **row)
+
+
 _T = TRANSCENDENTAL
 
 _ROWS = (
     # Functions that stay nodes of the tree.
-    Operator("sin", 1, _T, sympy.sin, sympy.sin, np.sin, torch.sin, "sin", "Sin"),
-    Operator("cos", 1, _T, sympy.cos, sympy.cos, np.cos, torch.cos, "cos", "Cos"),
-    Operator("tan", 1, _T, sympy.tan, sympy.tan, np.tan, torch.tan, "tan", "Tan"),
-    Operator("sinh", 1, _T, sympy.sinh, sympy.sinh, np.sinh, torch.sinh, "sinh", "Sinh"),
-    Operator("cosh", 1, _T, sympy.cosh, sympy.cosh, np.cosh, torch.cosh, "cosh", "Cosh"),
-    Operator("tanh", 1, _T, sympy.tanh, sympy.tanh, np.tanh, torch.tanh, "tanh", "Tanh"),
-    Operator("asin", 1, _T, sympy.asin, sympy.asin, np.arcsin, torch.asin, "asin", "Asin", ("arcsin",)),
-    Operator("acos", 1, _T, sympy.acos, sympy.acos, np.arccos, torch.acos, "acos", "Acos", ("arccos",)),
-    Operator("atan", 1, _T, sympy.atan, sympy.atan, np.arctan, torch.atan, "atan", "Atan", ("arctan",)),
-    Operator("asinh", 1, _T, sympy.asinh, sympy.asinh, np.arcsinh, torch.asinh, "asinh", "", ("arcsinh",)),
-    Operator("exp", 1, _T, sympy.exp, sympy.exp, np.exp, torch.exp, "exp", "Exp", ("safe_exp",)),
-    Operator("log", None, _T, _log, sympy.log, np.log, torch.log, "log", "Log", ("safe_log", "ln")),
-    Operator("erf", 1, _T, sympy.erf, sympy.erf, scipy.special.erf, torch.erf, "erf"),
-    Operator("Abs", 1, 1.0, sympy.Abs, sympy.Abs, np.abs, torch.abs, "abs", "Abs", ("abs",)),
-    Operator("sign", 1, 1.0, sympy.sign, sympy.sign, np.sign, torch.sign, "sign"),
-    Operator("floor", 1, 2.0, sympy.floor, sympy.floor, np.floor, torch.floor, "floor", "Floor"),
-    Operator("ceil", 1, 2.0, sympy.ceiling, sympy.ceiling, np.ceil, torch.ceil, "ceil", "Ceil", ("ceiling",)),
-    Operator("Max", None, 2.0, sympy.Max, sympy.Max, _np_max, _torch_max, "max", "Fmax", ("max", "fmax"), (0.7, -0.2, 1.1)),
-    Operator("Min", None, 2.0, sympy.Min, sympy.Min, _np_min, _torch_min, "min", "Fmin", ("min", "fmin"), (0.7, -0.2, 1.1)),
-    Operator("Mod", 2, 2.5, sympy.Mod, sympy.Mod, np.mod, torch.remainder, "mod", "", ("mod",), (2.7, 0.8)),
-    Operator("Heaviside", None, 2.0, sympy.Heaviside, sympy.Heaviside, _np_heaviside, _torch_heaviside, "", "", ("heaviside",)),
-    # Domain-safe operators (see functions.py).
-    Operator("safe_div", 2, QUOTIENT, safe.safe_div, safe.safe_div, _np_safe_div, _torch_safe_div, "safe_div", "", (), (0.7, 1.3)),
-    Operator("exp_clip", 1, _T, safe.exp_clip, safe.exp_clip, _np_exp_clip, _torch_exp_clip, "exp_clip"),
-    Operator("log_safe", 1, _T, safe.log_safe, safe.log_safe, _np_log_safe, _torch_log_safe, "log_safe"),
-    Operator("sqrt_safe", 1, 2.5, safe.sqrt_safe, safe.sqrt_safe, _np_sqrt_safe, _torch_sqrt_safe, "sqrt_safe"),
+    *(_everywhere(f.__name__, f) for f in (sympy.sin, sympy.cos, sympy.tan, sympy.sinh, sympy.cosh, sympy.tanh)),
+    _everywhere("asin", sympy.asin, calls={"numpy": "arcsin"}, aliases=("arcsin",)),
+    _everywhere("acos", sympy.acos, calls={"numpy": "arccos"}, aliases=("arccos",)),
+    _everywhere("atan", sympy.atan, calls={"numpy": "arctan"}, aliases=("arctan",)),
+    _everywhere("asinh", sympy.asinh, calls={"numpy": "arcsinh"}, aliases=("arcsinh",), operon=False),
+    _everywhere("exp", sympy.exp, aliases=("safe_exp",)),
+    _everywhere("log", sympy.log, build=_log, aliases=("safe_log", "ln"), most=2),
+    _everywhere("erf", sympy.erf, calls={"numpy": "scipy.special.erf"}, operon=False),
+    _everywhere("Abs", sympy.Abs, 1.0, calls={"numpy": "abs", "torch": "abs", "casadi": "fabs", "c": "fabs"}, pysr="abs", aliases=("abs",)),
+    _everywhere("sign", sympy.sign, 1.0, operon=False),
+    _everywhere("floor", sympy.floor, 2.0),
+    _everywhere("ceil", sympy.ceiling, 2.0, aliases=("ceiling",)),
+    Operator("Max", 2, 2.0, sympy.Max, sympy.Max, {"c": "fmax"}, own.maximum, "max", "Fmax", ("max", "fmax"), (0.7, -0.2, 1.1), most=64),
+    Operator("Min", 2, 2.0, sympy.Min, sympy.Min, {"c": "fmin"}, own.minimum, "min", "Fmin", ("min", "fmin"), (0.7, -0.2, 1.1), most=64),
+    Operator("Mod", 2, 2.5, sympy.Mod, sympy.Mod, {"numpy": "mod", "torch": "remainder"}, own.floor_mod, "mod", "", ("mod",), (2.7, 0.8)),
+    Operator("Heaviside", 1, 2.0, sympy.Heaviside, sympy.Heaviside, {}, own.heaviside, "", "", ("heaviside",), most=2),
+    # Domain-safe operators.
+    Operator("safe_div", 2, QUOTIENT, safe.safe_div, safe.safe_div, pysr="safe_div", example=(0.7, 1.3)),
+    Operator("exp_clip", 1, _T, safe.exp_clip, safe.exp_clip, pysr="exp_clip"),
+    Operator("log_safe", 1, _T, safe.log_safe, safe.log_safe, pysr="log_safe"),
+    Operator("sqrt_safe", 1, 2.5, safe.sqrt_safe, safe.sqrt_safe, pysr="sqrt_safe"),
     # Spellings that become sums, products and powers at once.
     Operator("sqrt", 1, 2.5, sympy.sqrt, pysr="sqrt", operon="Sqrt", aliases=("safe_sqrt",)),
     Operator("cbrt", 1, 2.5, lambda x: sympy.sign(x) * sympy.Abs(x) ** sympy.Rational(1, 3), pysr="cbrt"),
@@ -216,18 +184,44 @@ _ROWS = (
     Operator("clamp", 3, 2.5, lambda x, a, b: sympy.Min(sympy.Max(x, a), b), example=(0.7, 0.2, 0.5)),
 )  # fmt: skip
 
-OPERATORS: dict[str, Operator] = {row.name: row for row in _ROWS}
+OPERATORS: dict[str, Operator] = {}
 
 # Every accepted spelling of a call, ours and other people's.
-SPELLINGS: dict[str, Operator] = {
-    spelling: row for row in _ROWS for spelling in (row.name, *row.aliases)
-}
+SPELLINGS: dict[str, Operator] = {}
+
+# Operators that are recognised as nodes of a SymPy tree.
+NODES: dict[type, Operator] = {}
+
+# Values by name for each library that has been asked for.
+_FUNCTIONS: dict[str, tuple[Any, dict[str, Callable[..., Any]]]] = {}
 
 # The symbols +, -, *, / and ^ as people write them in operator lists.
 SIGNS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "^": "pow", "**": "pow"}
 
-# Operators that are recognised as nodes of a SymPy tree.
-NODES: dict[type, Operator] = {row.node: row for row in _ROWS if row.node is not None}
+
+def register(row: Operator) -> None:
+    """Add a row to the table, for every part of the package at once."""
+    for spelling in (row.name, *row.aliases):
+        if spelling in SPELLINGS:
+            raise LawError(f"{spelling!r} is already an operator.")
+    OPERATORS[row.name] = row
+    SPELLINGS.update(dict.fromkeys((row.name, *row.aliases), row))
+    if row.node is not None:
+        NODES[row.node] = row
+        for library, (xp, values) in _FUNCTIONS.items():
+            values[row.name] = row.function(library, xp)
+
+
+for _row in _ROWS:
+    register(_row)
+
+
+def functions(library: str, xp: Any) -> dict[str, Callable[..., Any]]:
+    """The values of all nodes as a library computes them, by name; grows with the table."""
+    if library not in _FUNCTIONS:
+        values = {row.name: row.function(library, xp) for row in NODES.values()}
+        _FUNCTIONS[library] = (xp, values)
+    return _FUNCTIONS[library][1]
 
 
 def operator(name: str) -> Operator:

@@ -272,10 +272,7 @@ class _Reader:
         return self.apply(node, row, arguments)
 
     def check_arity(self, node: ast.AST, row: Operator, given: int) -> None:
-        if row.arity is None:
-            least, most = 1, 2 if row.name in ("log", "Heaviside") else 64
-        else:
-            least = most = row.arity
+        least, most = row.arity, max(row.arity, row.most)
         if not least <= given <= most:
             wanted = f"{least}" if least == most else f"{least} to {most}"
             raise self.fail(node, f"{row.name} takes {wanted} arguments, got {given}")
@@ -285,7 +282,7 @@ class _Reader:
             return self.power(node, *arguments)
         if row.name in ("inv", "div") and arguments[-1].is_zero:
             raise self.fail(node, "Division by zero")
-        if row.numpy is not None and all(a.is_number for a in arguments):
+        if row.node is not None and all(a.is_number for a in arguments):
             if row.name == "log" and len(arguments) == 2:
                 return self.fold(node, lambda: math.log(*(float(a) for a in arguments)))
             return self.fold(node, lambda: row.numpy(*(float(a) for a in arguments)))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
 from sympy.printing.str import StrPrinter
 
 from sjepa.symbolic.functions import safe_div
+from sjepa.symbolic.operators import NODES, Operator
 
 
 class TextPrinter(StrPrinter):
@@ -16,6 +18,20 @@ class TextPrinter(StrPrinter):
     def __init__(self, digits: int | None = None) -> None:
         super().__init__()
         self.digits = digits
+
+    def _print(self, expr: Any, **options: Any) -> str:
+        row = NODES.get(type(expr))
+        if row is not None:
+            return self.call(row, expr.args)
+        return str(super()._print(expr, **options))
+
+    def call(self, row: Operator, arguments: Sequence[sympy.Expr]) -> str:
+        """An operator of the table applied to its arguments."""
+        return f"{row.name}({', '.join(self.value(a) for a in arguments)})"
+
+    def value(self, expr: sympy.Expr) -> str:
+        """An expression where a call expects a value."""
+        return self._print(expr)
 
     def _print_Float(self, expr: sympy.Float) -> str:
         return repr(float(expr)) if self.digits is None else f"{float(expr):.{self.digits}g}"
@@ -36,24 +52,14 @@ class TextPrinter(StrPrinter):
             return "(" + word.join(self._condition(a) for a in condition.args) + ")"
         return f"{self._print(condition.lhs)} {condition.rel_op} {self._print(condition.rhs)}"
 
-    def _print_ceiling(self, expr: sympy.Expr) -> str:
-        return f"ceil({self._print(expr.args[0])})"
 
-    def _print_Mod(self, expr: sympy.Expr) -> str:
-        return f"Mod({', '.join(self._print(a) for a in expr.args)})"
-
-    def _print_Heaviside(self, expr: sympy.Expr) -> str:
-        return f"Heaviside({', '.join(self._print(a) for a in expr.args)})"
-
-
-def safe_quotient(printer: StrPrinter, expr: sympy.Expr) -> str | None:
+def safe_quotient(printer: TextPrinter, expr: sympy.Expr) -> str | None:
     """``c*safe_div(a, b)`` for a product c * a * safe_div(1, b); None for other products."""
     quotients = [a for a in expr.args if isinstance(a, safe_div)]
     if not quotients:
         return None
     coefficient, top = sympy.Mul(*(a for a in expr.args if a is not quotients[-1])).as_coeff_Mul()
-    bottom = printer._print(quotients[-1].args[1])
-    text = f"safe_div({printer._print(top)}, {bottom})"
+    text = printer.call(NODES[safe_div], [top, quotients[-1].args[1]])
     if coefficient == 1:
         return text
     return f"-{text}" if coefficient == -1 else f"{printer._print(coefficient)}*{text}"
@@ -71,8 +77,14 @@ def to_text(expr: sympy.Expr, digits: int | None = None) -> str:
     return str(TextPrinter(digits).doprint(expr))
 
 
+def rounded(expr: sympy.Expr, digits: int) -> sympy.Expr:
+    """The expression with its doubles rounded to `digits` significant digits."""
+    floats = {f: sympy.Float(float(f"{float(f):.{digits}g}")) for f in expr.atoms(sympy.Float)}
+    return expr.xreplace(floats)
+
+
 def for_reading(expr: sympy.Expr, digits: int) -> sympy.Expr:
-    """Numbers rounded to so many digits; 1.0000002*x reads as x, and 2.00001*x as 2*x."""
+    """Numbers rounded to `digits` digits; 1.0000002*x reads as x, and 2.00001*x as 2*x."""
 
     def number(value: float) -> sympy.Expr:
         whole = value == int(value) and abs(value) < 10**digits

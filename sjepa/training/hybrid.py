@@ -8,7 +8,7 @@ from sjepa.data import Trajectories
 from sjepa.errors import ConfigError
 from sjepa.models import Transition
 from sjepa.symbolic import Law
-from sjepa.symbolic.emit import TorchLaw
+from sjepa.symbolic.torch_law import TorchLaw
 from sjepa.training.correction import CorrectionSettings, fit_correction
 
 

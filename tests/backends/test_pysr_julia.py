@@ -84,7 +84,6 @@ def test_operators_have_the_same_values_in_julia_and_python(name: str) -> None:
     calls = [f"{name}({', '.join(map(repr, p))})" for p in points.tolist()]
     code = definitions()[name] + "; foreach(println, [" + ", ".join(calls) + "])"
     values = np.array(run_julia("-e", code).split(), dtype=float)
-    assert row.numpy is not None
     # Both are double precision; exp and log may differ in the last digit.
     np.testing.assert_allclose(values, row.numpy(*points.T), rtol=1e-14, atol=0)
 

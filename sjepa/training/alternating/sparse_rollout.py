@@ -20,7 +20,8 @@ from torch import Tensor
 from sjepa.errors import SjepaError
 from sjepa.models import SparseLaw, Transition
 from sjepa.symbolic import Law, Library
-from sjepa.symbolic.emit import TORCH, run
+from sjepa.symbolic.emit import run
+from sjepa.symbolic.torch_law import TORCH
 
 
 class _Rows:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import sympy
 
-from sjepa.symbolic.export import mathml_left, mathml_markup
+from sjepa.symbolic.export.mathml import mathml_left, mathml_markup
 
 
 if TYPE_CHECKING:

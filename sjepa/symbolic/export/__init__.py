@@ -1,0 +1,1 @@
+"""A law in other people's languages: one file for each."""

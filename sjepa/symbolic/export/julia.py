@@ -1,0 +1,46 @@
+"""A law as a Julia function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import sympy
+
+from sjepa.symbolic.export.calls import CallPrinter, local_names
+from sjepa.symbolic.operators import Operator
+from sjepa.symbolic.parse import symbol
+
+
+if TYPE_CHECKING:
+    from sjepa.symbolic.law import Law
+
+
+class JuliaPrinter(CallPrinter):
+    """Scalar Julia."""
+
+    conditional = "ifelse"
+    power = "^"
+
+    def call(self, row: Operator, arguments: Sequence[sympy.Expr]) -> str:
+        return f"{row.julia}({', '.join(self._print(a) for a in arguments)})"
+
+
+# What Julia keeps for itself and Python does not.
+_JULIA_WORDS = (
+    "baremodule", "begin", "catch", "const", "do", "elseif", "end", "export", "function", "im",
+    "let", "local", "macro", "module", "quote", "struct", "true", "false", "using",
+)  # fmt: skip
+
+
+def julia_source(law: Law, name: str, definitions: Sequence[str]) -> str:
+    """A scalar Julia function of the inputs, with the operator definitions it uses."""
+    printer = JuliaPrinter()
+    names = local_names(law.inputs, (*_JULIA_WORDS, name))
+    local = {old: symbol(new) for old, new in zip(law.symbols, names, strict=True)}
+    expressions = [printer.doprint(e.xreplace(local)) for e in law.expressions]
+    text = ", ".join(expressions)
+    helpers = [d for d in definitions if d.split("(")[0] + "(" in text]
+    result = f"({text},)" if len(expressions) == 1 else f"({text})"
+    head = "".join(d + "\n" for d in helpers) + ("\n" if helpers else "")
+    return f"{head}{name}({', '.join(names)}) = {result}\n"

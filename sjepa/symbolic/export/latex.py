@@ -1,0 +1,60 @@
+"""A law in the part of LaTeX that matplotlib's mathtext reads too."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import sympy
+from sympy.printing.latex import LatexPrinter
+
+from sjepa.symbolic.parse import symbol
+from sjepa.symbolic.text import for_reading
+
+
+if TYPE_CHECKING:
+    from sjepa.symbolic.law import Law
+
+
+class _LatexPrinter(LatexPrinter):
+    """LaTeX without environments, so that matplotlib's mathtext reads it too."""
+
+    def _print_Piecewise(self, expr: sympy.Piecewise) -> str:
+        *cases, (last, _) = expr.args
+        text = self._print(last)
+        for value, condition in reversed(cases):
+            inner = f"{self._print(condition)},\\; {self._print(value)},\\; {text}"
+            text = rf"\mathrm{{where}}\left({inner}\right)"
+        return text
+
+    def _print_Mod(self, expr: sympy.Expr, exp: str | None = None) -> str:
+        inner = ",\\; ".join(self._print(a) for a in expr.args)
+        return rf"\mathrm{{mod}}\left({inner}\right)" + (f"^{{{exp}}}" if exp else "")
+
+    def _print_And(self, expr: sympy.Basic) -> str:
+        return r" \wedge ".join(self._print(a) for a in expr.args)
+
+    def _print_Or(self, expr: sympy.Basic) -> str:
+        return r" \vee ".join(self._print(a) for a in expr.args)
+
+
+def _latex_name(name: str) -> str:
+    """A name of several letters in upright type; z1 and theta are left to SymPy."""
+    text = str(sympy.latex(sympy.Symbol(name)))
+    return rf"\mathrm{{{text}}}" if re.fullmatch(r"[A-Za-z]{2,}", text) else text
+
+
+def latex_lines(law: Law, digits: int) -> list[str]:
+    """One equation a line, in the part of LaTeX that matplotlib's mathtext also reads."""
+    lines = []
+    names = {symbol(n): _latex_name(n) for n in (*law.inputs, *law.outputs)}
+    printer = _LatexPrinter({"symbol_names": names})
+    for name, expr in zip(law.outputs, law.expressions, strict=True):
+        moved = names[symbol(name)]
+        if law.dynamics == "continuous":
+            left = rf"\dot{{{moved}}}"
+        else:
+            left = rf"{moved}^{{+}}" if name in law.inputs else moved
+        right = printer.doprint(for_reading(expr, digits))
+        lines.append(f"{left} = {right}")
+    return lines

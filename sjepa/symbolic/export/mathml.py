@@ -1,0 +1,59 @@
+"""A law in presentation MathML, as browsers typeset it."""
+
+from __future__ import annotations
+
+import re
+from html.entities import html5
+from typing import TYPE_CHECKING
+
+import sympy
+from sympy.printing.mathml import mathml
+
+from sjepa.symbolic.text import for_reading
+
+
+if TYPE_CHECKING:
+    from sjepa.symbolic.law import Law
+
+
+def mathml_markup(expr: sympy.Expr, digits: int) -> str:
+    """An expression in presentation markup, without the ``<math>`` element around it."""
+    text = str(mathml(for_reading(expr, digits), printer="presentation"))
+    # SymPy leaves the sign of a comparison bare, and writes a hyphen for a minus.
+    text = text.replace("<mo><", "<mo>&lt;").replace("<mo>-</mo>", "<mo>&#x2212;</mo>")
+    text = _INDEXED_POWER.sub(r"<msubsup>\1\2\3</msubsup>", text)
+    return _ENTITY.sub(_numeric_entity, text)
+
+
+# The power of an indexed name stands above its index, not behind it.
+_INDEXED_POWER = re.compile(
+    r"<msup><msub>(<mi>[^<]*</mi>)(<mi>[^<]*</mi>)</msub>(<mn>[^<]*</mn>)</msup>"
+)
+
+
+def mathml_left(law: Law, i: int) -> str:
+    """The left side of an equation in presentation markup."""
+    name = law.outputs[i]
+    markup = mathml_markup(sympy.Symbol(name), 4)
+    if law.dynamics == "continuous":
+        # A full stop above the letter: fonts without mathematics draw the dot accent inside it.
+        dotted = r'<mover accent="false">\g<0><mo>.</mo></mover>'
+        return re.sub(r"<mi>.*?</mi>", dotted, markup, count=1)
+    return f"<msup><mrow>{markup}</mrow><mo>+</mo></msup>" if name in law.inputs else markup
+
+
+def mathml_lines(law: Law, digits: int) -> list[str]:
+    """One ``<math>`` element for each equation, in presentation markup."""
+    return [
+        '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">'
+        f"<mrow>{mathml_left(law, i)}<mo>=</mo>{mathml_markup(expr, digits)}</mrow></math>"
+        for i, expr in enumerate(law.expressions)
+    ]
+
+
+_ENTITY = re.compile(r"&(?!amp;|lt;|gt;|quot;|#)(\w+;)")
+
+
+def _numeric_entity(match: re.Match[str]) -> str:
+    """Named entities are not defined outside HTML; their numbers are understood everywhere."""
+    return "".join(f"&#{ord(c)};" for c in html5[match.group(1)])
