@@ -62,6 +62,9 @@ class Problem:
         engines that need nothing else can run.
     warm : Front, optional
         A previous answer to start from.
+    adequate : float, optional
+        A loss that is good enough. Beyond the simplest law that reaches it nothing is asked for,
+        and every law up to it that nothing beats is, however small its gain.
     """
 
     inputs: np.ndarray | None = None
@@ -77,6 +80,7 @@ class Problem:
     budget: Budget = field(default_factory=Budget)
     seed: int = 0
     warm: Front | None = None
+    adequate: float | None = None
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
@@ -213,11 +217,28 @@ class Problem:
 
 
 class Backend(ABC):
-    """A search engine. Instances hold settings only, so they pickle and compare."""
+    """Searches laws. Instances hold settings only, so they pickle and compare.
+
+    A backend says what it is; nobody asks for its name to find out.
+
+    Attributes
+    ----------
+    name : str
+        How it is asked for, and how its errors begin.
+    trees : bool
+        Whether it writes expression trees of a grammar, or combines terms of a library.
+    proves : bool
+        Whether it can certify that no simpler law of a library fits as well.
+    owns_structure : bool
+        Whether the structure it answers with is its own finding and stays as it is while the
+        coordinates are trained. Otherwise its answer only starts a library whose allowed terms
+        all stay trainable, and the training chooses among them.
+    """
 
     name: ClassVar[str]
-    # Whether the engine writes expression trees of a grammar, or combines terms of a library.
     trees: ClassVar[bool] = False
+    proves: ClassVar[bool] = False
+    owns_structure: ClassVar[bool] = True
 
     @abstractmethod
     def search(self, problem: Problem) -> Front:
