@@ -101,7 +101,7 @@ def induced_complexity(
     problems = [_problem(source, z, dz, j, outputs, seed) for j in range(len(outputs))]
     limit = _limit(delta, problems)
     solver = make_backend(backend)
-    fronts = [solver.search(problem.with_(adequate=limit)) for problem in problems]
+    fronts = [problem.with_(adequate=limit).solve(solver) for problem in problems]
     curve = _curve(fronts, names, outputs, measure)
     reached = curve[curve["delta"] <= limit * (1 + 1e-9)]
     exact = isinstance(source, Library) and all(_proven(f, limit) for f in fronts)
