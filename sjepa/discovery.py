@@ -157,7 +157,7 @@ def discover(
         problem = Problem(_inputs(trajectories), np.concatenate(slopes), **common)
     else:
         problem = _differentiated(trajectories, form, derivative, engine, common)
-    front = engine.search(problem)
+    front = problem.solve(engine)
     _warn(front, problem)
     return front
 
@@ -303,7 +303,7 @@ def discover_accelerations(
     kind = "library" if isinstance(space, Library) else "grammar"
     given: dict[str, Any] = {kind: space, "seed": seed, "progress": progress}
     inputs = moved.inputs[:, : len(space.inputs)]
-    front = engine.search(Problem(inputs, moved.targets, space.inputs, names[d:], **given))
+    front = Problem(inputs, moved.targets, space.inputs, names[d:], **given).solve(engine)
     wide = tuple(replace(c, law=widened(c.law, names)) for c in front)
     return replace(front, candidates=wide)
 

@@ -43,14 +43,10 @@ class Polish:
 
     def __init__(self, problem: Problem, j: int, rows: np.ndarray) -> None:
         inputs, targets = problem.rows()
-        self.problem, self.j, self.output = problem, j, problem.outputs[j]
+        self.problem, self.j = problem, j
         self.inputs, self.target = inputs[rows], targets[rows, j]
         self.size = math.sqrt(float(np.mean(self.target**2))) or 1.0
         self.unit = float(problem.variance[j])
-        if problem.library is not None:
-            allowed = problem.library.mask(problem.outputs)[:, j]
-            pairs = zip(problem.library.terms, allowed, strict=True)
-            self.terms = {t for t, ok in pairs if ok}
         self.columns: dict[sympy.Expr, np.ndarray] = {}
         self.found: dict[frozenset[sympy.Expr], Kept] = {}
         self.add([])
@@ -104,41 +100,36 @@ class Polish:
         After the deadline the numbers stay as the sample gave them.
         """
         inputs, targets = self.problem.rows()
-        target, weights = targets[:, [self.j]], self.problem.weights
         result = []
         for _, _, expr in _undominated(self.found.values())[:MOST_KEPT]:
             trials = [expr]
             if time.monotonic() < deadline:
+                target = targets[:, [self.j]]
                 with np.errstate(all="ignore"):
-                    fitted = refit(self._law([expr]), inputs, target, weights).expressions[0]
-                trials.append(_canonical(fitted) or expr)
+                    fitted = refit(self._law(expr), inputs, target, self.problem.weights)
+                trials.append(_canonical(fitted.expressions[0]) or expr)
             for trial in filter(self.admits, trials):
-                error = self._law([trial]).numpy()(inputs) - target
-                loss = float(np.average(error[:, 0] ** 2, weights=weights)) / self.unit
+                loss = self.problem.candidate(self._law(trial)).loss
                 if math.isfinite(loss):
                     result.append((self.complexity(trial), loss, trial))
         return _undominated(result)
 
     def admits(self, expr: sympy.Expr) -> bool:
         """Whether this output may be this expression."""
-        if self.problem.library is not None:
-            return all(t in self.terms for _, t in split_terms(expr))
-        assert self.problem.grammar is not None
-        return self.problem.grammar.refusal(expr, self.output) is None
+        return self.problem.admits(self._law(expr))
 
     def complexity(self, expr: sympy.Expr) -> float:
-        return self._law([expr]).complexity(self.problem.measure, self.problem.library)
+        return self.problem.complexity(self._law(expr))
 
-    def _law(self, expressions: Sequence[sympy.Expr]) -> Law:
-        names = [f"y{i}" for i in range(len(expressions))]
-        return Law(expressions, self.problem.names, names, canonical=False)
+    def _law(self, expr: sympy.Expr) -> Law:
+        return self.problem.equation(self.j, expr, canonical=False)
 
     def _theta(self, terms: Sequence[sympy.Expr]) -> np.ndarray:
         """Values (rows, terms) on the sample; each term is computed once."""
         for t in terms:
             if t not in self.columns:
                 with np.errstate(all="ignore"):
-                    self.columns[t] = self._law([t]).numpy()(self.inputs)[:, 0]
+                    self.columns[t] = self._law(t).numpy()(self.inputs)[:, 0]
         empty = np.zeros((len(self.target), 0))
         return np.column_stack([empty, *(self.columns[t] for t in terms)])
 

@@ -38,7 +38,7 @@ def front(
             found |= dict.fromkeys(_variants(law, problem, j))
         for text in rows:
             try:
-                law = _law(problem, j, _read(text, task_of[j], problem))
+                law = problem.equation(j, _read(text, task_of[j], problem))
                 found |= dict.fromkeys(_variants(law, problem, j))
             except SjepaError:
                 unread += 1
@@ -58,7 +58,7 @@ def _earlier(problem: Problem, j: int) -> list[Law]:
     """The equations of the previous front: a warm start never ends worse than it began."""
     output, laws = problem.outputs[j], [c.law for c in problem.warm or ()]
     return [
-        _law(problem, j, law.expressions[law.outputs.index(output)])
+        problem.equation(j, law.expressions[law.outputs.index(output)])
         for law in laws
         if law.inputs == tuple(problem.names) and output in law.outputs
     ]
@@ -76,10 +76,6 @@ def _read(text: str, task: Task, problem: Problem) -> sympy.Expr:
     return sympy.Add(*(sympy.Float(1.0) * t for t in terms))
 
 
-def _law(problem: Problem, j: int, expr: sympy.Expr, canonical: bool = True) -> Law:
-    return Law([expr], problem.names, [problem.outputs[j]], problem.dynamics, canonical=canonical)
-
-
 def _variants(law: Law, problem: Problem, j: int) -> list[sympy.Expr]:
     """The equation as it came, with the best numbers, and without what does not matter."""
     inputs, targets = problem.rows()
@@ -89,7 +85,7 @@ def _variants(law: Law, problem: Problem, j: int) -> list[sympy.Expr]:
     for share in NEGLIGIBLE:
         kept = _without_negligible(fitted, inputs, column, share)
         if len(kept) < len(variants[-1].terms[0]):
-            smaller = _law(problem, j, sympy.Add(*kept))
+            smaller = problem.equation(j, sympy.Add(*kept))
             variants.append(refit(smaller, inputs, column, problem.weights))
     variants += [_whole(v) for v in variants[1:]]
     return [canonicalise(v.expressions[0]) for v in variants]
@@ -123,24 +119,10 @@ def _scored(
     problem: Problem, j: int, expressions: Sequence[sympy.Expr]
 ) -> list[tuple[float, float, sympy.Expr]]:
     """(complexity, loss, expression) of those that the output may have."""
-    inputs, targets = problem.rows()
-    rows = []
-    for expr in expressions:
-        if not _admitted(problem, j, expr):
-            continue
-        law = _law(problem, j, expr, canonical=False)
-        with np.errstate(all="ignore"):
-            error = (law.numpy()(inputs)[:, 0] - targets[:, j]) ** 2
-            loss = float(np.average(error, weights=problem.weights) / problem.variance[j])
-        if np.isfinite(loss):
-            rows.append((law.complexity(problem.measure, problem.library), loss, expr))
-    return rows
-
-
-def _admitted(problem: Problem, j: int, expr: sympy.Expr) -> bool:
-    if problem.grammar is not None:
-        return problem.grammar.refusal(expr, problem.outputs[j]) is None
-    library = problem.candidate_library
-    allowed = library.mask(problem.outputs)[:, j]
-    usable = {t for t, a in zip(library.terms, allowed, strict=True) if a}
-    return all(term in usable for _, term in split_terms(expr))
+    laws = [problem.equation(j, expr, canonical=False) for expr in expressions]
+    scored = [
+        (problem.complexity(law), problem.candidate(law).loss, law)
+        for law in laws
+        if problem.admits(law)
+    ]
+    return [(size, loss, law.expressions[0]) for size, loss, law in scored if np.isfinite(loss)]

@@ -83,7 +83,10 @@ def joint_front(
 ) -> Front:
     """Whole laws from one front for each output."""
     library = problem.candidate_library
-    rows = [[(f.cost, f.loss, f) for f in undominated(output)] for output in fits]
+    rows = [
+        [(f.cost, f.loss, f) for f in undominated(output) if _allowed(problem, j, f)]
+        for j, output in enumerate(fits)
+    ]
     candidates = []
     for _, _, parts in combine_outputs(rows, min_gain):
         coefficients = np.stack([f.coefficients for f in parts], axis=1)
@@ -93,3 +96,11 @@ def joint_front(
         candidates.append(problem.candidate(law, certified))
     candidates += [problem.candidate(law) for law in warm_laws(problem)]
     return Front.of(candidates, problem.measure, engine, notes, min_gain=min_gain)
+
+
+def _allowed(problem: Problem, j: int, found: Fit) -> bool:
+    """A sum of allowed terms may still be longer than a grammar wants it."""
+    if problem.library is not None:
+        return True
+    law = problem.candidate_library.law(found.coefficients[:, None], [problem.outputs[j]])
+    return problem.admits(law.canonical())

@@ -35,8 +35,8 @@ class Subset(Backend):
     ----------
     adequate : float, optional
         A loss (in units of the variance) that counts as good enough: beyond the cheapest law that
-        reaches it, the front is not explored. The default is what ``Front.best`` asks for; 0
-        explores everything, which is feasible up to about 20 terms.
+        reaches it, the front is not explored. The default is the problem's own, or what
+        ``Front.best`` asks for; 0 explores everything, which is feasible up to about 20 terms.
     max_nodes : int, default=1_000_000
         Supports to look at for one output. What is cheaper than the cost reached by then is
         proven; beyond it only the best few of every size are followed.
@@ -47,6 +47,7 @@ class Subset(Backend):
     """
 
     name: ClassVar[str] = "subset"
+    proves: ClassVar[bool] = True
 
     adequate: float | None = None
     max_nodes: int = 1_000_000
@@ -80,7 +81,8 @@ class Subset(Backend):
             if not tree.complete:
                 notes.append(f"{output}: proven up to complexity {tree.proven:g} only")
         problem.report("subset: done", 1.0)
-        return joint_front(problem, fits, self.name, notes, self.min_gain)
+        min_gain = self.min_gain if problem.adequate is None else 0.0
+        return joint_front(problem, fits, self.name, notes, min_gain)
 
 
 class _Branches:
@@ -110,7 +112,8 @@ class _Branches:
         self.weights = problem.candidate_library.weights[self.index]
         full_loss = full * self.unit
         knee = max(full_loss**KNEE, EXACT * 0.1)
-        adequate = knee if settings.adequate is None else settings.adequate
+        given = (settings.adequate, problem.adequate, knee)
+        adequate = next(value for value in given if value is not None)
         self.adequate = max(adequate, full_loss) / self.unit
         self.found: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, 1.0)}
         self.known = [(f.cost, f.loss / self.unit) for f in incumbents]

@@ -9,8 +9,11 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+import sympy
 
-from sjepa.errors import ConfigError, DataError, LawError
+from sjepa.backend.answers import checked
+from sjepa.errors import BackendError, ConfigError, DataError, LawError, SjepaError
+from sjepa.symbolic.complexity import tree_complexity, weights_for_tree
 from sjepa.symbolic.front import Candidate, Front
 from sjepa.symbolic.gram import Gram
 from sjepa.symbolic.grammar import Grammar
@@ -62,6 +65,9 @@ class Problem:
         engines that need nothing else can run.
     warm : Front, optional
         A previous answer to start from.
+    adequate : float, optional
+        A loss that is good enough. Beyond the simplest law that reaches it nothing is asked for,
+        and every law up to it that nothing beats is, however small its gain.
     """
 
     inputs: np.ndarray | None = None
@@ -77,6 +83,7 @@ class Problem:
     budget: Budget = field(default_factory=Budget)
     seed: int = 0
     warm: Front | None = None
+    adequate: float | None = None
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
@@ -138,11 +145,28 @@ class Problem:
 
     @cached_property
     def candidate_library(self) -> Library:
-        """The library, or the finite-term version of the grammar."""
+        """The library, or the finite-term version of the grammar.
+
+        Its terms weigh what they add to the complexity that orders the front: in a tree that is
+        the term, its coefficient and the sign that joins it to the others.
+        """
         if self.library is not None:
             return self.library
         assert self.grammar is not None
-        return self.grammar.library(self.outputs)
+        finite, weights = self.grammar.library(self.outputs), self.grammar.weights
+        joined = weights_for_tree(weights)["add"]
+        added = [tree_complexity(sympy.Float(1.5) * t, weights) + joined for t in finite.terms]
+        return Library(finite.terms, finite.inputs, added, finite.mask(self.outputs))
+
+    @cached_property
+    def allowed_terms(self) -> dict[str, frozenset[sympy.Expr]]:
+        """For each output, the terms of the candidate library that it may use."""
+        library = self.candidate_library
+        columns = library.mask(self.outputs).T
+        return {
+            output: frozenset(t for t, ok in zip(library.terms, column, strict=True) if ok)
+            for output, column in zip(self.outputs, columns, strict=True)
+        }
 
     @cached_property
     def sums(self) -> Gram:
@@ -179,25 +203,49 @@ class Problem:
         square = np.average(self.targets**2, axis=0, weights=self.weights)
         return np.where(variance <= 1e-12 * square, np.maximum(square, 1e-300), variance)
 
+    # Scoring: laws are measured here and nowhere else; a law may be for some of the outputs only.
+
+    def equation(self, j: int, expr: sympy.Expr, canonical: bool = True) -> Law:
+        """The law of one output alone."""
+        return Law([expr], self.names, [self.outputs[j]], self.dynamics, canonical=canonical)
+
     def losses(self, law: Law) -> np.ndarray:
         """Mean squared error of each output in units of its variance; inf where undefined."""
+        columns = [self.outputs.index(output) for output in law.outputs]
         if self.inputs is None:
-            return self.sums.loss(self.candidate_library.coefficients(law))
+            coefficients = np.zeros((len(self.candidate_library), len(self.outputs)))
+            coefficients[:, columns] = self.candidate_library.coefficients(law)
+            return self.sums.loss(coefficients)[columns]
         inputs, targets = self.rows()
-        error = np.average((law.numpy()(inputs) - targets) ** 2, axis=0, weights=self.weights)
-        return np.where(np.isfinite(error), error / self.variance, np.inf)
+        with np.errstate(all="ignore"):
+            square = (law.numpy()(inputs) - targets[:, columns]) ** 2
+            error = np.average(square, axis=0, weights=self.weights)
+        return np.where(np.isfinite(error), error / self.variance[columns], np.inf)
+
+    def complexity(self, law: Law) -> float:
+        """By the measure that orders the front, with the weights of the library or grammar."""
+        weights = None if self.grammar is None else self.grammar.weights
+        return law.complexity(self.measure, self.library, weights)
 
     def candidate(self, law: Law, certified: bool = False) -> Candidate:
         """Score a law on this problem."""
-        weights = None if self.grammar is None else self.grammar.weights
-        return Candidate.score(law, self.losses(law).tolist(), self.library, certified, weights)
+        if law not in self._scored:
+            weights = None if self.grammar is None else self.grammar.weights
+            losses = self.losses(law).tolist()
+            self._scored[law] = Candidate.score(law, losses, self.library, weights=weights)
+        return replace(self._scored[law], law=law, certified=certified)
+
+    @cached_property
+    def _scored(self) -> dict[Law, Candidate]:
+        """Backends score what they return, and the check scores it again."""
+        return {}
 
     def admits(self, law: Law) -> bool:
         """Whether the library or grammar, masks included, allows the law."""
-        if self.library is not None:
-            return self.library.covers(law)
-        assert self.grammar is not None
-        return self.grammar.admits(law)
+        if self.grammar is not None:
+            return self.grammar.admits(law)
+        pairs = zip(law.outputs, law.terms, strict=True)
+        return all(t in self.allowed_terms[output] for output, terms in pairs for _, t in terms)
 
     def front(self, laws: Sequence[Law], engine: str, notes: Sequence[str] = ()) -> Front:
         """Score laws, leave out those that are not allowed, and keep the ones nothing beats."""
@@ -209,20 +257,63 @@ class Problem:
 
     def report(self, line: str, share: float) -> None:
         if self.progress is not None:
-            self.progress(line, min(max(share, 0.0), 1.0))
+            try:
+                self.progress(line, min(max(share, 0.0), 1.0))
+            except Exception as error:  # the listener's, which is not the backend's fault
+                object.__setattr__(self, "_interruption", error)
+                raise
+
+    def solve(self, backend: Backend) -> Front:
+        """Run a backend and check its answer: the way to search, for everybody.
+
+        Raises
+        ------
+        BackendError
+            If the backend fails, or answers with laws that are not what it says they are.
+        """
+        try:
+            front = backend.search(self)
+        except SjepaError:
+            raise
+        except Exception as error:
+            if error is self.__dict__.get("_interruption"):
+                raise
+            text = (str(error).strip().splitlines() or ["no reason given"])[0]
+            raise BackendError(
+                f"{backend.name}: the search failed with {type(error).__name__}: {text}"
+            ) from error
+        return checked(self, backend, front)
 
 
 class Backend(ABC):
-    """A search engine. Instances hold settings only, so they pickle and compare."""
+    """Searches laws. Instances hold settings only, so they pickle and compare.
+
+    A backend says what it is; nobody asks for its name to find out.
+
+    Attributes
+    ----------
+    name : str
+        How it is asked for, and how its errors begin.
+    trees : bool
+        Whether it writes expression trees of a grammar, or combines terms of a library.
+    proves : bool
+        Whether it can certify that no simpler law of a library fits as well.
+    owns_structure : bool
+        Whether the structure it answers with is its own finding and stays as it is while the
+        coordinates are trained. Otherwise its answer only starts a library whose allowed terms
+        all stay trainable, and the training chooses among them.
+    """
 
     name: ClassVar[str]
-    # Whether the engine writes expression trees of a grammar, or combines terms of a library.
     trees: ClassVar[bool] = False
+    proves: ClassVar[bool] = False
+    owns_structure: ClassVar[bool] = True
 
     @abstractmethod
     def search(self, problem: Problem) -> Front:
         """Return the laws that no other found law beats in complexity and loss.
 
+        To be written by a backend and called by :meth:`Problem.solve`, which checks the answer.
         The same problem, settings and seed give the same answer. Laws are in canonical form with
         the problem's names, allowed by its library or grammar, and scored on all of its rows.
         Finding nothing is an empty front with a note, not an error.

@@ -87,8 +87,8 @@ def induced_complexity(
         The unexplained share of the variance of each coordinate's velocity (with ``order=2``:
         acceleration) that is tolerated.
         "auto" asks for nine tenths of what the whole library can explain, on a log scale.
-    backend : engine
-        Only "subset" proves its answer.
+    backend : name, mapping, class or instance
+        Only one that `proves` certifies its answer.
     order : 1 or 2
         Whether the law gives first or second time derivatives.
     """
@@ -100,7 +100,8 @@ def induced_complexity(
     measure = "terms" if isinstance(source, Library) else "tree"
     problems = [_problem(source, z, dz, j, outputs, seed) for j in range(len(outputs))]
     limit = _limit(delta, problems)
-    fronts = [_engine(backend, limit).search(problem) for problem in problems]
+    solver = make_backend(backend)
+    fronts = [problem.with_(adequate=limit).solve(solver) for problem in problems]
     curve = _curve(fronts, names, outputs, measure)
     reached = curve[curve["delta"] <= limit * (1 + 1e-9)]
     exact = isinstance(source, Library) and all(_proven(f, limit) for f in fronts)
@@ -186,12 +187,6 @@ def _limit(delta: float | str, problems: Sequence[Problem]) -> float:
         full = problem.sums.solve(allowed, 0)
         floor = max(floor, float(problem.sums.loss(full[:, None])[0]))
     return max(min(floor, 1.0) ** KNEE, EXACT)
-
-
-def _engine(backend: str | Mapping[str, Any] | Backend, limit: float) -> Backend:
-    if backend == "subset":
-        return make_backend("subset", adequate=limit, min_gain=0.0)
-    return make_backend(backend)
 
 
 def _proven(front: Front, limit: float) -> bool:

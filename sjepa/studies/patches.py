@@ -153,12 +153,11 @@ def discover_spatial(
     if not isinstance(library, Library):
         library = Library.from_terms(list(library), [*names, *OFFSETS])
     inputs = np.concatenate([context, known.offset], axis=1)
-    front = make_backend(backend).search(
-        Problem(
-            inputs[train], target[train], [*names, *OFFSETS], names, library=library,
-            dynamics="discrete", seed=seed,
-        )
+    problem = Problem(
+        inputs[train], target[train], [*names, *OFFSETS], names, library=library,
+        dynamics="discrete", seed=seed,
     )  # fmt: skip
+    front = problem.solve(make_backend(backend))
     law = front.best() if delta == "auto" else front.select(delta=float(delta))
     guess = law.numpy()(inputs[~train])
     return SpatialLaw(

@@ -95,7 +95,7 @@ SPACES = [
 
 @pytest.mark.parametrize("space", SPACES)
 def test_finds_the_oscillator(backend: Backend, space: dict[str, Any]) -> None:
-    front = backend.search(oscillator(**space))
+    front = oscillator(**space).solve(backend)
     law = front.best()
     assert used(law) == [{"p"}, {"q"}]
     # Single precision inside an engine is repaired by the refit in double precision.
@@ -105,7 +105,7 @@ def test_finds_the_oscillator(backend: Backend, space: dict[str, Any]) -> None:
 @pytest.mark.parametrize("space", SPACES)
 def test_names_shapes_and_order(backend: Backend, space: dict[str, Any]) -> None:
     problem = drag(**space)
-    front = backend.search(problem)
+    front = problem.solve(backend)
     assert isinstance(front, Front) and len(front) >= 2
     assert front.engine == backend.name and front.measure == problem.measure
     for candidate in front:
@@ -125,7 +125,7 @@ def test_every_law_is_allowed_canonical_and_scored_as_claimed(
     weights = np.linspace(0.5, 1.5, 200)
     problem = drag(weights=weights, **space)
     assert problem.inputs is not None and problem.targets is not None
-    for c in backend.search(problem):
+    for c in problem.solve(backend):
         assert problem.admits(c.law)
         again = Law.from_string([to_text(e) for e in c.law.expressions], ["q", "p"])
         assert again == c.law
@@ -146,7 +146,7 @@ def test_same_seed_same_answer(backend: Backend) -> None:
     noise = 0.05 * np.random.default_rng(1).normal(size=(200, 2))
     problem = drag(seed=3, **without_library())
     noisy = problem.with_(targets=problem.targets + noise)
-    first, second = backend.search(noisy), backend.search(noisy)
+    first, second = noisy.solve(backend), noisy.solve(backend)
     assert [c.law for c in first] == [c.law for c in second]
     assert [c.losses for c in first] == [c.losses for c in second]
 
@@ -168,7 +168,7 @@ def test_same_seed_same_answer(backend: Backend) -> None:
     ],
 )
 def test_keeps_to_the_terms_of_experiment_2(backend: Backend, space: dict[str, Any]) -> None:
-    front = backend.search(drag(**space))
+    front = drag(**space).solve(backend)
     for candidate in front:
         assert used(candidate.law)[0] <= set(MASK["q"])
         assert used(candidate.law)[1] <= set(MASK["p"])
@@ -179,7 +179,7 @@ def test_keeps_to_the_terms_of_experiment_2(backend: Backend, space: dict[str, A
 def test_keeps_to_the_inputs_and_operators_of_each_output(backend: Backend) -> None:
     masks = {"q": {"inputs": ["p"], "operators": ["+"]}, "p": {"operators": ["+", "sin"]}}
     grammar = Grammar(GRAMMAR.operators, ["q", "p"], masks=masks)
-    for candidate in backend.search(drag(**without_library(grammar))):
+    for candidate in drag(**without_library(grammar)).solve(backend):
         first, second = candidate.law.expressions
         assert str(first.free_symbols) in ("set()", "{p}")
         assert not first.has(sympy.sin, sympy.Abs, sympy.Pow)
@@ -192,9 +192,9 @@ def test_rows_of_weight_zero_do_not_count(backend: Backend) -> None:
     targets = problem.targets.copy()
     targets[::2] = 50.0 * states()[::2] ** 3
     weights = np.where(np.arange(200) % 2, 1.0, 0.0)
-    law = backend.search(oscillator(targets=targets, weights=weights)).best()
+    law = oscillator(targets=targets, weights=weights).solve(backend).best()
     assert used(law) == [{"p"}, {"q"}]
-    assert used(backend.search(oscillator(targets=targets)).best()) != [{"p"}, {"q"}]
+    assert used(oscillator(targets=targets).solve(backend).best()) != [{"p"}, {"q"}]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -206,7 +206,7 @@ def test_keeps_its_budget(name: str) -> None:
         targets=problem.targets + 0.1 * np.random.default_rng(1).normal(size=(200, 2))
     )
     start = time.monotonic()
-    assert len(backend.search(noisy))
+    assert len(noisy.solve(backend))
     # The contract allows one second; another one is for a busy machine.
     assert time.monotonic() - start < 4.0
 
@@ -215,7 +215,7 @@ def test_refuses_nan(backend: Backend) -> None:
     inputs = states()
     inputs[3, 1] = np.nan
     with pytest.raises(DataError, match="row 3, column 1"):
-        backend.search(oscillator(inputs=inputs))
+        oscillator(inputs=inputs).solve(backend)
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -224,7 +224,7 @@ def test_a_warm_start_never_makes_it_worse(backend: Backend, space: dict[str, An
     truth = Law.from_string(["p + 0.3*q", "0.2*q**2 - sin(q) - 0.4*p*Abs(p)"], ["q", "p"])
     partial = Law.from_string(["p", "-0.9*sin(q) - 0.5*p*Abs(p)"], ["q", "p"])
     warm = problem.front([truth, partial], "earlier")
-    front = backend.search(problem.with_(warm=warm, budget=Budget(iterations=1)))
+    front = problem.with_(warm=warm, budget=Budget(iterations=1)).solve(backend)
     for before in warm:
         reached = [c.loss for c in front if front.complexity(c) <= warm.complexity(before)]
         assert min(reached) <= before.loss * (1 + 1e-9) + 1e-20
@@ -235,14 +235,14 @@ def test_pickles_and_compares(backend: Backend) -> None:
 
 
 def test_works_in_another_process(backend: Backend, other_process: ProcessPoolExecutor) -> None:
-    front = other_process.submit(backend.search, oscillator()).result(timeout=120)
-    assert [c.law for c in front] == [c.law for c in backend.search(oscillator())]
+    front = other_process.submit(oscillator().solve, backend).result(timeout=120)
+    assert [c.law for c in front] == [c.law for c in oscillator().solve(backend)]
 
 
 @pytest.mark.parametrize("space", SPACES)
 def test_a_constant_target_has_a_constant_law(backend: Backend, space: dict[str, Any]) -> None:
     targets = np.tile([3.0, 0.0], (200, 1))
-    law = backend.search(oscillator(targets=targets, **space)).best()
+    law = oscillator(targets=targets, **space).solve(backend).best()
     assert law.equivalent(Law.from_string(["3", "0"], ["q", "p"]))
     assert used(law) == [{"1"}, set()]
 
@@ -250,20 +250,20 @@ def test_a_constant_target_has_a_constant_law(backend: Backend, space: dict[str,
 def test_maps_stay_maps(backend: Backend) -> None:
     z = states()
     targets = np.stack([z[:, 0] + 0.1 * z[:, 1], z[:, 1] - 0.1 * z[:, 0]], axis=1)
-    front = backend.search(oscillator(targets=targets, dynamics="discrete"))
+    front = oscillator(targets=targets, dynamics="discrete").solve(backend)
     assert {c.law.dynamics for c in front} == {"discrete"}
     assert used(front.best()) == [{"q", "p"}, {"q", "p"}]
 
 
 def test_outputs_need_not_be_inputs(backend: Backend) -> None:
     target = 2.0 * states()[:, :1]
-    front = backend.search(oscillator(targets=target, outputs=["force"], dynamics="discrete"))
+    front = oscillator(targets=target, outputs=["force"], dynamics="discrete").solve(backend)
     assert front.best().outputs == ("force",)
     assert used(front.best()) == [{"q"}]
 
 
 def test_reports_its_progress(backend: Backend) -> None:
     seen: list[tuple[str, float]] = []
-    backend.search(oscillator(progress=lambda line, share: seen.append((line, share))))
+    oscillator(progress=lambda line, share: seen.append((line, share))).solve(backend)
     assert seen and all(line and 0.0 <= share <= 1.0 for line, share in seen)
     assert [share for _, share in seen] == sorted(share for _, share in seen)

@@ -88,7 +88,7 @@ def propose(
         seed=seed,
         warm=warm,
     )
-    front = backend.search(problem)
+    front = problem.solve(backend)
     return Proposal(front, front.select(tolerance=tolerance))
 
 

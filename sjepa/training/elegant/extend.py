@@ -36,7 +36,7 @@ def proposals(
         gram=gram, library=task.library, names=task.library.inputs, outputs=names,
         budget=Budget(seconds=SECONDS),
     )  # fmt: skip
-    front = make_backend(backend).search(problem)
+    front = problem.solve(make_backend(backend))
     own = float(task.risk(head, observed, observed).risk)
     better = [c.law for c in front if c.loss < 0.5 * own]
     found = [s for s in structures_of(better, task.library) if s != task.structure]

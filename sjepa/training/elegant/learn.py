@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.discovery import discover
 from sjepa.models import Blur, choose_blur
@@ -32,8 +33,8 @@ def learn_elegant(
 ) -> Learned:
     """Search structures and coordinates together; see :mod:`sjepa.training.elegant`.
 
-    With an engine other than the default one, the search is run again with the structures that
-    the engine proposes in the coordinates found first. Films of sharp things are blurred first.
+    With a backend that owns the structure of its law, the search is run again with the structures
+    that it proposes in the coordinates found first. Films of sharp things are blurred first.
     Polished encoders are checkpoints.
     """
     journal.restore()
@@ -49,7 +50,7 @@ def learn_elegant(
         )  # fmt: skip
 
     result = search((), "first")
-    if backend != "stlsq" and order == 1:
+    if make_backend(backend).owns_structure and order == 1:
         proposed = _proposed(result, trajectories, library, backend, seed)
         result = search(proposed, "second") if proposed else result
     encoder = result.encoder.double().eval()
@@ -69,7 +70,7 @@ def _blurred(trajectories: Trajectories, blur: Blur) -> Trajectories:
 def _proposed(
     result: SearchResult, trajectories: Trajectories, library: Library, backend: Any, seed: int
 ) -> list[Structure]:
-    """What an engine finds in the coordinates of a search, as far as the library has it."""
+    """What a backend finds in the coordinates of a search, as far as the library has it."""
     latents = encode_all(result.encoder.double().eval(), trajectories.x)
     names = list(library.inputs[: latents[0].shape[1]])
     encoded = Trajectories(latents, trajectories.t, names=names)

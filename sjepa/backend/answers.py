@@ -1,0 +1,67 @@
+"""An answer is believed as far as it was checked: whoever wrote the backend, here is where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sjepa.errors import BackendError
+from sjepa.symbolic.front import Candidate, Front
+
+
+if TYPE_CHECKING:
+    from sjepa.backend.problem import Backend, Problem
+
+
+# How far a claimed loss may be from ours: sums of squares lose digits where a law is nearly exact.
+RELATIVE, ABSOLUTE = 1e-4, 1e-9
+
+
+def checked(problem: Problem, backend: Backend, front: object) -> Front:
+    """The same front, every law in canonical form and scored by the problem.
+
+    Raises
+    ------
+    BackendError
+        If a law is not for this problem, not allowed in it, or not what it is claimed to be.
+    """
+    if not isinstance(front, Front):
+        raise BackendError(f"{backend.name}: returned a {type(front).__name__}, not a front.")
+    rows = [_checked(problem, backend, c) for c in front]
+    return Front.of(rows, problem.measure, backend.name, front.notes)
+
+
+def _checked(problem: Problem, backend: Backend, claimed: Candidate) -> Candidate:
+    if not isinstance(claimed, Candidate):
+        raise BackendError(f"{backend.name}: the answer has a {type(claimed).__name__} for a law.")
+    law = claimed.law
+    for what, given, wanted in (
+        ("inputs", law.inputs, problem.names),
+        ("outputs", law.outputs, problem.outputs),
+        ("dynamics", (law.dynamics,), (problem.dynamics,)),
+    ):
+        if tuple(given) != tuple(wanted):
+            raise BackendError(
+                f"{backend.name}: returned a law with {what} {', '.join(given)}; "
+                f"the problem has {', '.join(wanted)}."
+            )
+    law = law.canonical()
+    equations = "; ".join(law.lines(digits=4))
+    if not problem.admits(law):
+        raise BackendError(
+            f"{backend.name}: returned {equations}, which the library or grammar does not allow."
+        )
+    if claimed.certified and not backend.proves:
+        raise BackendError(
+            f"{backend.name}: certifies {equations}, but does not say that it proves anything."
+        )
+    own = problem.candidate(law, claimed.certified)
+    pairs = [(claimed.loss, own.loss), *zip(claimed.losses, own.losses, strict=False)]
+    for loss, ours in pairs:
+        if not np.isclose(loss, ours, rtol=RELATIVE, atol=ABSOLUTE):
+            raise BackendError(
+                f"{backend.name}: claims a loss of {loss:.4g} for {equations}; "
+                f"on the rows of the problem it is {ours:.4g}."
+            )
+    return own
