@@ -75,59 +75,59 @@ class Run:
     # Stages ---------------------------------------------------------------------------------------
 
     def fresh(self) -> LatentModel:
-        """A world with the paper's networks, initialised from the seed."""
+        """A model with the paper's networks, initialised from the seed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             encoder, neural = make_encoder("mlp", 32, 2), NeuralField(2)
-            world = LatentModel(encoder, neural=neural, integrator=self.profile.integrator)
-        return world.to(self.device)
+            model = LatentModel(encoder, neural=neural, integrator=self.profile.integrator)
+        return model.to(self.device)
 
     def warm(self) -> LatentModel:
         """The warm start of all conditions but the collapse diagnostics."""
-        world = self.fresh()
-        self._phase(world, "warm_start")
-        return world
+        model = self.fresh()
+        self._phase(model, "warm_start")
+        return model
 
     def conditions(self, names: Sequence[str], warm: LatentModel | None) -> list[Result]:
         """Train and evaluate conditions of one task, each from the warm start."""
         results = []
-        world: LatentModel | None = None
+        model: LatentModel | None = None
         for name in names:
             start = perf_counter()
             diagnostics: list[dict[str, Any]] = []
             if name == "post_hoc":
-                if world is None:  # asked for without its predecessor
+                if model is None:  # asked for without its predecessor
                     assert warm is not None
-                    world = deepcopy(warm)
-                    self._phase(world, "neural_jepa")
-                law = self._post_hoc(world)
+                    model = deepcopy(warm)
+                    self._phase(model, "neural_jepa")
+                law = self._post_hoc(model)
             elif name in ("one_step_collapse", "fixed_point"):
-                world = self.fresh() if name == "one_step_collapse" else self._constant()
-                law = self._diagnostic(world, name)
+                model = self.fresh() if name == "one_step_collapse" else self._constant()
+                law = self._diagnostic(model, name)
             elif name == "pysindy_pca":
                 found = self._pca()
                 if found is None:
                     continue
-                world, law = found
+                model, law = found
             else:
                 assert warm is not None
-                world = deepcopy(warm)
+                model = deepcopy(warm)
                 if name == "neural_jepa":
-                    self._phase(world, name)
+                    self._phase(model, name)
                     law = None
                 else:
-                    law, diagnostics = self._sjepa(world)
-            results.append(self._result(name, world, law, perf_counter() - start, diagnostics))
+                    law, diagnostics = self._sjepa(model)
+            results.append(self._result(name, model, law, perf_counter() - start, diagnostics))
         return results
 
-    def _post_hoc(self, world: LatentModel) -> Law:
-        self._initialise(world, self.engine)
-        self._phase(world, "post_hoc")
-        assert world.symbolic is not None
-        world.symbolic.threshold_(self.profile.settings.prune)
-        return self._reported(world)
+    def _post_hoc(self, model: LatentModel) -> Law:
+        self._initialise(model, self.engine)
+        self._phase(model, "post_hoc")
+        assert model.symbolic is not None
+        model.symbolic.threshold_(self.profile.settings.prune)
+        return self._reported(model)
 
-    def _sjepa(self, world: LatentModel) -> tuple[Law, list[dict[str, Any]]]:
+    def _sjepa(self, model: LatentModel) -> tuple[Law, list[dict[str, Any]]]:
         profile = self.profile
         plan = Alternation(
             cycles=profile.cycles,
@@ -140,53 +140,53 @@ class Run:
             seconds=profile.search_seconds,
         )
         loop = Alternating(
-            world, LIBRARY, self.train, self.validation, plan, profile.settings,
+            model, LIBRARY, self.train, self.validation, plan, profile.settings,
             generator(self.device, self.seed, "sjepa"), self._tell, self.seed,
         )  # fmt: skip
         loop.run()
         for row in loop.diagnostics:
             row["selected"] = row["cycle"] == loop.best_cycle
-        return self._reported(world), loop.diagnostics
+        return self._reported(model), loop.diagnostics
 
-    def _diagnostic(self, world: LatentModel, name: str) -> Law:
+    def _diagnostic(self, model: LatentModel, name: str) -> Law:
         # From scratch, with every coefficient at zero. Nothing in this objective spreads the
         # embeddings out, and nothing asks for a law. (Started from the warm encoder it does not
         # collapse within its epochs: the encoder drifts along the flow as fast as its target lags
         # behind, and the identity predicts that well.)
-        world.symbolic = SparseLaw(LIBRARY, LIBRARY.inputs).to(self.device)
-        self._phase(world, name)
-        assert world.symbolic is not None
-        world.symbolic.threshold_(self.profile.settings.prune)
-        return self._reported(world, debias=False)
+        model.symbolic = SparseLaw(LIBRARY, LIBRARY.inputs).to(self.device)
+        self._phase(model, name)
+        assert model.symbolic is not None
+        model.symbolic.threshold_(self.profile.settings.prune)
+        return self._reported(model, debias=False)
 
     def _constant(self) -> LatentModel:
         """Both encoders as the same nonzero constant map."""
-        world = self.fresh()
-        for encoder in (world.encoder, world.target.encoder):
+        model = self.fresh()
+        for encoder in (model.encoder, model.target.encoder):
             last = [m for m in encoder.modules() if isinstance(m, nn.Linear)][-1]
             with torch.no_grad():
                 last.weight.zero_()
                 last.bias.copy_(torch.tensor(FIXED_POINT))
-        return world
+        return model
 
     def _pca(self) -> tuple[LatentModel, Law] | None:
         """PySINDy on the two leading principal components: what needs no training at all."""
         if not available_backends()["pysindy"]:
             return None
         whitening = Whitening.fit(self.train.x, 32, rank=2)
-        world = LatentModel(whitening, integrator="rk4").to(self.device)
-        rows = derivative_rows(world.encode(self.train.x), self.train.dt, integrator="rk4")
+        model = LatentModel(whitening, integrator="rk4").to(self.device)
+        rows = derivative_rows(model.encode(self.train.x), self.train.dt, integrator="rk4")
         engine = make_backend("pysindy", options={"threshold": 0.1})
         law = propose(engine, *rows, LIBRARY).law.threshold(self.profile.settings.report)
-        world.symbolic = as_part(law, LIBRARY).to(self.device)
-        return world, law
+        model.symbolic = as_part(law, LIBRARY).to(self.device)
+        return model, law
 
     # What the stages share ------------------------------------------------------------------------
 
-    def _initialise(self, world: LatentModel, engine: Any) -> None:
+    def _initialise(self, model: LatentModel, engine: Any) -> None:
         """A law for the present coordinates from a search engine."""
-        world.eval()
-        z = world.encode(self.train.x)
+        model.eval()
+        z = model.encode(self.train.x)
         rows = derivative_rows(z, self.train.dt, integrator=self.profile.integrator)
         found = propose(
             make_backend(self.profile.backend(engine)), *rows, LIBRARY,
@@ -194,39 +194,39 @@ class Run:
         )  # fmt: skip
         relaxed = self.profile.relaxed and self._own(engine)
         part = as_part(found.law, LIBRARY, relaxed, self._emission(engine))
-        world.symbolic = part.to(self.device)
+        model.symbolic = part.to(self.device)
 
-    def _phase(self, world: LatentModel, name: str) -> None:
+    def _phase(self, model: LatentModel, name: str) -> None:
         Phase(
-            world, self.profile.condition(name), self.train, self.validation,
+            model, self.profile.condition(name), self.train, self.validation,
             self.profile.settings, generator(self.device, self.seed, name), self._tell,
         ).run()  # fmt: skip
 
-    def _reported(self, world: LatentModel, debias: bool = True) -> Law:
+    def _reported(self, model: LatentModel, debias: bool = True) -> Law:
         """The law at the reporting threshold; the default profile refits it without penalty."""
-        assert world.symbolic is not None
-        world.symbolic.threshold_(self.profile.settings.report)
-        law = world.symbolic.law()
+        assert model.symbolic is not None
+        model.symbolic.threshold_(self.profile.settings.report)
+        law = model.symbolic.law()
         if debias and self.profile.debias and len(law.coefficients):
-            z = world.encode(self.train.x)
+            z = model.encode(self.train.x)
             law = refine(
                 law, z, self.train.dt,
                 integrator=self.profile.integrator, horizon=self.profile.debias_horizon,
             )  # fmt: skip
-            world.symbolic = as_part(law, LIBRARY, False).to(self.device)
+            model.symbolic = as_part(law, LIBRARY, False).to(self.device)
         return law
 
     def _result(
         self,
         name: str,
-        world: LatentModel,
+        model: LatentModel,
         law: Law | None,
         seconds: float,
         diagnostics: list[dict[str, Any]],
     ) -> Result:
         uses: tuple[Component, ...] = ("neural",) if law is None else ("symbolic",)
         own = name in ("post_hoc", "pysindy_pca")
-        metrics, curves = evaluate_latents(world, uses, own, self.data)
+        metrics, curves = evaluate_latents(model, uses, own, self.data)
         metrics = {**law_metrics(law, LIBRARY), **metrics, "seconds": seconds}
         if diagnostics:
             metrics["best_cycle"] = float(next(r["cycle"] for r in diagnostics if r["selected"]))

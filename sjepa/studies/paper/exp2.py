@@ -101,7 +101,7 @@ def _train(
     train, validation = data["train"].batch, data["val"].batch
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        world = LatentModel(
+        model = LatentModel(
             make_encoder("identity", 2, 2),
             neural=NeuralField(2) if "neural" in condition.uses else None,
             correction=Correction(2) if "correction" in condition.uses else None,
@@ -115,14 +115,14 @@ def _train(
         law = propose(engine, *rows, library, seed=seed).law
         if profile.debias and "correction" not in condition.uses:
             return _debiased(law, data, profile)
-        world.symbolic = as_part(law, library).to(train.x.device)
+        model.symbolic = as_part(law, library).to(train.x.device)
 
     def tell(event: Event) -> None:
         if report is not None and event.record is not None:
             report(f"{name}: risk {event.record.risk:.2e}", event.epoch / event.epochs)
 
     Phase(
-        world,
+        model,
         condition,
         train,
         validation,
@@ -130,11 +130,11 @@ def _train(
         generator(train.x.device, seed, name),
         tell,
     ).run()
-    if world.symbolic is not None:
-        world.symbolic.threshold_(profile.settings.prune)
-        law = world.symbolic.law(profile.settings.report)
-        world.symbolic.threshold_(profile.settings.report)
-    return law, world.transition(condition.uses)
+    if model.symbolic is not None:
+        model.symbolic.threshold_(profile.settings.prune)
+        law = model.symbolic.law(profile.settings.report)
+        model.symbolic.threshold_(profile.settings.report)
+    return law, model.transition(condition.uses)
 
 
 def _debiased(law: Law, data: dict[str, Split], profile: Profile) -> tuple[Law, Transition]:

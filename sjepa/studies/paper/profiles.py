@@ -15,7 +15,7 @@ class Profile:
 
     Parameters
     ----------
-    settings : Settings
+    settings : TrainingConfig
     integrator : str
         Of the transition, in training and in evaluation.
     cycles : int

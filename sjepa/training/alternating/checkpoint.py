@@ -72,8 +72,8 @@ class AlternatingCheckpointer:
 
     def _step(self, event: Event) -> Step:
         record, law = event.record, None
-        if event.cycles and record is not None and event.world.symbolic is not None:
-            law = "; ".join(event.world.symbolic.law(self.threshold).lines(digits=4))
+        if event.cycles and record is not None and event.model.symbolic is not None:
+            law = "; ".join(event.model.symbolic.law(self.threshold).lines(digits=4))
         cycle = f"cycle {event.cycle} of {event.cycles}, " if event.cycles else ""
         text = f"{cycle}{event.phase.replace('_', ' ')}, epoch {event.epoch}: loss {event.loss:.3g}"
         return Step(

@@ -54,7 +54,7 @@ class Alternation:
 
 
 class Alternating:
-    """Runs the cycles on a warm-started world and restores the best one.
+    """Runs the cycles on a warm-started model and restores the best one.
 
     ``diagnostics`` has one row for each finished cycle: law, complexity, risk and spread after
     both phases. ``state_dict`` can be taken at any callback; a new object that loads it continues
@@ -64,7 +64,7 @@ class Alternating:
 
     def __init__(
         self,
-        world: LatentModel,
+        model: LatentModel,
         space: Library | Grammar,
         train: TrajectoryBatch,
         validation: TrajectoryBatch,
@@ -74,7 +74,7 @@ class Alternating:
         callback: Callback | None = None,
         seed: int = 0,
     ) -> None:
-        self.world, self.space = world, space
+        self.model, self.space = model, space
         self.train, self.validation = train, validation
         self.plan, self.settings = plan or Alternation(), settings or TrainingConfig()
         self.generator = generator or torch.Generator(train.x.device).manual_seed(seed)
@@ -89,7 +89,7 @@ class Alternating:
         self._resumed: dict[str, Any] | None = None
 
     def run(self) -> Record:
-        """All cycles; the world ends as the best of them, and its record is returned."""
+        """All cycles; the model ends as the best of them, and its record is returned."""
         while self.cycle < self.plan.cycles:
             if self.stage == "propose":
                 self._propose()
@@ -102,7 +102,7 @@ class Alternating:
                 self.diagnostics[-1] |= self._run_phase(self.plan.space, "")
                 self._finish_cycle()
         best, snapshot = self.shortlist.best()
-        self.world.restore(snapshot)
+        self.model.restore(snapshot)
         return best
 
     @property
@@ -110,16 +110,16 @@ class Alternating:
         return self.shortlist.best()[0].epoch
 
     def _propose(self) -> None:
-        data, world = self.train, self.world
+        data, model = self.train, self.model
         if self.cycle and not self.plan.propose_every_cycle:
-            if self.plan.relaxed and isinstance(world.symbolic, SparseLaw):
-                world.symbolic.set_(world.symbolic.active(), shrink=False)
+            if self.plan.relaxed and isinstance(model.symbolic, SparseLaw):
+                model.symbolic.set_(model.symbolic.active(), shrink=False)
             return
-        world.eval()
+        model.eval()
         # One coordinate system at both ends: the target encoder lags behind and would add its
         # lag, divided by Δt, to every velocity.
         mask = None if bool(data.mask.all()) else data.mask
-        rows = derivative_rows(world.encode(data.x), data.dt, mask, world.integrator, data.u)
+        rows = derivative_rows(model.encode(data.x), data.dt, mask, model.integrator, data.u)
         proposal = propose(
             self.backend,
             *rows,
@@ -130,13 +130,13 @@ class Alternating:
             tolerance=self.settings.tolerance,
         )
         self.front = proposal.front
-        world.symbolic = as_part(proposal.law, self.space, self.plan.relaxed, self.plan.emit).to(
+        model.symbolic = as_part(proposal.law, self.space, self.plan.relaxed, self.plan.emit).to(
             data.x.device
         )
 
     def _run_phase(self, condition: Condition, prefix: str) -> dict[str, Any]:
         self.phase = Phase(
-            self.world,
+            self.model,
             condition,
             self.train,
             self.validation,
@@ -149,17 +149,17 @@ class Alternating:
             self._resumed = None
         record = self.phase.run()
         self.phase = None
-        assert self.world.symbolic is not None
-        self.world.symbolic.threshold_(self.settings.prune)
+        assert self.model.symbolic is not None
+        self.model.symbolic.threshold_(self.settings.prune)
         self._record = record
-        law = self.world.symbolic.law(self.settings.report)
+        law = self.model.symbolic.law(self.settings.report)
         row = {"law": "; ".join(law.lines(digits=5)), **record.as_dict()}
         return {prefix + key: value for key, value in row.items()}
 
     def _finish_cycle(self) -> None:
         # Cycles are compared by the rule for checkpoints, their number in place of the epoch.
         record = replace(self._record, epoch=self.cycle + 1)
-        self.shortlist.offer(record, self.world.snapshot())
+        self.shortlist.offer(record, self.model.snapshot())
         self.cycle += 1
         self.stage = "propose"
 
@@ -168,12 +168,12 @@ class Alternating:
             self.callback(replace(event, cycle=self.cycle + 1, cycles=self.plan.cycles))
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain data: numbers of the world, optimiser, random numbers, laws as text."""
+        """Plain data: numbers of the model, optimiser, random numbers, laws as text."""
         return {
             "cycle": self.cycle,
             "stage": self.stage,
-            "world": self.world.snapshot(),
-            "symbolic": self.world.symbolic is not None,
+            "model": self.model.snapshot(),
+            "symbolic": self.model.symbolic is not None,
             "generator": self.generator.get_state(),
             "phase": None if self.phase is None else self.phase.state_dict(),
             "shortlist": self.shortlist.state_dict(),
@@ -182,12 +182,12 @@ class Alternating:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        if state["symbolic"] and state["world"]["law"] is None:
+        if state["symbolic"] and state["model"]["law"] is None:
             assert isinstance(self.space, Library)
             actions = 0 if self.train.u is None else self.train.u.shape[-1]
             outputs = self.space.inputs[: len(self.space.inputs) - actions]
-            self.world.symbolic = SparseLaw(self.space, outputs).to(self.train.x.device)
-        self.world.restore(state["world"])
+            self.model.symbolic = SparseLaw(self.space, outputs).to(self.train.x.device)
+        self.model.restore(state["model"])
         self.generator.set_state(state["generator"])
         self.cycle, self.stage = state["cycle"], state["stage"]
         self.shortlist.load_state_dict(state["shortlist"])

@@ -24,7 +24,7 @@ from sjepa.training.alternating import (
 )
 from sjepa.training.refine import refine
 
-from .conftest import LIBRARY, make_world
+from .conftest import LIBRARY, make_model
 
 
 ENGINES = ["stlsq", "subset", "pysindy", "operon"]
@@ -44,10 +44,10 @@ def plan(engine: str = "stlsq", cycles: int = 2) -> Alternation:
 def loop(
     train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig, **changes: object
 ) -> Alternating:
-    world = make_world()
-    world.symbolic = None
+    model = make_model()
+    model.symbolic = None
     given = replace(plan(), **changes)  # type: ignore[arg-type]
-    return Alternating(world, LIBRARY, train, validation, given, settings, seed=1)
+    return Alternating(model, LIBRARY, train, validation, given, settings, seed=1)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -56,12 +56,12 @@ def test_every_engine_gives_a_law_in_the_library(
 ) -> None:
     if not available_backends().get(engine):
         pytest.skip(f"{engine} is not installed")
-    world = make_world()
-    world.symbolic = None
-    search = Alternating(world, LIBRARY, train, validation, plan(engine), settings, seed=1)
+    model = make_model()
+    model.symbolic = None
+    search = Alternating(model, LIBRARY, train, validation, plan(engine), settings, seed=1)
     record = search.run()
-    assert isinstance(world.symbolic, TreeLaw if engine == "operon" else SparseLaw)
-    assert LIBRARY.covers(world.symbolic.law())
+    assert isinstance(model.symbolic, TreeLaw if engine == "operon" else SparseLaw)
+    assert LIBRARY.covers(model.symbolic.law())
     assert [row["cycle"] for row in search.diagnostics] == [1, 2]
     assert search.best_cycle == record.epoch
     assert {"law", "dynamics_law", "risk", "complexity", "min_std"} <= search.diagnostics[0].keys()
@@ -75,8 +75,8 @@ def test_the_best_cycle_is_restored(
     risks = [row["risk"] for row in search.diagnostics]
     assert record.risk <= min(risks) * 1.02
     chosen = search.diagnostics[search.best_cycle - 1]
-    assert search.world.symbolic is not None
-    law = search.world.symbolic.law(settings.report)
+    assert search.model.symbolic is not None
+    law = search.model.symbolic.law(settings.report)
     assert "; ".join(law.lines(digits=5)) == chosen["law"]
 
 
@@ -116,7 +116,7 @@ def test_a_killed_search_continues_to_the_same_result(
     last = heir(states[-1])
     for state in others:
         other = heir(state)
-        a, b = last.world.state_dict(), other.world.state_dict()
+        a, b = last.model.state_dict(), other.model.state_dict()
         assert all(torch.equal(a[k], b[k]) for k in a)
         assert last.diagnostics == other.diagnostics
 
