@@ -43,6 +43,7 @@ class STLSQ(Backend):
     """
 
     name: ClassVar[str] = "stlsq"
+    owns_structure: ClassVar[bool] = False
 
     threshold: float | None = None
     ridge: float = 1e-5

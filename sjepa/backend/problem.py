@@ -218,6 +218,9 @@ class Backend(ABC):
     name: ClassVar[str]
     # Whether the engine writes expression trees of a grammar, or combines terms of a library.
     trees: ClassVar[bool] = False
+    # Whether the terms of an answer are the engine's decision, to be kept while coefficients are
+    # trained; otherwise an answer is only a start, and training chooses among all terms.
+    owns_structure: ClassVar[bool] = True
 
     @abstractmethod
     def search(self, problem: Problem) -> Front:

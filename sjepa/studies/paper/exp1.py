@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
@@ -40,8 +40,6 @@ CONDITIONS = (
 )
 LIBRARY = Library.paper(["z1", "z2"])
 FIXED_POINT = (0.65, -0.35)
-# Engines whose answers are trees: their law is trained as it stands, not as a library.
-TREE_ENGINES = ("operon", "pysr")
 
 
 def tasks(conditions: Sequence[str], seed: int) -> list[list[str]]:
@@ -49,6 +47,17 @@ def tasks(conditions: Sequence[str], seed: int) -> list[list[str]]:
     del seed
     chain = [c for c in ("neural_jepa", "post_hoc") if c in conditions]
     return [part for part in (chain, *([c] for c in conditions if c not in chain)) if part]
+
+
+def plan(profile: Profile, backend: Any) -> Alternation:
+    """The alternating search of a profile; the backend says who owns the structure."""
+    return Alternation(
+        cycles=profile.cycles,
+        dynamics=profile.condition("dynamics_phase"),
+        space=profile.condition("space_phase"),
+        backend=profile.backend(backend),
+        seconds=profile.search_seconds,
+    )
 
 
 class Run:
@@ -66,7 +75,8 @@ class Run:
         device: torch.device | None = None,
         report: Report | None = None,
     ) -> None:
-        self.seed, self.profile, self.engine = seed, profile, backend
+        self.seed, self.profile = seed, profile
+        self.plan = plan(profile, backend)
         self.device = device or torch.device("cpu")
         self.report = report
         self.data: dict[str, Split] = load("exp1", self.device)
@@ -121,26 +131,15 @@ class Run:
         return results
 
     def _post_hoc(self, model: LatentModel) -> Law:
-        self._initialise(model, self.engine)
+        self._initialise(model)
         self._phase(model, "post_hoc")
         assert model.symbolic is not None
         model.symbolic.threshold_(self.profile.settings.prune)
         return self._reported(model)
 
     def _sjepa(self, model: LatentModel) -> tuple[Law, list[dict[str, Any]]]:
-        profile = self.profile
-        plan = Alternation(
-            cycles=profile.cycles,
-            dynamics=profile.condition("dynamics_phase"),
-            space=profile.condition("space_phase"),
-            backend=profile.backend(self.engine),
-            emit=self._emission(self.engine),
-            relaxed=profile.relaxed and self._own(self.engine),
-            propose_every_cycle=profile.propose_every_cycle or not self._own(self.engine),
-            seconds=profile.search_seconds,
-        )
         loop = Alternating(
-            model, LIBRARY, self.train, self.validation, plan, profile.settings,
+            model, LIBRARY, self.train, self.validation, self.plan, self.profile.settings,
             generator(self.device, self.seed, "sjepa"), self._tell, self.seed,
         )  # fmt: skip
         loop.run()
@@ -178,23 +177,21 @@ class Run:
         rows = derivative_rows(model.encode(self.train.x), self.train.dt, integrator="rk4")
         engine = make_backend("pysindy", options={"threshold": 0.1})
         law = propose(engine, *rows, LIBRARY).law.threshold(self.profile.settings.report)
-        model.symbolic = as_part(law, LIBRARY).to(self.device)
+        model.symbolic = as_part(law, LIBRARY, self.plan.policy).to(self.device)
         return model, law
 
     # What the stages share ------------------------------------------------------------------------
 
-    def _initialise(self, model: LatentModel, engine: Any) -> None:
-        """A law for the present coordinates from a search engine."""
+    def _initialise(self, model: LatentModel) -> None:
+        """A law for the present coordinates from a backend."""
         model.eval()
         z = model.encode(self.train.x)
         rows = derivative_rows(z, self.train.dt, integrator=self.profile.integrator)
         found = propose(
-            make_backend(self.profile.backend(engine)), *rows, LIBRARY,
-            seed=self.seed, seconds=self.profile.search_seconds,
+            make_backend(self.plan.backend), *rows, LIBRARY,
+            seed=self.seed, seconds=self.plan.seconds,
         )  # fmt: skip
-        relaxed = self.profile.relaxed and self._own(engine)
-        part = as_part(found.law, LIBRARY, relaxed, self._emission(engine))
-        model.symbolic = part.to(self.device)
+        model.symbolic = as_part(found.law, LIBRARY, self.plan.policy).to(self.device)
 
     def _phase(self, model: LatentModel, name: str) -> None:
         Phase(
@@ -213,7 +210,7 @@ class Run:
                 law, z, self.train.dt,
                 integrator=self.profile.integrator, horizon=self.profile.debias_horizon,
             )  # fmt: skip
-            model.symbolic = as_part(law, LIBRARY, False).to(self.device)
+            model.symbolic = as_part(law, LIBRARY, self.plan.policy).to(self.device)
         return law
 
     def _result(
@@ -243,17 +240,3 @@ class Run:
             if event.record.complexity:
                 line += f", Ω {event.record.complexity:g}"
         self.report(line, event.epoch / max(event.epochs, 1))
-
-    @staticmethod
-    def _own(engine: Any) -> bool:
-        """Whether the law is the paper's relaxed library, which the engine only initialises.
-
-        Any other engine searches the structure itself: it is asked in every cycle, and what it
-        leaves out stays out.
-        """
-        return engine == "stlsq"
-
-    @staticmethod
-    def _emission(engine: Any) -> Literal["library", "tree"]:
-        name = engine.get("name") if isinstance(engine, dict) else engine
-        return "tree" if name in TREE_ENGINES else "library"

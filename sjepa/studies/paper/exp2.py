@@ -37,6 +37,7 @@ from sjepa.training.alternating import (
     Event,
     LatentModel,
     Phase,
+    StructurePolicy,
     as_part,
     derivative_rows,
     propose,
@@ -115,7 +116,7 @@ def _train(
         law = propose(engine, *rows, library, seed=seed).law
         if profile.debias and "correction" not in condition.uses:
             return _debiased(law, data, profile)
-        model.symbolic = as_part(law, library).to(train.x.device)
+        model.symbolic = as_part(law, library, StructurePolicy.of(engine)).to(train.x.device)
 
     def tell(event: Event) -> None:
         if report is not None and event.record is not None:

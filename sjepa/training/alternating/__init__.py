@@ -11,7 +11,12 @@ from sjepa.training.alternating.config import TrainingConfig
 from sjepa.training.alternating.latent_model import LatentModel
 from sjepa.training.alternating.loop import Alternating, Alternation
 from sjepa.training.alternating.phase import Event, Phase, discrete_complexity
-from sjepa.training.alternating.proposals import as_part, derivative_rows, propose
+from sjepa.training.alternating.proposals import (
+    StructurePolicy,
+    as_part,
+    derivative_rows,
+    propose,
+)
 from sjepa.training.alternating.selection import Record, Shortlist, choose
 
 
@@ -28,6 +33,7 @@ __all__ = [
     "Phase",
     "Record",
     "Shortlist",
+    "StructurePolicy",
     "TrainingConfig",
     "as_part",
     "choose",

@@ -16,7 +16,12 @@ from sjepa.training.alternating.conditions import EXPERIMENT_1, Condition
 from sjepa.training.alternating.config import TrainingConfig
 from sjepa.training.alternating.latent_model import LatentModel
 from sjepa.training.alternating.phase import Callback, Event, Phase
-from sjepa.training.alternating.proposals import as_part, derivative_rows, propose
+from sjepa.training.alternating.proposals import (
+    StructurePolicy,
+    as_part,
+    derivative_rows,
+    propose,
+)
 from sjepa.training.alternating.selection import Record, Shortlist
 
 
@@ -31,12 +36,8 @@ class Alternation:
         The two phases of a cycle.
     backend : name, mapping with a name and options, or Backend
         Proposes a law from the present latents at the start of a dynamics phase.
-    propose_every_cycle : bool
-        Whether later cycles ask the engine again; otherwise they go on from their own law.
-    relaxed : bool
-        Whether terms of the library that the proposal left out may come back by gradient.
-    emit : {"library", "tree"}
-        Whether a law within the library is trained as the library or as it stands.
+    emit, relaxed, propose_every_cycle : optional
+        See :class:`StructurePolicy`; by default what suits the backend.
     seconds : float, optional
         Budget of one proposal.
     """
@@ -47,10 +48,17 @@ class Alternation:
     backend: Any = field(
         default_factory=lambda: {"name": "stlsq", "threshold": 0.035, "ridge": 1e-5}
     )
-    propose_every_cycle: bool = True
-    relaxed: bool = True
-    emit: Literal["library", "tree"] = "library"
-    seconds: float | None = None
+    emit: Literal["library", "tree"] | None = None
+    relaxed: bool | None = None
+    propose_every_cycle: bool | None = None
+    seconds: float | None = 20.0
+
+    @property
+    def policy(self) -> StructurePolicy:
+        """Who owns the structure: the backend's policy, apart from what this plan says."""
+        policy = StructurePolicy.of(make_backend(self.backend))
+        given = {name: getattr(self, name) for name in policy._fields}
+        return policy._replace(**{name: v for name, v in given.items() if v is not None})
 
 
 class Alternating:
@@ -80,6 +88,7 @@ class Alternating:
         self.generator = generator or torch.Generator(train.x.device).manual_seed(seed)
         self.callback, self.seed = callback, seed
         self.backend: Backend = make_backend(self.plan.backend)
+        self.policy = self.plan.policy
         self.shortlist = Shortlist(self.settings.tolerance)
         self.diagnostics: list[dict[str, Any]] = []
         self.front: Front | None = None
@@ -111,8 +120,8 @@ class Alternating:
 
     def _propose(self) -> None:
         data, model = self.train, self.model
-        if self.cycle and not self.plan.propose_every_cycle:
-            if self.plan.relaxed and isinstance(model.symbolic, SparseLaw):
+        if self.cycle and not self.policy.propose_every_cycle:
+            if self.policy.relaxed and isinstance(model.symbolic, SparseLaw):
                 model.symbolic.set_(model.symbolic.active(), shrink=False)
             return
         model.eval()
@@ -130,9 +139,7 @@ class Alternating:
             tolerance=self.settings.tolerance,
         )
         self.front = proposal.front
-        model.symbolic = as_part(proposal.law, self.space, self.plan.relaxed, self.plan.emit).to(
-            data.x.device
-        )
+        model.symbolic = as_part(proposal.law, self.space, self.policy).to(data.x.device)
 
     def _run_phase(self, condition: Condition, prefix: str) -> dict[str, Any]:
         self.phase = Phase(

@@ -8,20 +8,25 @@ import numpy as np
 import pytest
 import torch
 
+import sjepa
 from sjepa.backend.registry import available_backends, make_backend
 from sjepa.data import TrajectoryBatch
+from sjepa.errors import ConfigError
 from sjepa.models import SparseLaw, TreeLaw
+from sjepa.studies.paper import PROFILES, exp1
 from sjepa.symbolic import Law
 from sjepa.training.alternating import (
     EXPERIMENT_1,
     Alternating,
     Alternation,
     Event,
+    StructurePolicy,
     TrainingConfig,
     as_part,
     derivative_rows,
     propose,
 )
+from sjepa.training.options import training_plan
 from sjepa.training.refine import refine
 
 from .conftest import LIBRARY, make_model
@@ -36,7 +41,6 @@ def plan(engine: str = "stlsq", cycles: int = 2) -> Alternation:
         dynamics=EXPERIMENT_1["dynamics_phase"].with_(epochs=2),
         space=EXPERIMENT_1["space_phase"].with_(epochs=2),
         backend=engine,
-        emit="tree" if engine == "operon" else "library",
         seconds=2.0,
     )
 
@@ -67,6 +71,37 @@ def test_every_engine_gives_a_law_in_the_library(
     assert {"law", "dynamics_law", "risk", "complexity", "min_std"} <= search.diagnostics[0].keys()
 
 
+OWNERS = {  # emit, relaxed, propose_every_cycle
+    "stlsq": ("library", True, False),
+    "subset": ("library", False, True),
+    "pysindy": ("library", False, True),
+    "operon": ("tree", False, True),
+    "pysr": ("tree", False, True),
+}
+
+
+@pytest.mark.parametrize("engine", OWNERS)
+def test_users_get_the_structure_policy_that_the_experiment_measures(engine: str) -> None:
+    if not available_backends().get(engine):
+        pytest.skip(f"{engine} is not installed")
+    for backend in (engine, {"name": engine}, make_backend(engine)):
+        _, ours, _ = training_plan(None, backend)
+        experiment = exp1.plan(PROFILES["default"], backend)
+        assert ours.policy == experiment.policy == OWNERS[engine]
+        same = ("backend", "seconds", "cycles")
+        a, b = (replace(p, backend=make_backend(p.backend)) for p in (ours, experiment))
+        assert all(getattr(a, name) == getattr(b, name) for name in same)
+    _, ours, _ = training_plan({"relaxed": True}, engine)
+    assert ours.policy == (OWNERS[engine][0], True, OWNERS[engine][2])
+
+
+def test_a_second_order_law_is_refused_rather_than_learnt_as_a_first_order_one() -> None:
+    x = np.random.default_rng(0).normal(size=(4, 30, 6))
+    model = sjepa.SJEPA(search="alternating", order=2)
+    with pytest.raises(ConfigError, match="first-order laws, got order=2"):
+        model.fit(list(x), 0.1)
+
+
 def test_the_best_cycle_is_restored(
     train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
 ) -> None:
@@ -86,7 +121,7 @@ def test_a_killed_search_continues_to_the_same_result(
 ) -> None:
     if not available_backends().get(engine):
         pytest.skip(f"{engine} is not installed")
-    changes = {"backend": engine, "emit": "tree" if engine == "operon" else "library"}
+    changes = {"backend": engine}
 
     class Killed(Exception):
         pass
@@ -161,7 +196,7 @@ def test_refining_removes_the_bias_of_a_rough_law() -> None:
 
 def test_a_tree_law_trains_prunes_and_comes_back() -> None:
     law = Law.from_string(["z2 + 0.01*z1**2", "-1.5*sin(z1)"], ["z1", "z2"])
-    part = as_part(law, LIBRARY, emit="tree")
+    part = as_part(law, LIBRARY, StructurePolicy("tree", False, True))
     assert isinstance(part, TreeLaw)
     z = torch.randn(5, 2)
     expected = torch.stack([z[:, 1] + 0.01 * z[:, 0] ** 2, -1.5 * z[:, 0].sin()], dim=-1)
