@@ -10,16 +10,17 @@ from typing import Any
 import torch
 from torch import nn
 
+from sjepa.backend import Progress
 from sjepa.backend.registry import available_backends, make_backend
+from sjepa.callbacks import Step
 from sjepa.models import NeuralField, SparseLaw, Whitening, make_encoder
-from sjepa.studies.paper.common import Report, Result, Split, generator, law_metrics, load
+from sjepa.studies.paper.common import Result, Split, generator, law_metrics, load
 from sjepa.studies.paper.evaluation import evaluate_latents
 from sjepa.studies.paper.profiles import Profile
 from sjepa.symbolic import Law, Library
 from sjepa.training.alternating import (
     Alternating,
     Alternation,
-    Event,
     LatentModel,
     Phase,
     as_part,
@@ -42,9 +43,8 @@ LIBRARY = Library.paper(["z1", "z2"])
 FIXED_POINT = (0.65, -0.35)
 
 
-def tasks(conditions: Sequence[str], seed: int) -> list[list[str]]:
+def tasks(conditions: Sequence[str]) -> list[list[str]]:
     """Conditions that belong to one task: post-hoc discovery needs the Neural JEPA coordinates."""
-    del seed
     chain = [c for c in ("neural_jepa", "post_hoc") if c in conditions]
     return [part for part in (chain, *([c] for c in conditions if c not in chain)) if part]
 
@@ -60,7 +60,7 @@ def plan(profile: Profile, backend: Any) -> Alternation:
     )
 
 
-class Run:
+class SeedRun:
     """One seed of the experiment.
 
     Every condition has random numbers of its own, so results do not depend on which conditions
@@ -73,12 +73,12 @@ class Run:
         profile: Profile,
         backend: Any = "stlsq",
         device: torch.device | None = None,
-        report: Report | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.seed, self.profile = seed, profile
         self.plan = plan(profile, backend)
         self.device = device or torch.device("cpu")
-        self.report = report
+        self.progress = progress
         self.data: dict[str, Split] = load("exp1", self.device)
         self.train, self.validation = self.data["train"].batch, self.data["val"].batch
 
@@ -140,7 +140,7 @@ class Run:
     def _sjepa(self, model: LatentModel) -> tuple[Law, list[dict[str, Any]]]:
         loop = Alternating(
             model, LIBRARY, self.train, self.validation, self.plan, self.profile.settings,
-            generator(self.device, self.seed, "sjepa"), self._tell, self.seed,
+            generator(self.device, self.seed, "sjepa"), self._on_step, self.seed,
         )  # fmt: skip
         loop.run()
         for row in loop.diagnostics:
@@ -196,7 +196,7 @@ class Run:
     def _phase(self, model: LatentModel, name: str) -> None:
         Phase(
             model, self.profile.condition(name), self.train, self.validation,
-            self.profile.settings, generator(self.device, self.seed, name), self._tell,
+            self.profile.settings, generator(self.device, self.seed, name), self._on_step,
         ).run()  # fmt: skip
 
     def _reported(self, model: LatentModel, debias: bool = True) -> Law:
@@ -230,13 +230,6 @@ class Run:
         text = None if law is None else law.to_json()
         return Result(name, self.seed, metrics, text, curves, diagnostics)
 
-    def _tell(self, event: Event) -> None:
-        if self.report is None:
-            return
-        where = f"cycle {event.cycle}/{event.cycles} " if event.cycles else ""
-        line = f"{where}{event.phase.replace('_', ' ')}"
-        if event.record is not None:
-            line += f": risk {event.record.risk:.2e}"
-            if event.record.complexity:
-                line += f", Ω {event.record.complexity:g}"
-        self.report(line, event.epoch / max(event.epochs, 1))
+    def _on_step(self, step: Step) -> None:
+        if self.progress is not None:
+            self.progress(step.text, step.share)

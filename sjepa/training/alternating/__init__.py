@@ -10,7 +10,7 @@ from sjepa.training.alternating.conditions import (
 from sjepa.training.alternating.config import TrainingConfig
 from sjepa.training.alternating.latent_model import LatentModel
 from sjepa.training.alternating.loop import Alternating, Alternation
-from sjepa.training.alternating.phase import Event, Phase, discrete_complexity
+from sjepa.training.alternating.phase import Phase, discrete_complexity
 from sjepa.training.alternating.proposals import (
     StructurePolicy,
     as_part,
@@ -28,7 +28,6 @@ __all__ = [
     "Alternating",
     "Alternation",
     "Condition",
-    "Event",
     "LatentModel",
     "Phase",
     "Record",

@@ -43,7 +43,7 @@ def learn_alternating(
         actions = 0 if trajectories.u is None else trajectories.u[0].shape[1]
         neural = NeuralField(latent_dim, actions)
         model = LatentModel(encoder, neural=neural, integrator=integrator).to(place)
-    curves = AlternatingCheckpointer(journal, warm, plan, settings.report)
+    curves = AlternatingCheckpointer(journal, warm, plan)
     with curves.guarded():
         if not curves.in_cycles:
             phase = Phase(model, warm, train_batch, validation, settings, generator)

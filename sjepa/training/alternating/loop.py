@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -9,13 +10,14 @@ import torch
 
 from sjepa.backend import Backend
 from sjepa.backend.registry import make_backend
+from sjepa.callbacks import Step
 from sjepa.data import TrajectoryBatch
 from sjepa.models import SparseLaw
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.training.alternating.conditions import EXPERIMENT_1, Condition
 from sjepa.training.alternating.config import TrainingConfig
 from sjepa.training.alternating.latent_model import LatentModel
-from sjepa.training.alternating.phase import Callback, Event, Phase
+from sjepa.training.alternating.phase import Phase
 from sjepa.training.alternating.proposals import (
     StructurePolicy,
     as_part,
@@ -54,6 +56,10 @@ class Alternation:
     seconds: float | None = 20.0
 
     @property
+    def epochs_per_cycle(self) -> int:
+        return self.dynamics.epochs + self.space.epochs
+
+    @property
     def policy(self) -> StructurePolicy:
         """Who owns the structure: the backend's policy, apart from what this plan says."""
         policy = StructurePolicy.of(make_backend(self.backend))
@@ -65,7 +71,7 @@ class Alternating:
     """Runs the cycles on a warm-started model and restores the best one.
 
     ``diagnostics`` has one row for each finished cycle: law, complexity, risk and spread after
-    both phases. ``state_dict`` can be taken at any callback; a new object that loads it continues
+    both phases. ``state_dict`` can be taken at any step; a new object that loads it continues
     to the same result, provided the engine gives the same answer twice (a budget in seconds may
     prevent that).
     """
@@ -79,14 +85,14 @@ class Alternating:
         plan: Alternation | None = None,
         settings: TrainingConfig | None = None,
         generator: torch.Generator | None = None,
-        callback: Callback | None = None,
+        on_step: Callable[[Step], None] | None = None,
         seed: int = 0,
     ) -> None:
         self.model, self.space = model, space
         self.train, self.validation = train, validation
         self.plan, self.settings = plan or Alternation(), settings or TrainingConfig()
         self.generator = generator or torch.Generator(train.x.device).manual_seed(seed)
-        self.callback, self.seed = callback, seed
+        self.on_step, self.seed = on_step, seed
         self.backend: Backend = make_backend(self.plan.backend)
         self.policy = self.plan.policy
         self.shortlist = Shortlist(self.settings.tolerance)
@@ -149,7 +155,7 @@ class Alternating:
             self.validation,
             self.settings,
             self.generator,
-            self._tell,
+            self._report,
         )
         if self._resumed is not None:
             self.phase.load_state_dict(self._resumed)
@@ -170,9 +176,18 @@ class Alternating:
         self.cycle += 1
         self.stage = "propose"
 
-    def _tell(self, event: Event) -> None:
-        if self.callback is not None:
-            self.callback(replace(event, cycle=self.cycle + 1, cycles=self.plan.cycles))
+    def _report(self, step: Step) -> None:
+        if self.on_step is None:
+            return
+        cycle, plan = self.cycle + 1, self.plan
+        done = step.epoch + (plan.dynamics.epochs if self.stage == "space" else 0)
+        self.on_step(
+            replace(
+                step, cycle=cycle, cycles=plan.cycles,
+                text=f"cycle {cycle} of {plan.cycles}, {step.text}",
+                share=(self.cycle + done / plan.epochs_per_cycle) / plan.cycles,
+            )
+        )  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:
         """Plain data: numbers of the model, optimiser, random numbers, laws as text."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
 import torch
 from torch import nn
 
+from sjepa.callbacks import Step
 from sjepa.data import TrajectoryBatch
 from sjepa.metrics import latent_spread
 from sjepa.models import SparseLaw
@@ -19,23 +20,6 @@ from sjepa.training.alternating.latent_model import LatentModel
 from sjepa.training.alternating.objective import Objective
 from sjepa.training.alternating.sampling import Source, check_horizon, epoch_of, validation_chunks
 from sjepa.training.alternating.selection import Record, Shortlist
-
-
-@dataclass(frozen=True)
-class Event:
-    """What a callback is told after every epoch; ``record`` only when it was validated."""
-
-    phase: str
-    epoch: int
-    epochs: int
-    loss: float
-    record: Record | None
-    model: LatentModel
-    cycle: int = 0
-    cycles: int = 0
-
-
-Callback = Callable[[Event], None]
 
 
 def discrete_complexity(model: LatentModel, threshold: float) -> float:
@@ -64,8 +48,8 @@ class Phase:
     settings : TrainingConfig
     generator : torch.Generator
         The only source of randomness; on the device of the data.
-    callback : callable, optional
-        Gets an :class:`Event` after every epoch.
+    on_step : callable, optional
+        Gets a :class:`~sjepa.callbacks.Step` after every epoch.
     """
 
     def __init__(
@@ -76,12 +60,12 @@ class Phase:
         validation: TrajectoryBatch,
         settings: TrainingConfig | None = None,
         generator: torch.Generator | None = None,
-        callback: Callback | None = None,
+        on_step: Callable[[Step], None] | None = None,
     ) -> None:
         self.model, self.condition = model, condition
         self.settings = settings or TrainingConfig()
         self.generator = generator or torch.Generator(train.x.device).manual_seed(0)
-        self.callback = callback
+        self.on_step = on_step
         for data in (train, validation):
             check_horizon(data, self.settings.horizon)
         self.parameters = {part: list(model.part(part).parameters()) for part in condition.trains}
@@ -115,11 +99,22 @@ class Phase:
             chosen = self.shortlist.offer(record, self.model.snapshot())
             self.stale = 0 if chosen else self.stale + 1
             self.history.append({"loss": loss, **record.as_dict()})
-        if self.callback is not None:
-            condition = self.condition
-            self.callback(
-                Event(condition.name, self.epoch, condition.epochs, loss, record, self.model)
-            )
+        if self.on_step is not None:
+            self.on_step(self._step(loss, record))
+
+    def _step(self, loss: float, record: Record | None) -> Step:
+        name, epochs = self.condition.name, self.condition.epochs
+        text = f"{name.replace('_', ' ')}, epoch {self.epoch}: loss {loss:.3g}"
+        step = Step(text, self.epoch / epochs, name, epoch=self.epoch, epochs=epochs, loss=loss)
+        if record is None:
+            return step
+        law = None
+        if "symbolic" in self.condition.uses and self.model.symbolic is not None:
+            law = "; ".join(self.model.symbolic.law(self.settings.report).lines(digits=4))
+        return replace(
+            step, risk=record.risk, complexity=record.complexity, objective=record.objective,
+            min_std=record.min_std, law=law,
+        )  # fmt: skip
 
     def _out_of_patience(self) -> bool:
         patience = self.settings.patience

@@ -10,6 +10,7 @@ import torch
 
 import sjepa
 from sjepa.backend.registry import available_backends, make_backend
+from sjepa.callbacks import Step
 from sjepa.data import TrajectoryBatch
 from sjepa.errors import ConfigError
 from sjepa.models import SparseLaw, TreeLaw
@@ -19,7 +20,6 @@ from sjepa.training.alternating import (
     EXPERIMENT_1,
     Alternating,
     Alternation,
-    Event,
     StructurePolicy,
     TrainingConfig,
     as_part,
@@ -128,13 +128,13 @@ def test_a_killed_search_continues_to_the_same_result(
 
     states: list[dict[str, object]] = []
 
-    def kill(event: Event) -> None:
+    def kill(step: Step) -> None:
         states.append(victim.state_dict())
-        if (event.cycle, event.phase, event.epoch) == (2, "space_phase", 1):
+        if (step.cycle, step.stage, step.epoch) == (2, "space_phase", 1):
             raise Killed
 
     victim = loop(train, validation, settings, **changes)
-    victim.callback = kill
+    victim.on_step = kill
     with pytest.raises(Killed):
         victim.run()
 

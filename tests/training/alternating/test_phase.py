@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from sjepa.callbacks import Step
 from sjepa.data import TrajectoryBatch
 from sjepa.errors import ConfigError, DataError
 from sjepa.models import SparseLaw
 from sjepa.models.devices import resolve_device
-from sjepa.training.alternating import CONDITIONS, Event, LatentModel, Phase, Record, TrainingConfig
+from sjepa.training.alternating import CONDITIONS, LatentModel, Phase, TrainingConfig
 from sjepa.training.alternating.conditions import COMPONENTS
 
 from .conftest import LIBRARY, make_model
@@ -150,13 +151,16 @@ def test_patience_ends_a_phase_that_no_longer_improves(
 def test_callbacks_see_every_epoch(
     train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
 ) -> None:
-    events: list[Event] = []
+    steps: list[Step] = []
     every_other = settings.with_(validate_every=2)
     condition = CONDITIONS["dynamics_phase"].with_(epochs=5)
-    phase = Phase(make_model(), condition, train, validation, every_other, callback=events.append)
+    phase = Phase(make_model(), condition, train, validation, every_other, on_step=steps.append)
     phase.run()
-    assert [e.epoch for e in events] == [1, 2, 3, 4, 5]
-    assert [isinstance(e.record, Record) for e in events] == [False, True, False, True, True]
+    assert [s.epoch for s in steps] == [1, 2, 3, 4, 5]
+    assert [s.share for s in steps] == [0.2, 0.4, 0.6, 0.8, 1.0]
+    assert [s.risk is not None for s in steps] == [False, True, False, True, True]
+    assert [s.risk for s in steps if s.risk is not None] == [row["risk"] for row in phase.history]
+    assert steps[-1].law is not None and steps[-1].law.startswith("z1' = ")
 
 
 def test_the_one_step_objective_shrinks_the_representation(
