@@ -35,7 +35,7 @@ def window_batches(
 
 
 def window_loss(
-    world: LatentModel,
+    model: LatentModel,
     condition: Condition,
     settings: TrainingConfig,
     x: Tensor,
@@ -43,10 +43,10 @@ def window_loss(
     generator: torch.Generator,
 ) -> dict[str, Tensor]:
     """The terms of the objective for windows x (B, horizon + 1, obs) with steps dt."""
-    transition = world.transition(condition.uses)
-    z = world.encoder(x[:, 0])
+    transition = model.transition(condition.uses)
+    z = model.encoder(x[:, 0])
     with torch.no_grad():
-        encoder = world.encoder if condition.targets == "context" else world.target
+        encoder = model.encoder if condition.targets == "context" else model.target
         target = encoder(x[:, 1:])
     steps = settings.horizon if condition.rollout else 1
     target = target[:, :steps]
@@ -63,24 +63,24 @@ def window_loss(
         views = []
         for _ in range(2):
             noise = torch.randn(x[:, 0].shape, generator=generator)
-            views.append(world.encoder(x[:, 0] + settings.augmentation * noise))
+            views.append(model.encoder(x[:, 0] + settings.augmentation * noise))
         loss = RepresentationLoss(settings.representation)
         terms["representation"], _ = loss(z, view_a=views[0], view_b=views[1])
     if condition.symbolic:
-        assert world.symbolic is not None
-        terms["symbolic"] = world.symbolic.complexity()
+        assert model.symbolic is not None
+        terms["symbolic"] = model.symbolic.complexity()
     if condition.correction:
-        assert world.correction is not None
+        assert model.correction is not None
         terms["correction"] = correction_penalty(
             torch.stack(corrections, dim=1),
-            world.correction.parameters(),
+            model.correction.parameters(),
             settings.correction_tau,
         )
     return terms
 
 
 def literal_epoch(
-    world: LatentModel,
+    model: LatentModel,
     condition: Condition,
     data: TrajectoryBatch,
     settings: TrainingConfig,
@@ -88,10 +88,10 @@ def literal_epoch(
     generator: torch.Generator,
 ) -> float:
     """One epoch of updates; the mean loss."""
-    trained = [p for part in condition.trains for p in world.part(part).parameters()]
+    trained = [p for part in condition.trains for p in model.part(part).parameters()]
     losses = []
     for x, dt in window_batches(data, settings, generator):
-        terms = window_loss(world, condition, settings, x, dt, generator)
+        terms = window_loss(model, condition, settings, x, dt, generator)
         loss = sum(
             (getattr(condition, name) * value for name, value in terms.items()), x.new_zeros(())
         )
@@ -100,6 +100,6 @@ def literal_epoch(
         nn.utils.clip_grad_norm_(trained, settings.clip)
         optimizer.step()
         if condition.updates_encoder:
-            world.target.update(world.encoder)
+            model.target.update(model.encoder)
         losses.append(loss.item())
     return sum(losses) / len(losses)

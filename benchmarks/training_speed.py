@@ -1,7 +1,7 @@
 """One epoch of every phase: ours against the literal windows of ``literal_windows.py``.
 
 Both run on the same data in the same process, alternately, and the fastest of a few repetitions
-counts. Before timing, both evaluate the same world without training it, and the prediction and
+counts. Before timing, both evaluate the same model without training it, and the prediction and
 rollout terms must agree within four standard errors.
 
     python benchmarks/training_speed.py --threads 1 --repeats 5
@@ -40,7 +40,7 @@ DENSE = TrainingConfig(batching="trajectories", stride=1, batch=2730)
 GOAL = {True: 6.0, False: 20.0}
 
 
-def make_world(seed: int = 0) -> LatentModel:
+def make_model(seed: int = 0) -> LatentModel:
     torch.manual_seed(seed)
     law = SparseLaw(LIBRARY, ("z1", "z2"))
     with torch.no_grad():
@@ -49,9 +49,9 @@ def make_world(seed: int = 0) -> LatentModel:
 
 
 def check_expectation(condition: Condition, data: TrajectoryBatch, settings: TrainingConfig) -> str:
-    """Mean terms of both implementations on one untrained world."""
-    world, generator = make_world(), torch.Generator().manual_seed(0)
-    objective = Objective(world, condition, settings)
+    """Mean terms of both implementations on one untrained model."""
+    model, generator = make_model(), torch.Generator().manual_seed(0)
+    objective = Objective(model, condition, settings)
     source = Source.of(data)
     ours: list[list[float]] = []
     theirs: list[list[float]] = []
@@ -63,7 +63,7 @@ def check_expectation(condition: Condition, data: TrajectoryBatch, settings: Tra
                 ours.append([float(terms.prediction), float(terms.rollout or 0.0)])
         literal = TrainingConfig()
         for x, dt in window_batches(data, literal, generator):
-            found = window_loss(world, condition, literal, x, dt, generator)
+            found = window_loss(model, condition, literal, x, dt, generator)
             theirs.append([float(found["prediction"]), float(found.get("rollout", 0.0))])
     a, b = torch.tensor(ours, dtype=torch.float64), torch.tensor(theirs, dtype=torch.float64)
     error = (a.var(0) / len(a) + b.var(0) / len(b)).sqrt()
@@ -75,12 +75,12 @@ def check_expectation(condition: Condition, data: TrajectoryBatch, settings: Tra
 def time_phase(name: str, data: TrajectoryBatch, repeats: int) -> list[float]:
     """Fastest epoch in seconds: literal, tiles, dense."""
     condition = EXPERIMENT_1[name]
-    literal = make_world()
+    literal = make_model()
     parameters = {part: list(literal.part(part).parameters()) for part in condition.trains}
     optimizer = torch.optim.AdamW(
         [{"params": p} for p in parameters.values()], lr=5e-4, weight_decay=1e-5, fused=True
     )
-    phases = [Phase(make_world(), condition, data, data, s) for s in (TILES, DENSE)]
+    phases = [Phase(make_model(), condition, data, data, s) for s in (TILES, DENSE)]
     best = [float("inf")] * 3
     generator = torch.Generator().manual_seed(0)
     for _ in range(repeats):
@@ -89,7 +89,7 @@ def time_phase(name: str, data: TrajectoryBatch, repeats: int) -> list[float]:
             literal_epoch(literal, condition, data, TrainingConfig(), optimizer, generator)
             best[0] = min(best[0], perf_counter() - start)
         for i, phase in enumerate(phases, start=1):
-            with _only_trained(phase.world, phase.parameters):
+            with _only_trained(phase.model, phase.parameters):
                 start = perf_counter()
                 phase._train_epoch()
                 best[i] = min(best[i], perf_counter() - start)

@@ -1,4 +1,4 @@
-"""What a fit tells while it runs: a protocol of four hooks, and callbacks that use it."""
+"""What a fit reports while it runs: one step, four hooks, and the callbacks that use them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from sjepa.backend import Progress
 from sjepa.errors import ConfigError, MissingDependency
 
 
@@ -30,9 +31,9 @@ class Step:
     loss : float, optional
         Training loss of the last epoch.
     risk, complexity, objective, min_std : float, optional
-        What the last validation said.
+        What validation of this epoch gave; None where there was none.
     law : str, optional
-        The present equations in one line.
+        The best equations so far, in one line.
     """
 
     text: str
@@ -52,29 +53,12 @@ class Step:
 
 @runtime_checkable
 class Callback(Protocol):
-    """Gets told what a fit does. Exceptions raised in a hook stop the fit.
+    """Hears what a fit does. Exceptions raised in a hook stop the fit.
 
-    A class need not inherit from this; :class:`BaseCallback` is there for those who want only
-    some of the hooks.
-    """
+    Every hook does nothing by itself: inherit from this to write only some of them. A class with
+    all four hooks need not inherit.
 
-    def on_start(self, model: Any) -> None:
-        """Before the search; `model` is the estimator."""
-
-    def on_step(self, step: Step) -> None:
-        """After every epoch, or whenever a search has something to say."""
-
-    def on_cycle(self, step: Step) -> None:
-        """After every cycle of the alternating search."""
-
-    def on_end(self, model: Any) -> None:
-        """When `model` is fitted."""
-
-
-class BaseCallback:
-    """Does nothing at every hook: a base class for callbacks that need only some.
-
-    >>> class Risks(BaseCallback):
+    >>> class Risks(Callback):
     ...     def __init__(self):
     ...         self.risks = []
     ...
@@ -85,19 +69,23 @@ class BaseCallback:
     """
 
     def on_start(self, model: Any) -> None:
-        """Nothing."""
+        """Before the search; `model` is the estimator."""
+        return
 
     def on_step(self, step: Step) -> None:
-        """Nothing."""
+        """After every epoch, or whenever a search has something to report."""
+        return
 
     def on_cycle(self, step: Step) -> None:
-        """Nothing."""
+        """After every cycle of the alternating search."""
+        return
 
     def on_end(self, model: Any) -> None:
-        """Nothing."""
+        """When `model` is fitted."""
+        return
 
 
-class Log(BaseCallback):
+class Log(Callback):
     """Writes what happens to the standard library's logger ``sjepa``."""
 
     def on_start(self, model: Any) -> None:
@@ -115,7 +103,7 @@ class Log(BaseCallback):
         logger.info("fit ends: %s", "; ".join(model.law_.lines(digits=6)))
 
 
-class TensorBoard(BaseCallback):
+class TensorBoard(Callback):
     """Writes loss, risk, complexity and the equations for TensorBoard.
 
     Parameters
@@ -154,10 +142,10 @@ class TensorBoard(BaseCallback):
         self._writer.close()
 
 
-class ProgressCallback(BaseCallback):
+class ProgressCallback(Callback):
     """Passes every step to a function of a line of text and the share of the work done."""
 
-    def __init__(self, progress: Any) -> None:
+    def __init__(self, progress: Progress) -> None:
         self.progress = progress
 
     def on_step(self, step: Step) -> None:

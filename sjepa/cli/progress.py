@@ -21,10 +21,10 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from sjepa.callbacks import BaseCallback, Step
+from sjepa.callbacks import Callback, Step
 
 
-class ProgressBar(BaseCallback):
+class ProgressBar(Callback):
     """A bar with the time left, and below it the present equations, their complexity and risk."""
 
     def __init__(self, console: Console, first: str = "starting") -> None:
@@ -64,7 +64,7 @@ class ProgressBar(BaseCallback):
             self._live.stop()
 
 
-class GracefulInterrupt(BaseCallback):
+class GracefulInterrupt(Callback):
     """Ctrl-C, or a polite request to end, stops a fit at its next step; twice stops at once."""
 
     def __init__(self, console: Console) -> None:

@@ -51,6 +51,11 @@ def check_settings(model: Any, trajectories: Trajectories) -> None:
             "The elegant search does not take actions yet: use search='alternating', or "
             "encoder='identity' where the observations are the state."
         )
+    if model.order != 1 and model.encoder == "auto" and model.search == "alternating":
+        raise ConfigError(
+            f"search='alternating' learns first-order laws, got order={model.order!r}; "
+            "leave order out or use search='elegant'."
+        )
     size = int(np.prod(trajectories.obs_shape))
     if model.feature_names is not None and model.encoder == "auto":
         if len(model.feature_names) != model.latent_dim:

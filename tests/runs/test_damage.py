@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import sjepa
-from sjepa.callbacks import BaseCallback
+from sjepa.callbacks import Callback
 from sjepa.errors import SjepaError
 
 from .small import OPTIONS, command, oscillators
@@ -30,7 +30,7 @@ class Bomb:
         return os.mkdir, (str(self.mark),)
 
 
-class _Stop(BaseCallback):
+class _Stop(Callback):
     def on_step(self, step: object) -> None:
         raise KeyboardInterrupt
 

@@ -78,7 +78,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-class _Stop(sjepa.callbacks.BaseCallback):
+class _Stop(sjepa.callbacks.Callback):
     def on_step(self, step: Any) -> None:
         if step.cycle:
             raise KeyboardInterrupt

@@ -208,9 +208,9 @@ def test_a_run_goes_on_only_with_its_own_settings_and_data(tmp_path: Path) -> No
 
 
 def test_an_elegant_search_goes_on_after_its_polished_encoders(tmp_path: Path) -> None:
-    from sjepa.callbacks import BaseCallback, Step
+    from sjepa.callbacks import Callback, Step
 
-    class Stop(BaseCallback):
+    class Stop(Callback):
         def on_step(self, step: Step) -> None:
             if step.text.startswith("refining"):
                 raise KeyboardInterrupt

@@ -13,7 +13,7 @@ from sklearn.utils import estimator_checks as checks
 
 import sjepa
 from sjepa import SJEPA, Trajectories
-from sjepa.callbacks import BaseCallback, Callback, Step
+from sjepa.callbacks import Callback, Step
 
 
 T = np.arange(0.0, 6.0, 0.05)
@@ -114,7 +114,7 @@ def test_names_come_from_the_user_or_the_data(capsys: pytest.CaptureFixture[str]
     assert SJEPA(encoder="identity", library=library).fit(STATES, T).law_.outputs == ("a", "b")
 
 
-class Recorder(BaseCallback):
+class Recorder(Callback):
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.steps: list[Step] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -16,9 +15,6 @@ from sjepa.symbolic import Law
 
 EVALUATION_STEPS = 80
 EVALUATION_TRAJECTORIES = 60
-
-# Called with a line of text and the share of the task that is done.
-Report = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Every figure of the paper's Experiment 1 for one trained world."""
+"""Every figure of the paper's Experiment 1 for one trained model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sjepa.training.alternating.conditions import Component
 
 @torch.no_grad()
 def evaluate_latents(
-    world: LatentModel, uses: Sequence[Component], own_targets: bool, data: dict[str, Split]
+    model: LatentModel, uses: Sequence[Component], own_targets: bool, data: dict[str, Split]
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Metrics, and the curves that the figures are drawn from.
 
@@ -35,15 +35,15 @@ def evaluate_latents(
     the next observation, otherwise against the target encoder's. The affine map to physical
     states is fitted on training latents alone.
     """
-    world.eval()
-    transition = world.transition(tuple(uses))
-    z = {key: world.encode(split.batch.x) for key, split in data.items() if key != "val"}
+    model.eval()
+    transition = model.transition(tuple(uses))
+    z = {key: model.encode(split.batch.x) for key, split in data.items() if key != "val"}
     align = AffineMap.fit(z["train"], data["train"].states)
     probe = probe_r2(z["train"], data["train"].states, z["test"], data["test"].states)
     spread = latent_spread(z["train"])
 
     test = data["test"]
-    goal = z["test"] if own_targets else world.encode(test.batch.x, target=True)
+    goal = z["test"] if own_targets else model.encode(test.batch.x, target=True)
     ahead = transition(z["test"][:, :-1], test.batch.dt.unsqueeze(-1))
     share = within_trajectory_share(z["train"])
     metrics = {

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 
+from sjepa.backend import Progress
 from sjepa.backend.registry import available_backends, make_backend
+from sjepa.callbacks import Step
 from sjepa.models import NeuralField, SparseLaw, Whitening, make_encoder
-from sjepa.studies.paper.common import Report, Result, Split, generator, law_metrics, load
+from sjepa.studies.paper.common import Result, Split, generator, law_metrics, load
 from sjepa.studies.paper.evaluation import evaluate_latents
 from sjepa.studies.paper.profiles import Profile
 from sjepa.symbolic import Law, Library
 from sjepa.training.alternating import (
     Alternating,
     Alternation,
-    Event,
     LatentModel,
     Phase,
     as_part,
@@ -40,18 +41,26 @@ CONDITIONS = (
 )
 LIBRARY = Library.paper(["z1", "z2"])
 FIXED_POINT = (0.65, -0.35)
-# Engines whose answers are trees: their law is trained as it stands, not as a library.
-TREE_ENGINES = ("operon", "pysr")
 
 
-def tasks(conditions: Sequence[str], seed: int) -> list[list[str]]:
+def tasks(conditions: Sequence[str]) -> list[list[str]]:
     """Conditions that belong to one task: post-hoc discovery needs the Neural JEPA coordinates."""
-    del seed
     chain = [c for c in ("neural_jepa", "post_hoc") if c in conditions]
     return [part for part in (chain, *([c] for c in conditions if c not in chain)) if part]
 
 
-class Run:
+def plan(profile: Profile, backend: Any) -> Alternation:
+    """The alternating search of a profile; the backend says who owns the structure."""
+    return Alternation(
+        cycles=profile.cycles,
+        dynamics=profile.condition("dynamics_phase"),
+        space=profile.condition("space_phase"),
+        backend=profile.backend(backend),
+        seconds=profile.search_seconds,
+    )
+
+
+class SeedRun:
     """One seed of the experiment.
 
     Every condition has random numbers of its own, so results do not depend on which conditions
@@ -64,196 +73,163 @@ class Run:
         profile: Profile,
         backend: Any = "stlsq",
         device: torch.device | None = None,
-        report: Report | None = None,
+        progress: Progress | None = None,
     ) -> None:
-        self.seed, self.profile, self.engine = seed, profile, backend
+        self.seed, self.profile = seed, profile
+        self.plan = plan(profile, backend)
         self.device = device or torch.device("cpu")
-        self.report = report
+        self.progress = progress
         self.data: dict[str, Split] = load("exp1", self.device)
         self.train, self.validation = self.data["train"].batch, self.data["val"].batch
 
     # Stages ---------------------------------------------------------------------------------------
 
     def fresh(self) -> LatentModel:
-        """A world with the paper's networks, initialised from the seed."""
+        """A model with the paper's networks, initialised from the seed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             encoder, neural = make_encoder("mlp", 32, 2), NeuralField(2)
-            world = LatentModel(encoder, neural=neural, integrator=self.profile.integrator)
-        return world.to(self.device)
+            model = LatentModel(encoder, neural=neural, integrator=self.profile.integrator)
+        return model.to(self.device)
 
     def warm(self) -> LatentModel:
         """The warm start of all conditions but the collapse diagnostics."""
-        world = self.fresh()
-        self._phase(world, "warm_start")
-        return world
+        model = self.fresh()
+        self._phase(model, "warm_start")
+        return model
 
     def conditions(self, names: Sequence[str], warm: LatentModel | None) -> list[Result]:
         """Train and evaluate conditions of one task, each from the warm start."""
         results = []
-        world: LatentModel | None = None
+        model: LatentModel | None = None
         for name in names:
             start = perf_counter()
             diagnostics: list[dict[str, Any]] = []
             if name == "post_hoc":
-                if world is None:  # asked for without its predecessor
+                if model is None:  # asked for without its predecessor
                     assert warm is not None
-                    world = deepcopy(warm)
-                    self._phase(world, "neural_jepa")
-                law = self._post_hoc(world)
+                    model = deepcopy(warm)
+                    self._phase(model, "neural_jepa")
+                law = self._post_hoc(model)
             elif name in ("one_step_collapse", "fixed_point"):
-                world = self.fresh() if name == "one_step_collapse" else self._constant()
-                law = self._diagnostic(world, name)
+                model = self.fresh() if name == "one_step_collapse" else self._constant()
+                law = self._diagnostic(model, name)
             elif name == "pysindy_pca":
                 found = self._pca()
                 if found is None:
                     continue
-                world, law = found
+                model, law = found
             else:
                 assert warm is not None
-                world = deepcopy(warm)
+                model = deepcopy(warm)
                 if name == "neural_jepa":
-                    self._phase(world, name)
+                    self._phase(model, name)
                     law = None
                 else:
-                    law, diagnostics = self._sjepa(world)
-            results.append(self._result(name, world, law, perf_counter() - start, diagnostics))
+                    law, diagnostics = self._sjepa(model)
+            results.append(self._result(name, model, law, perf_counter() - start, diagnostics))
         return results
 
-    def _post_hoc(self, world: LatentModel) -> Law:
-        self._initialise(world, self.engine)
-        self._phase(world, "post_hoc")
-        assert world.symbolic is not None
-        world.symbolic.threshold_(self.profile.settings.prune)
-        return self._reported(world)
+    def _post_hoc(self, model: LatentModel) -> Law:
+        self._initialise(model)
+        self._phase(model, "post_hoc")
+        assert model.symbolic is not None
+        model.symbolic.threshold_(self.profile.settings.prune)
+        return self._reported(model)
 
-    def _sjepa(self, world: LatentModel) -> tuple[Law, list[dict[str, Any]]]:
-        profile = self.profile
-        plan = Alternation(
-            cycles=profile.cycles,
-            dynamics=profile.condition("dynamics_phase"),
-            space=profile.condition("space_phase"),
-            backend=profile.backend(self.engine),
-            emit=self._emission(self.engine),
-            relaxed=profile.relaxed and self._own(self.engine),
-            propose_every_cycle=profile.propose_every_cycle or not self._own(self.engine),
-            seconds=profile.search_seconds,
-        )
+    def _sjepa(self, model: LatentModel) -> tuple[Law, list[dict[str, Any]]]:
         loop = Alternating(
-            world, LIBRARY, self.train, self.validation, plan, profile.settings,
-            generator(self.device, self.seed, "sjepa"), self._tell, self.seed,
+            model, LIBRARY, self.train, self.validation, self.plan, self.profile.settings,
+            generator(self.device, self.seed, "sjepa"), self._on_step, self.seed,
         )  # fmt: skip
         loop.run()
         for row in loop.diagnostics:
             row["selected"] = row["cycle"] == loop.best_cycle
-        return self._reported(world), loop.diagnostics
+        return self._reported(model), loop.diagnostics
 
-    def _diagnostic(self, world: LatentModel, name: str) -> Law:
+    def _diagnostic(self, model: LatentModel, name: str) -> Law:
         # From scratch, with every coefficient at zero. Nothing in this objective spreads the
         # embeddings out, and nothing asks for a law. (Started from the warm encoder it does not
         # collapse within its epochs: the encoder drifts along the flow as fast as its target lags
         # behind, and the identity predicts that well.)
-        world.symbolic = SparseLaw(LIBRARY, LIBRARY.inputs).to(self.device)
-        self._phase(world, name)
-        assert world.symbolic is not None
-        world.symbolic.threshold_(self.profile.settings.prune)
-        return self._reported(world, debias=False)
+        model.symbolic = SparseLaw(LIBRARY, LIBRARY.inputs).to(self.device)
+        self._phase(model, name)
+        assert model.symbolic is not None
+        model.symbolic.threshold_(self.profile.settings.prune)
+        return self._reported(model, debias=False)
 
     def _constant(self) -> LatentModel:
         """Both encoders as the same nonzero constant map."""
-        world = self.fresh()
-        for encoder in (world.encoder, world.target.encoder):
+        model = self.fresh()
+        for encoder in (model.encoder, model.target.encoder):
             last = [m for m in encoder.modules() if isinstance(m, nn.Linear)][-1]
             with torch.no_grad():
                 last.weight.zero_()
                 last.bias.copy_(torch.tensor(FIXED_POINT))
-        return world
+        return model
 
     def _pca(self) -> tuple[LatentModel, Law] | None:
         """PySINDy on the two leading principal components: what needs no training at all."""
         if not available_backends()["pysindy"]:
             return None
         whitening = Whitening.fit(self.train.x, 32, rank=2)
-        world = LatentModel(whitening, integrator="rk4").to(self.device)
-        rows = derivative_rows(world.encode(self.train.x), self.train.dt, integrator="rk4")
+        model = LatentModel(whitening, integrator="rk4").to(self.device)
+        rows = derivative_rows(model.encode(self.train.x), self.train.dt, integrator="rk4")
         engine = make_backend("pysindy", options={"threshold": 0.1})
         law = propose(engine, *rows, LIBRARY).law.threshold(self.profile.settings.report)
-        world.symbolic = as_part(law, LIBRARY).to(self.device)
-        return world, law
+        model.symbolic = as_part(law, LIBRARY, self.plan.policy).to(self.device)
+        return model, law
 
     # What the stages share ------------------------------------------------------------------------
 
-    def _initialise(self, world: LatentModel, engine: Any) -> None:
-        """A law for the present coordinates from a search engine."""
-        world.eval()
-        z = world.encode(self.train.x)
+    def _initialise(self, model: LatentModel) -> None:
+        """A law for the present coordinates from a backend."""
+        model.eval()
+        z = model.encode(self.train.x)
         rows = derivative_rows(z, self.train.dt, integrator=self.profile.integrator)
         found = propose(
-            make_backend(self.profile.backend(engine)), *rows, LIBRARY,
-            seed=self.seed, seconds=self.profile.search_seconds,
+            make_backend(self.plan.backend), *rows, LIBRARY,
+            seed=self.seed, seconds=self.plan.seconds,
         )  # fmt: skip
-        relaxed = self.profile.relaxed and self._own(engine)
-        part = as_part(found.law, LIBRARY, relaxed, self._emission(engine))
-        world.symbolic = part.to(self.device)
+        model.symbolic = as_part(found.law, LIBRARY, self.plan.policy).to(self.device)
 
-    def _phase(self, world: LatentModel, name: str) -> None:
+    def _phase(self, model: LatentModel, name: str) -> None:
         Phase(
-            world, self.profile.condition(name), self.train, self.validation,
-            self.profile.settings, generator(self.device, self.seed, name), self._tell,
+            model, self.profile.condition(name), self.train, self.validation,
+            self.profile.settings, generator(self.device, self.seed, name), self._on_step,
         ).run()  # fmt: skip
 
-    def _reported(self, world: LatentModel, debias: bool = True) -> Law:
+    def _reported(self, model: LatentModel, debias: bool = True) -> Law:
         """The law at the reporting threshold; the default profile refits it without penalty."""
-        assert world.symbolic is not None
-        world.symbolic.threshold_(self.profile.settings.report)
-        law = world.symbolic.law()
+        assert model.symbolic is not None
+        model.symbolic.threshold_(self.profile.settings.report)
+        law = model.symbolic.law()
         if debias and self.profile.debias and len(law.coefficients):
-            z = world.encode(self.train.x)
+            z = model.encode(self.train.x)
             law = refine(
                 law, z, self.train.dt,
                 integrator=self.profile.integrator, horizon=self.profile.debias_horizon,
             )  # fmt: skip
-            world.symbolic = as_part(law, LIBRARY, False).to(self.device)
+            model.symbolic = as_part(law, LIBRARY, self.plan.policy).to(self.device)
         return law
 
     def _result(
         self,
         name: str,
-        world: LatentModel,
+        model: LatentModel,
         law: Law | None,
         seconds: float,
         diagnostics: list[dict[str, Any]],
     ) -> Result:
         uses: tuple[Component, ...] = ("neural",) if law is None else ("symbolic",)
         own = name in ("post_hoc", "pysindy_pca")
-        metrics, curves = evaluate_latents(world, uses, own, self.data)
+        metrics, curves = evaluate_latents(model, uses, own, self.data)
         metrics = {**law_metrics(law, LIBRARY), **metrics, "seconds": seconds}
         if diagnostics:
             metrics["best_cycle"] = float(next(r["cycle"] for r in diagnostics if r["selected"]))
         text = None if law is None else law.to_json()
         return Result(name, self.seed, metrics, text, curves, diagnostics)
 
-    def _tell(self, event: Event) -> None:
-        if self.report is None:
-            return
-        where = f"cycle {event.cycle}/{event.cycles} " if event.cycles else ""
-        line = f"{where}{event.phase.replace('_', ' ')}"
-        if event.record is not None:
-            line += f": risk {event.record.risk:.2e}"
-            if event.record.complexity:
-                line += f", Ω {event.record.complexity:g}"
-        self.report(line, event.epoch / max(event.epochs, 1))
-
-    @staticmethod
-    def _own(engine: Any) -> bool:
-        """Whether the law is the paper's relaxed library, which the engine only initialises.
-
-        Any other engine searches the structure itself: it is asked in every cycle, and what it
-        leaves out stays out.
-        """
-        return engine == "stlsq"
-
-    @staticmethod
-    def _emission(engine: Any) -> Literal["library", "tree"]:
-        name = engine.get("name") if isinstance(engine, dict) else engine
-        return "tree" if name in TREE_ENGINES else "library"
+    def _on_step(self, step: Step) -> None:
+        if self.progress is not None:
+            self.progress(step.text, step.share)

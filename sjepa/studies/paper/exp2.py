@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
@@ -10,7 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sjepa.backend import Progress
 from sjepa.backend.registry import available_backends, make_backend
+from sjepa.callbacks import Step
 from sjepa.data import pendulum_field
 from sjepa.metrics import (
     RolloutScore,
@@ -23,7 +24,6 @@ from sjepa.models import Correction, NeuralField, Transition, make_encoder
 from sjepa.studies.paper.common import (
     EVALUATION_STEPS,
     EVALUATION_TRAJECTORIES,
-    Report,
     Result,
     Split,
     generator,
@@ -34,9 +34,9 @@ from sjepa.studies.paper.profiles import Profile
 from sjepa.symbolic import Law, Library
 from sjepa.training.alternating import (
     EXPERIMENT_2,
-    Event,
     LatentModel,
     Phase,
+    StructurePolicy,
     as_part,
     derivative_rows,
     propose,
@@ -58,19 +58,13 @@ OPEN = Library.from_terms(
 )
 
 
-def tasks(conditions: Sequence[str], seed: int) -> list[list[str]]:
-    """Conditions that belong to one task; here each stands alone."""
-    del seed
-    return [[c] for c in conditions]
-
-
 def run_condition(
     name: str,
     seed: int,
     profile: Profile,
     backend: Any = "stlsq",
     device: torch.device | None = None,
-    report: Report | None = None,
+    progress: Progress | None = None,
 ) -> Result | None:
     """Train and evaluate one condition; None if it needs a package that is not installed."""
     device = device or torch.device("cpu")
@@ -82,7 +76,7 @@ def run_condition(
             return None
         law, transition = _pysindy(data)
     else:
-        law, transition = _train(name, seed, profile, backend, data, report)
+        law, transition = _train(name, seed, profile, backend, data, progress)
     seconds = perf_counter() - start
     metrics, curves = evaluate(transition, law, data)
     metrics = {**law_metrics(law, LIBRARY), **metrics, "seconds": seconds}
@@ -95,13 +89,13 @@ def _train(
     profile: Profile,
     backend: Any,
     data: dict[str, Split],
-    report: Report | None,
+    progress: Progress | None,
 ) -> tuple[Law | None, Transition]:
     condition = profile.condition(name)
     train, validation = data["train"].batch, data["val"].batch
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        world = LatentModel(
+        model = LatentModel(
             make_encoder("identity", 2, 2),
             neural=NeuralField(2) if "neural" in condition.uses else None,
             correction=Correction(2) if "correction" in condition.uses else None,
@@ -115,26 +109,26 @@ def _train(
         law = propose(engine, *rows, library, seed=seed).law
         if profile.debias and "correction" not in condition.uses:
             return _debiased(law, data, profile)
-        world.symbolic = as_part(law, library).to(train.x.device)
+        model.symbolic = as_part(law, library, StructurePolicy.of(engine)).to(train.x.device)
 
-    def tell(event: Event) -> None:
-        if report is not None and event.record is not None:
-            report(f"{name}: risk {event.record.risk:.2e}", event.epoch / event.epochs)
+    def on_step(step: Step) -> None:
+        if progress is not None:
+            progress(step.text, step.share)
 
     Phase(
-        world,
+        model,
         condition,
         train,
         validation,
         profile.settings,
         generator(train.x.device, seed, name),
-        tell,
+        on_step,
     ).run()
-    if world.symbolic is not None:
-        world.symbolic.threshold_(profile.settings.prune)
-        law = world.symbolic.law(profile.settings.report)
-        world.symbolic.threshold_(profile.settings.report)
-    return law, world.transition(condition.uses)
+    if model.symbolic is not None:
+        model.symbolic.threshold_(profile.settings.prune)
+        law = model.symbolic.law(profile.settings.report)
+        model.symbolic.threshold_(profile.settings.report)
+    return law, model.transition(condition.uses)
 
 
 def _debiased(law: Law, data: dict[str, Split], profile: Profile) -> tuple[Law, Transition]:

@@ -15,7 +15,7 @@ class Profile:
 
     Parameters
     ----------
-    settings : Settings
+    settings : TrainingConfig
     integrator : str
         Of the transition, in training and in evaluation.
     cycles : int
@@ -26,8 +26,6 @@ class Profile:
         Whether λ_s is active; without it nothing is left in the coefficients.
     debias : bool
         Whether selected laws get a last unpenalised fit to rollouts of `debias_horizon` steps.
-    relaxed, propose_every_cycle : bool
-        See :class:`sjepa.training.Alternation`.
     search_seconds : float, optional
         Budget of one proposal by an engine.
     stlsq : mapping
@@ -42,8 +40,6 @@ class Profile:
     penalised: bool = True
     debias: bool = False
     debias_horizon: int = 10
-    relaxed: bool = True
-    propose_every_cycle: bool = False
     search_seconds: float | None = 20.0
     stlsq: Mapping[str, Any] = field(default_factory=lambda: {"threshold": 0.035, "ridge": 1e-5})
 

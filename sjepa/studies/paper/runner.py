@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 from joblib import Parallel, delayed
 
 from sjepa import __version__
+from sjepa.backend import Progress
 from sjepa.backend.registry import make_backend
 from sjepa.errors import ConfigError
 from sjepa.models.devices import resolve_device
@@ -36,7 +38,7 @@ TITLES = {
 SEEDS = (7, 19, 37)
 
 # Called with the name of a task, what it is doing, and the share of it that is done.
-Progress = Callable[[str, str, float], None]
+TaskProgress = Callable[[str, str, float], None]
 
 
 def run(
@@ -49,7 +51,7 @@ def run(
     conditions: Sequence[str] | None = None,
     device: str = "auto",
     n_jobs: int = 2,
-    progress: Progress | None = None,
+    progress: TaskProgress | None = None,
 ) -> pd.DataFrame:
     """Run an experiment and return its metrics in long form.
 
@@ -59,11 +61,11 @@ def run(
     seeds : sequence of int
         One optimisation run each; the data are always the same.
     backend : name, mapping or Backend
-        The engine that proposes laws.
+        What proposes laws.
     profile : "paper", "fast", "default", or a Profile
     out : folder, optional
         Gets metrics.parquet, laws.json, tables.md, cycles.json and the figures. What is finished
-        is kept there on the way: the same call after an interruption goes on from it.
+        is kept there on the way: the same call after an interruption resumes from it.
     conditions : sequence of str, optional
         Only these; all by default.
     n_jobs : int, default=2
@@ -87,17 +89,17 @@ def run(
         raise ConfigError(f"No condition is called {unknown[0]!r}. Known: {', '.join(known)}.")
     if not seeds:
         raise ConfigError("An experiment needs at least one seed.")
-    make_backend(backend)  # a misspelt engine is refused before anything is trained
+    make_backend(backend)  # a misspelt backend is refused before anything is trained
     folder = None if out is None else Path(out)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
 
     where = resolve_device(device)
-    with _telling(progress, n_jobs) as queue:
+    with _reporting(progress, n_jobs) as queue:
         workers = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
         parts = Parts(folder, repr((name, profile, backend, where, __version__)))
         jobs = _exp1_jobs if name == "exp1" else _exp2_jobs
-        results = jobs(workers, parts, seeds, wanted, profile, backend, where, queue)
+        results = jobs(workers, parts, seeds, wanted, _Setup(profile, backend, where, queue))
     order = {c: i for i, c in enumerate(known)}
     results.sort(key=lambda r: (order[r.condition], list(seeds).index(r.seed)))
     frame = long_form(name, results)
@@ -142,18 +144,34 @@ def write(
     draw(experiment, results, folder)
 
 
-# Jobs: functions of plain data, so that any joblib engine can run them -------------------------
+# Jobs: functions of plain data, so that any joblib executor can run them --------------------------
+
+
+@dataclass(frozen=True)
+class _Setup:
+    """What every job of a run needs."""
+
+    profile: Profile
+    backend: Any
+    device: torch.device
+    queue: Any
+
+    def begin(self, task: str) -> Progress | None:
+        """What a job reports to. Processes share the cores: more threads would be in the way."""
+        if self.queue is None:
+            return None
+        if not hasattr(self.queue, "put"):
+            return lambda line, share: self.queue(task, line, share)
+        torch.set_num_threads(1)
+        return lambda line, share: self.queue.put((task, line, share))
+
+    def experiment1(self, seed: int, what: str) -> exp1.SeedRun:
+        progress = self.begin(f"seed {seed}: {what}")
+        return exp1.SeedRun(seed, self.profile, self.backend, self.device, progress)
 
 
 def _exp1_jobs(
-    workers: Parallel,
-    parts: Parts,
-    seeds: Sequence[int],
-    wanted: Sequence[str],
-    profile: Profile,
-    backend: Any,
-    device: torch.device,
-    queue: Any,
+    workers: Parallel, parts: Parts, seeds: Sequence[int], wanted: Sequence[str], setup: _Setup
 ) -> list[Result]:
     results = parts.results(wanted, seeds)
     left = {s: _left(wanted, s, results) for s in seeds}
@@ -163,17 +181,46 @@ def _exp1_jobs(
         if any(c in ("neural_jepa", "post_hoc", "sjepa") for c in left[s])
     }
     cold = [s for s, snapshot in warm.items() if snapshot is None]
-    for seed, snapshot in workers(delayed(_warm)(s, profile, backend, device, queue) for s in cold):
+    for seed, snapshot in workers(delayed(_warm)(s, setup) for s in cold):
         parts.keep_warm(seed, snapshot)
         warm[seed] = snapshot
-    tasks = [(task, s) for s in seeds for task in exp1.tasks(left[s], s)]
+    tasks = [(task, s) for s in seeds for task in exp1.tasks(left[s])]
     # The longest tasks first, so that no process is left waiting at the end.
     tasks.sort(key=lambda one: "sjepa" not in one[0])
-    found = workers(
-        delayed(_exp1_task)(task, s, warm.get(s), profile, backend, device, queue)
-        for task, s in tasks
-    )
+    found = workers(delayed(_exp1_task)(task, s, warm.get(s), setup) for task, s in tasks)
     return results + _kept(found, parts)
+
+
+def _warm(seed: int, setup: _Setup) -> tuple[int, dict[str, Any]]:
+    return seed, setup.experiment1(seed, "warm start").warm().snapshot()
+
+
+def _exp1_task(
+    names: Sequence[str], seed: int, snapshot: dict[str, Any] | None, setup: _Setup
+) -> list[Result]:
+    task = setup.experiment1(seed, ", ".join(names))
+    warm: LatentModel | None = None
+    if snapshot is not None:
+        warm = task.fresh()
+        warm.restore(snapshot)
+    return task.conditions(names, warm)
+
+
+def _exp2_jobs(
+    workers: Parallel, parts: Parts, seeds: Sequence[int], wanted: Sequence[str], setup: _Setup
+) -> list[Result]:
+    results = parts.results(wanted, seeds)
+    tasks = [(c, s) for s in seeds for c in _left(wanted, s, results)]
+    tasks.sort(key=lambda one: "hybrid" not in one[0])
+    return results + _kept(workers(delayed(_exp2_task)(c, s, setup) for c, s in tasks), parts)
+
+
+def _exp2_task(condition: str, seed: int, setup: _Setup) -> list[Result]:
+    progress = setup.begin(f"seed {seed}: {condition}")
+    result = exp2.run_condition(
+        condition, seed, setup.profile, setup.backend, setup.device, progress
+    )
+    return [] if result is None else [result]
 
 
 def _left(wanted: Sequence[str], seed: int, results: Sequence[Result]) -> list[str]:
@@ -191,76 +238,8 @@ def _kept(found: Iterable[list[Result]], parts: Parts) -> list[Result]:
     return results
 
 
-def _warm(
-    seed: int, profile: Profile, backend: Any, device: torch.device, queue: Any
-) -> tuple[int, dict[str, Any]]:
-    _one_thread(queue)
-    task = exp1.Run(seed, profile, backend, device, _reporter(queue, f"seed {seed}: warm start"))
-    return seed, task.warm().snapshot()
-
-
-def _exp1_task(
-    names: Sequence[str],
-    seed: int,
-    snapshot: dict[str, Any] | None,
-    profile: Profile,
-    backend: Any,
-    device: torch.device,
-    queue: Any,
-) -> list[Result]:
-    _one_thread(queue)
-    label = f"seed {seed}: {', '.join(names)}"
-    task = exp1.Run(seed, profile, backend, device, _reporter(queue, label))
-    warm: LatentModel | None = None
-    if snapshot is not None:
-        warm = task.fresh()
-        warm.restore(snapshot)
-    return task.conditions(names, warm)
-
-
-def _exp2_jobs(
-    workers: Parallel,
-    parts: Parts,
-    seeds: Sequence[int],
-    wanted: Sequence[str],
-    profile: Profile,
-    backend: Any,
-    device: torch.device,
-    queue: Any,
-) -> list[Result]:
-    results = parts.results(wanted, seeds)
-    tasks = [(c, s) for s in seeds for c in _left(wanted, s, results)]
-    found = workers(
-        delayed(_exp2_task)(c, s, profile, backend, device, queue)
-        for c, s in sorted(tasks, key=lambda one: "hybrid" not in one[0])
-    )
-    return results + _kept(found, parts)
-
-
-def _exp2_task(
-    condition: str, seed: int, profile: Profile, backend: Any, device: torch.device, queue: Any
-) -> list[Result]:
-    _one_thread(queue)
-    report = _reporter(queue, f"seed {seed}: {condition}")
-    result = exp2.run_condition(condition, seed, profile, backend, device, report)
-    return [] if result is None else [result]
-
-
-def _one_thread(queue: Any) -> None:
-    """Processes share the cores; more threads in each would only get in the way."""
-    if hasattr(queue, "put"):
-        torch.set_num_threads(1)
-
-
-def _reporter(queue: Any, task: str) -> Callable[[str, float], None] | None:
-    if queue is None:
-        return None
-    send = queue.put if hasattr(queue, "put") else lambda row: queue(*row)
-    return lambda line, share: send((task, line, share))
-
-
 @contextmanager
-def _telling(progress: Progress | None, n_jobs: int) -> Iterator[Any]:
+def _reporting(progress: TaskProgress | None, n_jobs: int) -> Iterator[Any]:
     """Something jobs can report to: the callable itself, or a queue when they run elsewhere."""
     if n_jobs == 1:
         yield progress

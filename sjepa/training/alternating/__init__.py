@@ -10,8 +10,13 @@ from sjepa.training.alternating.conditions import (
 from sjepa.training.alternating.config import TrainingConfig
 from sjepa.training.alternating.latent_model import LatentModel
 from sjepa.training.alternating.loop import Alternating, Alternation
-from sjepa.training.alternating.phase import Event, Phase, discrete_complexity
-from sjepa.training.alternating.proposals import as_part, derivative_rows, propose
+from sjepa.training.alternating.phase import Phase, discrete_complexity
+from sjepa.training.alternating.proposals import (
+    StructurePolicy,
+    as_part,
+    derivative_rows,
+    propose,
+)
 from sjepa.training.alternating.selection import Record, Shortlist, choose
 
 
@@ -23,11 +28,11 @@ __all__ = [
     "Alternating",
     "Alternation",
     "Condition",
-    "Event",
     "LatentModel",
     "Phase",
     "Record",
     "Shortlist",
+    "StructurePolicy",
     "TrainingConfig",
     "as_part",
     "choose",

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from sjepa.callbacks import Step
 from sjepa.errors import FormatError, SjepaError
 from sjepa.runs.recorder import RunRecorder
-from sjepa.training.alternating import Alternating, Alternation, Condition, Event, Phase
+from sjepa.training.alternating import Alternating, Alternation, Condition, Phase
 
 
 class AlternatingCheckpointer:
     """Connects the phases of training with a journal, and goes on from its last checkpoint."""
 
-    def __init__(
-        self, journal: RunRecorder, warm: Condition, plan: Alternation, threshold: float
-    ) -> None:
-        self.journal, self.threshold = journal, threshold
-        self.warm, self.plan = warm, plan
+    def __init__(self, journal: RunRecorder, warm: Condition, plan: Alternation) -> None:
+        self.journal, self.warm, self.plan = journal, warm, plan
         self._state = journal.restore()
 
     @property
@@ -32,7 +30,7 @@ class AlternatingCheckpointer:
         if self._state:
             _within(self._state["state"]["epoch"], self.warm.epochs, "epoch")
             phase.load_state_dict(self._state["state"])
-        phase.callback = self._listener(lambda: {"stage": "warm", "state": phase.state_dict()})
+        phase.on_step = self._listener(lambda: {"stage": "warm", "state": phase.state_dict()})
 
     def follow_cycles(self, loop: Alternating) -> None:
         """Continue the cycles if there is a checkpoint of them, and note their epochs."""
@@ -45,7 +43,7 @@ class AlternatingCheckpointer:
                 longest = max(self.plan.dynamics.epochs, self.plan.space.epochs)
                 _within(state["phase"]["epoch"], longest, "epoch")
             loop.load_state_dict(state)
-        loop.callback = self._listener(lambda: {"stage": "cycles", "state": loop.state_dict()})
+        loop.on_step = self._listener(lambda: {"stage": "cycles", "state": loop.state_dict()})
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -62,44 +60,19 @@ class AlternatingCheckpointer:
                 f"{self.journal.path} does not fit this run ({reason}); remove it to begin again."
             ) from error
 
-    def _listener(self, state: Callable[[], dict[str, Any]]) -> Callable[[Event], None]:
-        def listen(event: Event) -> None:
-            space = event.cycles > 0 and event.phase == self.plan.space.name
-            ended = event.epoch == event.epochs and (space or not event.cycles)
-            self.journal.record(self._step(event), state, ended)
+    def _listener(self, state: Callable[[], dict[str, Any]]) -> Callable[[Step], None]:
+        def listen(step: Step) -> None:
+            space = step.cycles > 0 and step.stage == self.plan.space.name
+            ended = step.epoch == step.epochs and (space or not step.cycles)
+            self.journal.record(replace(step, share=self._share(step)), state, ended)
 
         return listen
 
-    def _step(self, event: Event) -> Step:
-        record, law = event.record, None
-        if event.cycles and record is not None and event.world.symbolic is not None:
-            law = "; ".join(event.world.symbolic.law(self.threshold).lines(digits=4))
-        cycle = f"cycle {event.cycle} of {event.cycles}, " if event.cycles else ""
-        text = f"{cycle}{event.phase.replace('_', ' ')}, epoch {event.epoch}: loss {event.loss:.3g}"
-        return Step(
-            text,
-            self._share(event),
-            event.phase,
-            event.cycle,
-            event.cycles,
-            event.epoch,
-            event.epochs,
-            event.loss,
-            None if record is None else record.risk,
-            None if record is None else record.complexity,
-            None if record is None else record.objective,
-            None if record is None else record.min_std,
-            law,
-        )
-
-    def _share(self, event: Event) -> float:
+    def _share(self, step: Step) -> float:
         """Epochs done of all epochs; phases that end early make it jump ahead."""
-        warm, dynamics, space = self.warm.epochs, self.plan.dynamics.epochs, self.plan.space.epochs
-        done = event.epoch
-        if event.cycles:
-            done += warm + (event.cycle - 1) * (dynamics + space)
-            done += dynamics if event.phase == self.plan.space.name else 0
-        return done / (warm + self.plan.cycles * (dynamics + space))
+        cycles = self.plan.cycles * self.plan.epochs_per_cycle
+        done = self.warm.epochs + step.share * cycles if step.cycles else step.epoch
+        return done / (self.warm.epochs + cycles)
 
 
 def _within(value: Any, most: int, what: str) -> None:

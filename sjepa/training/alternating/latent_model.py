@@ -61,7 +61,7 @@ class LatentModel(nn.Module):
         return module
 
     def transition(self, uses: Sequence[Component]) -> Transition:
-        """The transition made of these parts, which it shares with the world."""
+        """The transition made of these parts, which it shares with this model."""
         if "neural" in uses:
             if len(uses) > 1:
                 raise ConfigError("A neural field stands alone; use 'correction' beside a law.")

@@ -42,24 +42,24 @@ def learn_alternating(
         encoder = network(options, trajectories.obs_shape, latent_dim)
         actions = 0 if trajectories.u is None else trajectories.u[0].shape[1]
         neural = NeuralField(latent_dim, actions)
-        world = LatentModel(encoder, neural=neural, integrator=integrator).to(place)
-    curves = AlternatingCheckpointer(journal, warm, plan, settings.report)
+        model = LatentModel(encoder, neural=neural, integrator=integrator).to(place)
+    curves = AlternatingCheckpointer(journal, warm, plan)
     with curves.guarded():
         if not curves.in_cycles:
-            phase = Phase(world, warm, train_batch, validation, settings, generator)
+            phase = Phase(model, warm, train_batch, validation, settings, generator)
             curves.follow_warm_start(phase)
             phase.run()
         loop = Alternating(
-            world, space, train_batch, validation, plan, settings, generator, None, seed,
+            model, space, train_batch, validation, plan, settings, generator, None, seed,
         )  # fmt: skip
         curves.follow_cycles(loop)
         loop.run()
-    assert world.symbolic is not None
-    z = world.encode(train_batch.x)
+    assert model.symbolic is not None
+    z = model.encode(train_batch.x)
     law = refine(
-        world.symbolic.law(settings.report), z, train_batch.dt, integrator=integrator,
+        model.symbolic.law(settings.report), z, train_batch.dt, integrator=integrator,
         horizon=settings.horizon, mask=train_batch.mask, u=train_batch.u,
     )  # fmt: skip
     notes = [f"cycle {loop.best_cycle} of {len(loop.diagnostics)} was chosen"]
     assert loop.front is not None
-    return Learned(law, loop.front, Frozen(world.encoder), notes)
+    return Learned(law, loop.front, Frozen(model.encoder), notes)

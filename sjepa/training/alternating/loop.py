@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -9,14 +10,20 @@ import torch
 
 from sjepa.backend import Backend
 from sjepa.backend.registry import make_backend
+from sjepa.callbacks import Step
 from sjepa.data import TrajectoryBatch
 from sjepa.models import SparseLaw
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.training.alternating.conditions import EXPERIMENT_1, Condition
 from sjepa.training.alternating.config import TrainingConfig
 from sjepa.training.alternating.latent_model import LatentModel
-from sjepa.training.alternating.phase import Callback, Event, Phase
-from sjepa.training.alternating.proposals import as_part, derivative_rows, propose
+from sjepa.training.alternating.phase import Phase
+from sjepa.training.alternating.proposals import (
+    StructurePolicy,
+    as_part,
+    derivative_rows,
+    propose,
+)
 from sjepa.training.alternating.selection import Record, Shortlist
 
 
@@ -31,12 +38,8 @@ class Alternation:
         The two phases of a cycle.
     backend : name, mapping with a name and options, or Backend
         Proposes a law from the present latents at the start of a dynamics phase.
-    propose_every_cycle : bool
-        Whether later cycles ask the engine again; otherwise they go on from their own law.
-    relaxed : bool
-        Whether terms of the library that the proposal left out may come back by gradient.
-    emit : {"library", "tree"}
-        Whether a law within the library is trained as the library or as it stands.
+    emit, relaxed, propose_every_cycle : optional
+        See :class:`StructurePolicy`; by default what suits the backend.
     seconds : float, optional
         Budget of one proposal.
     """
@@ -47,39 +50,51 @@ class Alternation:
     backend: Any = field(
         default_factory=lambda: {"name": "stlsq", "threshold": 0.035, "ridge": 1e-5}
     )
-    propose_every_cycle: bool = True
-    relaxed: bool = True
-    emit: Literal["library", "tree"] = "library"
-    seconds: float | None = None
+    emit: Literal["library", "tree"] | None = None
+    relaxed: bool | None = None
+    propose_every_cycle: bool | None = None
+    seconds: float | None = 20.0
+
+    @property
+    def epochs_per_cycle(self) -> int:
+        return self.dynamics.epochs + self.space.epochs
+
+    @property
+    def policy(self) -> StructurePolicy:
+        """Who owns the structure: the backend's policy, apart from what this plan says."""
+        policy = StructurePolicy.of(make_backend(self.backend))
+        given = {name: getattr(self, name) for name in policy._fields}
+        return policy._replace(**{name: v for name, v in given.items() if v is not None})
 
 
 class Alternating:
-    """Runs the cycles on a warm-started world and restores the best one.
+    """Runs the cycles on a warm-started model and restores the best one.
 
     ``diagnostics`` has one row for each finished cycle: law, complexity, risk and spread after
-    both phases. ``state_dict`` can be taken at any callback; a new object that loads it continues
+    both phases. ``state_dict`` can be taken at any step; a new object that loads it continues
     to the same result, provided the engine gives the same answer twice (a budget in seconds may
     prevent that).
     """
 
     def __init__(
         self,
-        world: LatentModel,
+        model: LatentModel,
         space: Library | Grammar,
         train: TrajectoryBatch,
         validation: TrajectoryBatch,
         plan: Alternation | None = None,
         settings: TrainingConfig | None = None,
         generator: torch.Generator | None = None,
-        callback: Callback | None = None,
+        on_step: Callable[[Step], None] | None = None,
         seed: int = 0,
     ) -> None:
-        self.world, self.space = world, space
+        self.model, self.space = model, space
         self.train, self.validation = train, validation
         self.plan, self.settings = plan or Alternation(), settings or TrainingConfig()
         self.generator = generator or torch.Generator(train.x.device).manual_seed(seed)
-        self.callback, self.seed = callback, seed
+        self.on_step, self.seed = on_step, seed
         self.backend: Backend = make_backend(self.plan.backend)
+        self.policy = self.plan.policy
         self.shortlist = Shortlist(self.settings.tolerance)
         self.diagnostics: list[dict[str, Any]] = []
         self.front: Front | None = None
@@ -89,7 +104,7 @@ class Alternating:
         self._resumed: dict[str, Any] | None = None
 
     def run(self) -> Record:
-        """All cycles; the world ends as the best of them, and its record is returned."""
+        """All cycles; the model ends as the best of them, and its record is returned."""
         while self.cycle < self.plan.cycles:
             if self.stage == "propose":
                 self._propose()
@@ -102,7 +117,7 @@ class Alternating:
                 self.diagnostics[-1] |= self._run_phase(self.plan.space, "")
                 self._finish_cycle()
         best, snapshot = self.shortlist.best()
-        self.world.restore(snapshot)
+        self.model.restore(snapshot)
         return best
 
     @property
@@ -110,16 +125,16 @@ class Alternating:
         return self.shortlist.best()[0].epoch
 
     def _propose(self) -> None:
-        data, world = self.train, self.world
-        if self.cycle and not self.plan.propose_every_cycle:
-            if self.plan.relaxed and isinstance(world.symbolic, SparseLaw):
-                world.symbolic.set_(world.symbolic.active(), shrink=False)
+        data, model = self.train, self.model
+        if self.cycle and not self.policy.propose_every_cycle:
+            if self.policy.relaxed and isinstance(model.symbolic, SparseLaw):
+                model.symbolic.set_(model.symbolic.active(), shrink=False)
             return
-        world.eval()
+        model.eval()
         # One coordinate system at both ends: the target encoder lags behind and would add its
         # lag, divided by Δt, to every velocity.
         mask = None if bool(data.mask.all()) else data.mask
-        rows = derivative_rows(world.encode(data.x), data.dt, mask, world.integrator, data.u)
+        rows = derivative_rows(model.encode(data.x), data.dt, mask, model.integrator, data.u)
         proposal = propose(
             self.backend,
             *rows,
@@ -130,50 +145,57 @@ class Alternating:
             tolerance=self.settings.tolerance,
         )
         self.front = proposal.front
-        world.symbolic = as_part(proposal.law, self.space, self.plan.relaxed, self.plan.emit).to(
-            data.x.device
-        )
+        model.symbolic = as_part(proposal.law, self.space, self.policy).to(data.x.device)
 
     def _run_phase(self, condition: Condition, prefix: str) -> dict[str, Any]:
         self.phase = Phase(
-            self.world,
+            self.model,
             condition,
             self.train,
             self.validation,
             self.settings,
             self.generator,
-            self._tell,
+            self._report,
         )
         if self._resumed is not None:
             self.phase.load_state_dict(self._resumed)
             self._resumed = None
         record = self.phase.run()
         self.phase = None
-        assert self.world.symbolic is not None
-        self.world.symbolic.threshold_(self.settings.prune)
+        assert self.model.symbolic is not None
+        self.model.symbolic.threshold_(self.settings.prune)
         self._record = record
-        law = self.world.symbolic.law(self.settings.report)
+        law = self.model.symbolic.law(self.settings.report)
         row = {"law": "; ".join(law.lines(digits=5)), **record.as_dict()}
         return {prefix + key: value for key, value in row.items()}
 
     def _finish_cycle(self) -> None:
         # Cycles are compared by the rule for checkpoints, their number in place of the epoch.
         record = replace(self._record, epoch=self.cycle + 1)
-        self.shortlist.offer(record, self.world.snapshot())
+        self.shortlist.offer(record, self.model.snapshot())
         self.cycle += 1
         self.stage = "propose"
 
-    def _tell(self, event: Event) -> None:
-        if self.callback is not None:
-            self.callback(replace(event, cycle=self.cycle + 1, cycles=self.plan.cycles))
+    def _report(self, step: Step) -> None:
+        if self.on_step is None:
+            return
+        cycle, plan = self.cycle + 1, self.plan
+        done = step.epoch + (plan.dynamics.epochs if self.stage == "space" else 0)
+        self.on_step(
+            replace(
+                step, cycle=cycle, cycles=plan.cycles,
+                text=f"cycle {cycle} of {plan.cycles}, {step.text}",
+                share=(self.cycle + done / plan.epochs_per_cycle) / plan.cycles,
+            )
+        )  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain data: numbers of the world, optimiser, random numbers, laws as text."""
+        """Plain data: numbers of the model, optimiser, random numbers, laws as text."""
         return {
             "cycle": self.cycle,
             "stage": self.stage,
-            "world": self.world.snapshot(),
-            "symbolic": self.world.symbolic is not None,
+            "model": self.model.snapshot(),
+            "symbolic": self.model.symbolic is not None,
             "generator": self.generator.get_state(),
             "phase": None if self.phase is None else self.phase.state_dict(),
             "shortlist": self.shortlist.state_dict(),
@@ -182,12 +204,12 @@ class Alternating:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        if state["symbolic"] and state["world"]["law"] is None:
+        if state["symbolic"] and state["model"]["law"] is None:
             assert isinstance(self.space, Library)
             actions = 0 if self.train.u is None else self.train.u.shape[-1]
             outputs = self.space.inputs[: len(self.space.inputs) - actions]
-            self.world.symbolic = SparseLaw(self.space, outputs).to(self.train.x.device)
-        self.world.restore(state["world"])
+            self.model.symbolic = SparseLaw(self.space, outputs).to(self.train.x.device)
+        self.model.restore(state["model"])
         self.generator.set_state(state["generator"])
         self.cycle, self.stage = state["cycle"], state["stage"]
         self.shortlist.load_state_dict(state["shortlist"])

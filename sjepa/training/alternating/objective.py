@@ -47,15 +47,15 @@ class Terms:
 
 
 class Objective:
-    """Evaluates a condition's terms for a world.
+    """Evaluates a condition's terms for a model.
 
     Context latents are computed at the starts only, target latents once for every point that
     some rollout reaches; from there all rollouts run in parallel.
     """
 
-    def __init__(self, world: LatentModel, condition: Condition, settings: TrainingConfig) -> None:
-        self.world, self.condition, self.settings = world, condition, settings
-        self.transition = world.transition(condition.uses)
+    def __init__(self, model: LatentModel, condition: Condition, settings: TrainingConfig) -> None:
+        self.model, self.condition, self.settings = model, condition, settings
+        self.transition = model.transition(condition.uses)
         self.representation = RepresentationLoss(settings.representation)
         self.noise = LatentNoise(settings.latent_noise)
         if condition.representation:
@@ -75,7 +75,7 @@ class Objective:
             valid = chunk.mask[:, starts.start + self.settings.horizon :: chunk.stride]
             valid = valid[:, : z.shape[1]]
 
-        self.noise.train(self.world.training)
+        self.noise.train(self.model.training)
         path, penalty = self._rollout(self.noise(z, generator), dt, u, valid)
         distance = self._distance(z, valid)
         prediction = one_step_loss(path[..., 1, :], target[..., 0, :], mask=valid, **distance)
@@ -98,8 +98,8 @@ class Objective:
                     others[name] = self._view(seen, starts, generator)
             representation, _ = self.representation(z, mask=valid, **others)
             total = total + condition.representation * representation
-        if condition.symbolic and self.world.symbolic is not None:
-            symbolic = self.world.symbolic.complexity()
+        if condition.symbolic and self.model.symbolic is not None:
+            symbolic = self.model.symbolic.complexity()
             total = total + condition.symbolic * symbolic
         if condition.correction and penalty is not None:
             total = total + condition.correction * penalty
@@ -115,12 +115,12 @@ class Objective:
     def _check_terms(self) -> None:
         """Terms that need something this run does not have are refused before it starts."""
         wanted = self.representation.weights
-        if "variational" in wanted and not isinstance(self.world.encoder, GaussianEncoder):
+        if "variational" in wanted and not isinstance(self.model.encoder, GaussianEncoder):
             raise ConfigError(
                 "'variational' needs a stochastic encoder: make_encoder(stochastic=True)."
             )
         if "within_trajectory" in wanted and self.settings.batching == "windows":
-            raise ConfigError("'within_trajectory' needs Settings(batching='trajectories').")
+            raise ConfigError("'within_trajectory' needs batching='trajectories'.")
 
     def _contexts(
         self, chunk: Chunk, starts: slice, generator: torch.Generator | None
@@ -128,32 +128,32 @@ class Objective:
         """Latents (B, S, d) at the starts, what was encoded for them, and their distribution."""
         if chunk.encoded:
             return chunk.context[:, starts], None, {}
-        encoder, past = self.world.encoder, self.world.history > 1
+        encoder, past = self.model.encoder, self.model.history > 1
         seen = chunk.context if past else chunk.context[:, starts]
         at = starts if past else slice(None)
         if not isinstance(encoder, GaussianEncoder):
             return encoder(seen)[:, at], seen, {}
         mean, log_var = (part[:, at] for part in encoder.posterior(seen))
-        z = draw(mean, log_var, generator) if self.world.training else mean
+        z = draw(mean, log_var, generator) if self.model.training else mean
         return z, seen, {"posterior_mean": mean, "posterior_log_var": log_var}
 
     def _view(self, seen: Tensor, starts: slice, generator: torch.Generator | None) -> Tensor:
         augment = self.settings.augmentation
         if callable(augment):
-            z = self.world.encoder(augment(seen, generator))
-            return z[:, starts] if self.world.history > 1 else z
+            z = self.model.encoder(augment(seen, generator))
+            return z[:, starts] if self.model.history > 1 else z
         noise = torch.randn(seen.shape, generator=generator, dtype=seen.dtype, device=seen.device)
-        z = self.world.encoder(seen.add(noise, alpha=augment))
-        return z[:, starts] if self.world.history > 1 else z
+        z = self.model.encoder(seen.add(noise, alpha=augment))
+        return z[:, starts] if self.model.history > 1 else z
 
     def _targets(self, chunk: Chunk, starts: slice, count: int) -> Tensor:
         own = self.condition.targets == "context"
         points = chunk.context if own and chunk.encoded else chunk.target
         if chunk.encoded:
             return _windows(points[:, 1:], starts, self.steps, count)
-        encoder = self.world.encoder if own else self.world.target
+        encoder = self.model.encoder if own else self.model.target
         with torch.no_grad():
-            if self.world.history > 1:
+            if self.model.history > 1:
                 return _windows(encoder(points)[:, 1:], starts, self.steps, count)
             if chunk.stride > self.steps:  # windows do not touch: encode nothing in between
                 return encoder(_windows(points[:, 1:], starts, self.steps, count))

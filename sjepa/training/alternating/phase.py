@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
 import torch
 from torch import nn
 
+from sjepa.callbacks import Step
 from sjepa.data import TrajectoryBatch
 from sjepa.metrics import latent_spread
 from sjepa.models import SparseLaw
@@ -21,26 +22,9 @@ from sjepa.training.alternating.sampling import Source, check_horizon, epoch_of,
 from sjepa.training.alternating.selection import Record, Shortlist
 
 
-@dataclass(frozen=True)
-class Event:
-    """What a callback is told after every epoch; ``record`` only when it was validated."""
-
-    phase: str
-    epoch: int
-    epochs: int
-    loss: float
-    record: Record | None
-    world: LatentModel
-    cycle: int = 0
-    cycles: int = 0
-
-
-Callback = Callable[[Event], None]
-
-
-def discrete_complexity(world: LatentModel, threshold: float) -> float:
+def discrete_complexity(model: LatentModel, threshold: float) -> float:
     """The ``terms`` complexity of the present law at a reporting threshold; 0 without a law."""
-    law = world.symbolic
+    law = model.symbolic
     if law is None:
         return 0.0
     if isinstance(law, SparseLaw):
@@ -56,36 +40,36 @@ class Phase:
 
     Parameters
     ----------
-    world : World
+    model : LatentModel
         Trained in place.
     condition : Condition
     train, validation : TrajectoryBatch
-        On the same device as the world.
-    settings : Settings
+        On the same device as the model.
+    settings : TrainingConfig
     generator : torch.Generator
         The only source of randomness; on the device of the data.
-    callback : callable, optional
-        Gets an :class:`Event` after every epoch.
+    on_step : callable, optional
+        Gets a :class:`~sjepa.callbacks.Step` after every epoch.
     """
 
     def __init__(
         self,
-        world: LatentModel,
+        model: LatentModel,
         condition: Condition,
         train: TrajectoryBatch,
         validation: TrajectoryBatch,
         settings: TrainingConfig | None = None,
         generator: torch.Generator | None = None,
-        callback: Callback | None = None,
+        on_step: Callable[[Step], None] | None = None,
     ) -> None:
-        self.world, self.condition = world, condition
+        self.model, self.condition = model, condition
         self.settings = settings or TrainingConfig()
         self.generator = generator or torch.Generator(train.x.device).manual_seed(0)
-        self.callback = callback
+        self.on_step = on_step
         for data in (train, validation):
             check_horizon(data, self.settings.horizon)
-        self.parameters = {part: list(world.part(part).parameters()) for part in condition.trains}
-        self.objective = Objective(world, condition, self.settings)
+        self.parameters = {part: list(model.part(part).parameters()) for part in condition.trains}
+        self.objective = Objective(model, condition, self.settings)
         self.optimizer = self._optimizer()
         self.train, self.validation = self._source(train), self._source(validation)
         self.shortlist = Shortlist(self.settings.tolerance)
@@ -95,13 +79,13 @@ class Phase:
 
     def run(self) -> Record:
         """Train to the last epoch, restore the best checkpoint and return its record."""
-        with _only_trained(self.world, self.parameters):
+        with _only_trained(self.model, self.parameters):
             while self.epoch < self.condition.epochs and not self._out_of_patience():
                 self.step()
         if not self.shortlist.entries:
-            self.shortlist.offer(self.validate(), self.world.snapshot())
+            self.shortlist.offer(self.validate(), self.model.snapshot())
         record, snapshot = self.shortlist.best()
-        self.world.restore(snapshot)
+        self.model.restore(snapshot)
         return record
 
     def step(self) -> None:
@@ -112,21 +96,32 @@ class Phase:
         last = self.epoch == self.condition.epochs
         if last or self.epoch % self.settings.validate_every == 0:
             record = self.validate()
-            chosen = self.shortlist.offer(record, self.world.snapshot())
+            chosen = self.shortlist.offer(record, self.model.snapshot())
             self.stale = 0 if chosen else self.stale + 1
             self.history.append({"loss": loss, **record.as_dict()})
-        if self.callback is not None:
-            condition = self.condition
-            self.callback(
-                Event(condition.name, self.epoch, condition.epochs, loss, record, self.world)
-            )
+        if self.on_step is not None:
+            self.on_step(self._step(loss, record))
+
+    def _step(self, loss: float, record: Record | None) -> Step:
+        name, epochs = self.condition.name, self.condition.epochs
+        text = f"{name.replace('_', ' ')}, epoch {self.epoch}: loss {loss:.3g}"
+        step = Step(text, self.epoch / epochs, name, epoch=self.epoch, epochs=epochs, loss=loss)
+        if record is None:
+            return step
+        law = None
+        if "symbolic" in self.condition.uses and self.model.symbolic is not None:
+            law = "; ".join(self.model.symbolic.law(self.settings.report).lines(digits=4))
+        return replace(
+            step, risk=record.risk, complexity=record.complexity, objective=record.objective,
+            min_std=record.min_std, law=law,
+        )  # fmt: skip
 
     def _out_of_patience(self) -> bool:
         patience = self.settings.patience
         return patience is not None and self.stale >= patience
 
     def _train_epoch(self) -> float:
-        self.world.train()
+        self.model.train()
         flat = [p for group in self.parameters.values() for p in group]
         total, count = torch.zeros((), device=self.train.dt.device), 0
         for chunk in epoch_of(self.train, self.settings, self.generator):
@@ -136,7 +131,7 @@ class Phase:
             nn.utils.clip_grad_norm_(flat, self.settings.clip)
             self.optimizer.step()
             if self.condition.updates_encoder:
-                self.world.target.update(self.world.encoder)
+                self.model.target.update(self.model.encoder)
             total += loss.detach()
             count += 1
         return float(total) / max(count, 1)
@@ -144,7 +139,7 @@ class Phase:
     @torch.no_grad()
     def validate(self) -> Record:
         """Risk, complexity and spread on a fixed choice of validation windows."""
-        self.world.eval()
+        self.model.eval()
         device = self.validation.dt.device
         noise = torch.Generator(device).manual_seed(0)  # the same views every time
         risk = objective = weight = 0.0
@@ -174,7 +169,7 @@ class Phase:
     def _complexity(self) -> float:
         if "symbolic" not in self.condition.uses:
             return 0.0
-        return discrete_complexity(self.world, self.settings.report)
+        return discrete_complexity(self.model, self.settings.report)
 
     def _optimizer(self) -> torch.optim.Optimizer:
         s = self.settings
@@ -192,15 +187,15 @@ class Phase:
     def _source(self, data: TrajectoryBatch) -> Source:
         if self.condition.updates_encoder:
             return Source.of(data)
-        self.world.eval()
-        context = self.world.encode(data.x)
+        self.model.eval()
+        context = self.model.encode(data.x)
         own = self.condition.targets == "context"
-        return Source.of(data, (context, context if own else self.world.encode(data.x, True)))
+        return Source.of(data, (context, context if own else self.model.encode(data.x, True)))
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on from here, random numbers included."""
         return {
-            "world": self.world.snapshot(),
+            "model": self.model.snapshot(),
             "optimizer": self.optimizer.state_dict(),
             "generator": self.generator.get_state(),
             "epoch": self.epoch,
@@ -212,7 +207,7 @@ class Phase:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue a phase that was built from the same condition, data and settings."""
         # The structure of a law is fixed within a phase, so its numbers are all there is to set.
-        self.world.load_state_dict(state["world"]["state"])
+        self.model.load_state_dict(state["model"]["state"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.generator.set_state(state["generator"])
         self.epoch, self.stale = state["epoch"], state["stale"]
@@ -223,9 +218,9 @@ class Phase:
 class _only_trained:
     """Gradients for the trained parts alone, so that nothing is computed for the others."""
 
-    def __init__(self, world: LatentModel, parts: dict[Component, list[nn.Parameter]]) -> None:
+    def __init__(self, model: LatentModel, parts: dict[Component, list[nn.Parameter]]) -> None:
         trained = {id(p) for group in parts.values() for p in group}
-        self.before = {p: p.requires_grad for p in world.parameters()}
+        self.before = {p: p.requires_grad for p in model.parameters()}
         self.wanted = {p: id(p) in trained for p in self.before}
 
     def __enter__(self) -> None:

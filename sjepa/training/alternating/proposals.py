@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -17,6 +17,26 @@ from sjepa.training.alternating.latent_model import SymbolicPart
 
 # A law needs far fewer rows than there are; engines without a Gram matrix slow down on more.
 MOST_ROWS = 200_000
+
+
+class StructurePolicy(NamedTuple):
+    """Who decides which terms a law has while coordinates and coefficients are trained.
+
+    ``emit`` says whether a law within the library is trained as the library or as it stands,
+    ``relaxed`` whether terms that a proposal left out may come back by gradient, and
+    ``propose_every_cycle`` whether later cycles ask the backend again or resume from their law.
+    """
+
+    emit: Literal["library", "tree"]
+    relaxed: bool
+    propose_every_cycle: bool
+
+    @classmethod
+    def of(cls, backend: Backend) -> StructurePolicy:
+        """A backend that owns the structure is asked in every cycle, and what it leaves out stays
+        out; any other only initialises the paper's relaxed library."""
+        owns = backend.owns_structure
+        return cls("tree" if backend.trees else "library", not owns, owns)
 
 
 @dataclass(frozen=True)
@@ -92,20 +112,14 @@ def propose(
     return Proposal(front, front.select(tolerance=tolerance))
 
 
-def as_part(
-    law: Law,
-    space: Library | Grammar,
-    relaxed: bool = True,
-    emit: Literal["library", "tree"] = "library",
-) -> SymbolicPart:
+def as_part(law: Law, space: Library | Grammar, policy: StructurePolicy) -> SymbolicPart:
     """A trainable part that starts as this law.
 
-    A law within a library becomes the library itself: with `relaxed` all allowed terms stay
-    trainable, otherwise only those of the law. Anything else, and everything with
-    ``emit="tree"``, is emitted as it is.
+    A law within a library becomes the library itself: relaxed all allowed terms stay trainable,
+    otherwise only those of the law. Anything else, and every tree, is emitted as it is.
     """
     if isinstance(space, Library):
-        if emit == "library" and space.covers(law):
-            return SparseLaw(space, law.outputs).set_law_(law, shrink=not relaxed)
+        if policy.emit == "library" and space.covers(law):
+            return SparseLaw(space, law.outputs).set_law_(law, shrink=not policy.relaxed)
         return TreeLaw(law, space)
     return TreeLaw(law)

@@ -93,24 +93,24 @@ def test_a_killed_experiment_goes_on_with_what_it_has_finished(
     wanted = ["one_step_collapse", "fixed_point", "sjepa"]
     whole = run("exp1", [7], profile=TINY, conditions=wanted, n_jobs=1)
     evaluated: list[str] = []
-    result = exp1.Run._result
+    result = exp1.SeedRun._result
 
-    def killed(self: exp1.Run, name: str, *rest: object) -> object:
+    def killed(self: exp1.SeedRun, name: str, *rest: object) -> object:
         if evaluated:
             raise KeyboardInterrupt
         evaluated.append(name)
         return result(self, name, *rest)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(exp1.Run, "_result", killed)
+        patch.setattr(exp1.SeedRun, "_result", killed)
         with pytest.raises(KeyboardInterrupt):
             run("exp1", [7], profile=TINY, conditions=wanted, n_jobs=1, out=tmp_path)
     assert evaluated == ["sjepa"] and (tmp_path / "parts" / "sjepa_7.safetensors").exists()
     (tmp_path / "parts" / "fixed_point_7.safetensors").write_bytes(b"half a fi")
 
     with monkeypatch.context() as patch:
-        patch.setattr(exp1.Run, "_sjepa", None)  # would be called again
-        patch.setattr(exp1.Run, "warm", None)
+        patch.setattr(exp1.SeedRun, "_sjepa", None)  # would be called again
+        patch.setattr(exp1.SeedRun, "warm", None)
         frame = run("exp1", [7], profile=TINY, conditions=wanted, n_jobs=1, out=tmp_path)
     apart = frame["metric"] != "seconds"
     pd.testing.assert_frame_equal(frame[apart], whole[apart])

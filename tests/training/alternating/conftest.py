@@ -1,4 +1,4 @@
-"""Small data and worlds that train in milliseconds."""
+"""Small data and models that train in milliseconds."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def settings() -> TrainingConfig:
     return TrainingConfig(horizon=5, batch=32, batching="trajectories", validate_every=1)
 
 
-def make_world(seed: int = 0, integrator: str = "euler") -> LatentModel:
+def make_model(seed: int = 0, integrator: str = "euler") -> LatentModel:
     torch.manual_seed(seed)
     law = SparseLaw(LIBRARY, ("z1", "z2"))
     with torch.no_grad():
@@ -58,5 +58,5 @@ def make_world(seed: int = 0, integrator: str = "euler") -> LatentModel:
 
 
 @pytest.fixture
-def world() -> LatentModel:
-    return make_world()
+def model() -> LatentModel:
+    return make_model()

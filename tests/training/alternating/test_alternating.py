@@ -8,23 +8,28 @@ import numpy as np
 import pytest
 import torch
 
+import sjepa
 from sjepa.backend.registry import available_backends, make_backend
+from sjepa.callbacks import Step
 from sjepa.data import TrajectoryBatch
+from sjepa.errors import ConfigError
 from sjepa.models import SparseLaw, TreeLaw
+from sjepa.studies.paper import PROFILES, exp1
 from sjepa.symbolic import Law
 from sjepa.training.alternating import (
     EXPERIMENT_1,
     Alternating,
     Alternation,
-    Event,
+    StructurePolicy,
     TrainingConfig,
     as_part,
     derivative_rows,
     propose,
 )
+from sjepa.training.options import training_plan
 from sjepa.training.refine import refine
 
-from .conftest import LIBRARY, make_world
+from .conftest import LIBRARY, make_model
 
 
 ENGINES = ["stlsq", "subset", "pysindy", "operon"]
@@ -36,7 +41,6 @@ def plan(engine: str = "stlsq", cycles: int = 2) -> Alternation:
         dynamics=EXPERIMENT_1["dynamics_phase"].with_(epochs=2),
         space=EXPERIMENT_1["space_phase"].with_(epochs=2),
         backend=engine,
-        emit="tree" if engine == "operon" else "library",
         seconds=2.0,
     )
 
@@ -44,10 +48,10 @@ def plan(engine: str = "stlsq", cycles: int = 2) -> Alternation:
 def loop(
     train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig, **changes: object
 ) -> Alternating:
-    world = make_world()
-    world.symbolic = None
+    model = make_model()
+    model.symbolic = None
     given = replace(plan(), **changes)  # type: ignore[arg-type]
-    return Alternating(world, LIBRARY, train, validation, given, settings, seed=1)
+    return Alternating(model, LIBRARY, train, validation, given, settings, seed=1)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -56,15 +60,46 @@ def test_every_engine_gives_a_law_in_the_library(
 ) -> None:
     if not available_backends().get(engine):
         pytest.skip(f"{engine} is not installed")
-    world = make_world()
-    world.symbolic = None
-    search = Alternating(world, LIBRARY, train, validation, plan(engine), settings, seed=1)
+    model = make_model()
+    model.symbolic = None
+    search = Alternating(model, LIBRARY, train, validation, plan(engine), settings, seed=1)
     record = search.run()
-    assert isinstance(world.symbolic, TreeLaw if engine == "operon" else SparseLaw)
-    assert LIBRARY.covers(world.symbolic.law())
+    assert isinstance(model.symbolic, TreeLaw if engine == "operon" else SparseLaw)
+    assert LIBRARY.covers(model.symbolic.law())
     assert [row["cycle"] for row in search.diagnostics] == [1, 2]
     assert search.best_cycle == record.epoch
     assert {"law", "dynamics_law", "risk", "complexity", "min_std"} <= search.diagnostics[0].keys()
+
+
+OWNERS = {  # emit, relaxed, propose_every_cycle
+    "stlsq": ("library", True, False),
+    "subset": ("library", False, True),
+    "pysindy": ("library", False, True),
+    "operon": ("tree", False, True),
+    "pysr": ("tree", False, True),
+}
+
+
+@pytest.mark.parametrize("engine", OWNERS)
+def test_users_get_the_structure_policy_that_the_experiment_measures(engine: str) -> None:
+    if not available_backends().get(engine):
+        pytest.skip(f"{engine} is not installed")
+    for backend in (engine, {"name": engine}, make_backend(engine)):
+        _, ours, _ = training_plan(None, backend)
+        experiment = exp1.plan(PROFILES["default"], backend)
+        assert ours.policy == experiment.policy == OWNERS[engine]
+        same = ("backend", "seconds", "cycles")
+        a, b = (replace(p, backend=make_backend(p.backend)) for p in (ours, experiment))
+        assert all(getattr(a, name) == getattr(b, name) for name in same)
+    _, ours, _ = training_plan({"relaxed": True}, engine)
+    assert ours.policy == (OWNERS[engine][0], True, OWNERS[engine][2])
+
+
+def test_a_second_order_law_is_refused_rather_than_learnt_as_a_first_order_one() -> None:
+    x = np.random.default_rng(0).normal(size=(4, 30, 6))
+    model = sjepa.SJEPA(search="alternating", order=2)
+    with pytest.raises(ConfigError, match="first-order laws, got order=2"):
+        model.fit(list(x), 0.1)
 
 
 def test_the_best_cycle_is_restored(
@@ -75,8 +110,8 @@ def test_the_best_cycle_is_restored(
     risks = [row["risk"] for row in search.diagnostics]
     assert record.risk <= min(risks) * 1.02
     chosen = search.diagnostics[search.best_cycle - 1]
-    assert search.world.symbolic is not None
-    law = search.world.symbolic.law(settings.report)
+    assert search.model.symbolic is not None
+    law = search.model.symbolic.law(settings.report)
     assert "; ".join(law.lines(digits=5)) == chosen["law"]
 
 
@@ -86,20 +121,20 @@ def test_a_killed_search_continues_to_the_same_result(
 ) -> None:
     if not available_backends().get(engine):
         pytest.skip(f"{engine} is not installed")
-    changes = {"backend": engine, "emit": "tree" if engine == "operon" else "library"}
+    changes = {"backend": engine}
 
     class Killed(Exception):
         pass
 
     states: list[dict[str, object]] = []
 
-    def kill(event: Event) -> None:
+    def kill(step: Step) -> None:
         states.append(victim.state_dict())
-        if (event.cycle, event.phase, event.epoch) == (2, "space_phase", 1):
+        if (step.cycle, step.stage, step.epoch) == (2, "space_phase", 1):
             raise Killed
 
     victim = loop(train, validation, settings, **changes)
-    victim.callback = kill
+    victim.on_step = kill
     with pytest.raises(Killed):
         victim.run()
 
@@ -116,7 +151,7 @@ def test_a_killed_search_continues_to_the_same_result(
     last = heir(states[-1])
     for state in others:
         other = heir(state)
-        a, b = last.world.state_dict(), other.world.state_dict()
+        a, b = last.model.state_dict(), other.model.state_dict()
         assert all(torch.equal(a[k], b[k]) for k in a)
         assert last.diagnostics == other.diagnostics
 
@@ -161,7 +196,7 @@ def test_refining_removes_the_bias_of_a_rough_law() -> None:
 
 def test_a_tree_law_trains_prunes_and_comes_back() -> None:
     law = Law.from_string(["z2 + 0.01*z1**2", "-1.5*sin(z1)"], ["z1", "z2"])
-    part = as_part(law, LIBRARY, emit="tree")
+    part = as_part(law, LIBRARY, StructurePolicy("tree", False, True))
     assert isinstance(part, TreeLaw)
     z = torch.randn(5, 2)
     expected = torch.stack([z[:, 1] + 0.01 * z[:, 0] ** 2, -1.5 * z[:, 0].sin()], dim=-1)

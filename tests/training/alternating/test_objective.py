@@ -16,7 +16,7 @@ from sjepa.training.alternating.objective import Objective
 from sjepa.training.alternating.sampling import Source, epoch_of
 from sjepa.training.losses import REPRESENTATION_TERMS
 
-from .conftest import make_world
+from .conftest import make_model
 
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
@@ -28,16 +28,16 @@ NAMES = list(CONDITIONS)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_starts_give_the_same_terms(name: str, train: TrajectoryBatch) -> None:
-    condition, settings, world = CONDITIONS[name], TrainingConfig(horizon=5), make_world()
+    condition, settings, model = CONDITIONS[name], TrainingConfig(horizon=5), make_model()
     offset, stride = 1, 3
     source = Source.of(train)
-    ours = Objective(world, condition, settings)(
+    ours = Objective(model, condition, settings)(
         source.chunk(slice(0, 4), offset, stride), torch.Generator().manual_seed(0)
     )
     starts = range(offset, train.x.shape[1] - 5, stride)
     x = torch.stack([train.x[:4, s : s + 6] for s in starts], dim=1).flatten(0, 1)
     dt = torch.stack([train.dt[:4, s : s + 5] for s in starts], dim=1).flatten(0, 1)
-    literal = window_loss(world, condition, settings, x, dt, torch.Generator().manual_seed(0))
+    literal = window_loss(model, condition, settings, x, dt, torch.Generator().manual_seed(0))
     for term, value in literal.items():
         torch.testing.assert_close(getattr(ours, term), value, rtol=1e-4, atol=1e-7)
     total = sum(getattr(condition, term) * value for term, value in literal.items())
@@ -48,15 +48,15 @@ def test_the_same_starts_give_the_same_terms(name: str, train: TrajectoryBatch) 
 def test_both_ways_of_batching_have_the_expectation_of_all_windows(
     batching: str, train: TrajectoryBatch
 ) -> None:
-    condition, world = CONDITIONS["dynamics_phase"], make_world()
+    condition, model = CONDITIONS["dynamics_phase"], make_model()
     settings = TrainingConfig(horizon=5, batch=32, batching=batching)  # type: ignore[arg-type]
-    everything = Objective(world, condition, settings)(Source.of(train).chunk(slice(None), 0, 1))
+    everything = Objective(model, condition, settings)(Source.of(train).chunk(slice(None), 0, 1))
     generator = torch.Generator().manual_seed(0)
     rows = []
     with torch.no_grad():
         for _ in range(1 if batching == "windows" else 60):
             for chunk in epoch_of(Source.of(train), settings, generator):
-                terms = Objective(world, condition, settings)(chunk)
+                terms = Objective(model, condition, settings)(chunk)
                 count = terms.z.shape[0] * terms.z.shape[1]
                 assert terms.rollout is not None
                 rows.append((count, float(terms.prediction), float(terms.rollout)))
@@ -78,8 +78,8 @@ def test_windows_that_reach_into_padding_do_not_count() -> None:
     x = full.x.clone()
     x[3:, 15:] = 1e3  # would be noticed
     padded = TrajectoryBatch(x, full.dt, None, mask)
-    world, settings = make_world(), TrainingConfig(horizon=5)
-    objective = Objective(world, CONDITIONS["dynamics_phase"], settings)
+    model, settings = make_model(), TrainingConfig(horizon=5)
+    objective = Objective(model, CONDITIONS["dynamics_phase"], settings)
     found = objective(Source.of(padded).chunk(slice(None), 0, 1))
     long = objective(Source.of(full).chunk(slice(0, 3), 0, 1))
     short = objective(
@@ -108,12 +108,12 @@ def test_every_representation_term_trains_by_name_on_padded_data(name: str) -> N
     data = TrajectoryBatch(torch.where(mask[..., None], full.x, 1e3), full.dt, None, mask)
     torch.manual_seed(0)
     encoder = make_encoder("mlp", 6, 2, width=16, **EXTRA.get(name, {}))
-    world = LatentModel(encoder, neural=NeuralField(2, width=16))
+    model = LatentModel(encoder, neural=NeuralField(2, width=16))
     settings = TrainingConfig(
         horizon=5, batch=64, batching="trajectories", stride=2,
         representation={name: 1.0, "variance": 1.0},
     )  # fmt: skip
-    terms = Objective(world, CONDITIONS["warm_start"], settings)(
+    terms = Objective(model, CONDITIONS["warm_start"], settings)(
         Source.of(data).chunk(slice(None), 0, 2), torch.Generator().manual_seed(0)
     )
     assert terms.representation is not None and terms.representation.isfinite()
@@ -124,26 +124,26 @@ def test_every_representation_term_trains_by_name_on_padded_data(name: str) -> N
 
 
 def test_terms_that_lack_what_they_need_are_refused_before_training() -> None:
-    world, warm = make_world(), CONDITIONS["warm_start"]
+    model, warm = make_model(), CONDITIONS["warm_start"]
     with pytest.raises(ConfigError, match="stochastic encoder"):
-        Objective(world, warm, TrainingConfig(representation={"variational": 1.0}))
+        Objective(model, warm, TrainingConfig(representation={"variational": 1.0}))
     with pytest.raises(ConfigError, match="batching='trajectories'"):
-        Objective(world, warm, TrainingConfig(representation={"within_trajectory": 1.0}))
+        Objective(model, warm, TrainingConfig(representation={"within_trajectory": 1.0}))
 
 
 def test_latent_noise_acts_in_training_alone(train: TrajectoryBatch) -> None:
-    world, condition = make_world(), CONDITIONS["dynamics_phase"]
+    model, condition = make_model(), CONDITIONS["dynamics_phase"]
     chunk = Source.of(train).chunk(slice(0, 4), 0, 5)
     quiet, noisy = TrainingConfig(horizon=5), TrainingConfig(horizon=5, latent_noise=0.5)
 
     def prediction(settings: TrainingConfig) -> float:
         generator = torch.Generator().manual_seed(0)
-        return float(Objective(world, condition, settings)(chunk, generator).prediction)
+        return float(Objective(model, condition, settings)(chunk, generator).prediction)
 
-    world.train()
+    model.train()
     # The noise starts each rollout elsewhere: about 0.5² is added to every squared error.
     assert prediction(noisy) == pytest.approx(prediction(quiet) + 0.25, rel=0.5)
-    world.eval()
+    model.eval()
     assert prediction(noisy) == prediction(quiet)
 
 
@@ -151,16 +151,16 @@ def test_scale_free_distances_do_not_change_when_latents_are_rescaled(
     train: TrajectoryBatch,
 ) -> None:
     """With an identity transition only the scale of the encoder is left to matter."""
-    world = make_world()
-    assert world.symbolic is not None
-    world.symbolic.threshold_(1e9)  # no law: the identity
+    model = make_model()
+    assert model.symbolic is not None
+    model.symbolic.threshold_(1e9)  # no law: the identity
     chunk = Source.of(train).chunk(slice(0, 4), 0, 5)
     settings = TrainingConfig(horizon=5, scale_free=True)
-    objective = Objective(world, CONDITIONS["dynamics_phase"], settings)
+    objective = Objective(model, CONDITIONS["dynamics_phase"], settings)
 
     def enlarge(factor: float) -> None:
         with torch.no_grad():
-            for encoder in (world.encoder, world.target.encoder):
+            for encoder in (model.encoder, model.target.encoder):
                 last = [m for m in encoder.modules() if isinstance(m, torch.nn.Linear)][-1]
                 last.weight.mul_(factor)
                 last.bias.mul_(factor)
@@ -174,10 +174,10 @@ def test_scale_free_distances_do_not_change_when_latents_are_rescaled(
 
 
 def test_rollout_weights_pick_the_steps_that_count(train: TrajectoryBatch) -> None:
-    world, condition = make_world(), CONDITIONS["dynamics_phase"]
+    model, condition = make_model(), CONDITIONS["dynamics_phase"]
     chunk = Source.of(train).chunk(slice(0, 4), 0, 5)
     first = TrainingConfig(horizon=5, rollout_weights=(1.0, 0.0, 0.0, 0.0, 0.0))
-    terms = Objective(world, condition, first)(chunk)
+    terms = Objective(model, condition, first)(chunk)
     torch.testing.assert_close(terms.rollout, terms.prediction)
     with pytest.raises(ConfigError, match="each of the 5 steps"):
         TrainingConfig(horizon=5, rollout_weights=(1.0,))

@@ -5,18 +5,19 @@ from __future__ import annotations
 import pytest
 import torch
 
+from sjepa.callbacks import Step
 from sjepa.data import TrajectoryBatch
 from sjepa.errors import ConfigError, DataError
 from sjepa.models import SparseLaw
 from sjepa.models.devices import resolve_device
-from sjepa.training.alternating import CONDITIONS, Event, LatentModel, Phase, Record, TrainingConfig
+from sjepa.training.alternating import CONDITIONS, LatentModel, Phase, TrainingConfig
 from sjepa.training.alternating.conditions import COMPONENTS
 
-from .conftest import LIBRARY, make_world
+from .conftest import LIBRARY, make_model
 
 
 def run(
-    world: LatentModel,
+    model: LatentModel,
     name: str,
     train: TrajectoryBatch,
     validation: TrajectoryBatch,
@@ -25,7 +26,7 @@ def run(
 ) -> Phase:
     condition = CONDITIONS[name].with_(**{"epochs": 2, **changes})
     generator = torch.Generator().manual_seed(3)
-    phase = Phase(world, condition, train, validation, settings, generator)
+    phase = Phase(model, condition, train, validation, settings, generator)
     phase.run()
     return phase
 
@@ -34,27 +35,27 @@ def run(
 def test_a_condition_trains_exactly_its_parts(
     name: str, train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
 ) -> None:
-    world = make_world()
-    before = {k: v.clone() for k, v in world.state_dict().items()}
-    run(world, name, train, validation, settings)
+    model = make_model()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    run(model, name, train, validation, settings)
     condition = CONDITIONS[name]
     for part in (*COMPONENTS, "target"):
         same = [
-            torch.equal(v, before[k]) for k, v in world.state_dict().items() if k.startswith(part)
+            torch.equal(v, before[k]) for k, v in model.state_dict().items() if k.startswith(part)
         ]
         trained = condition.updates_encoder if part == "target" else part in condition.trains
         assert (not all(same)) == trained, part
-    assert all(p.requires_grad for p in world.encoder.parameters())
+    assert all(p.requires_grad for p in model.encoder.parameters())
 
 
 def test_the_target_follows_the_encoder(
     train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
 ) -> None:
     one_batch = settings.with_(batch=10_000)
-    world = make_world()
-    start = [p.clone() for p in world.encoder.parameters()]
-    run(world, "warm_start", train, validation, one_batch, epochs=1)
-    moved = zip(start, world.encoder.parameters(), world.target.parameters(), strict=True)
+    model = make_model()
+    start = [p.clone() for p in model.encoder.parameters()]
+    run(model, "warm_start", train, validation, one_batch, epochs=1)
+    moved = zip(start, model.encoder.parameters(), model.target.parameters(), strict=True)
     for old, new, target in moved:
         torch.testing.assert_close(target, 0.99 * old + 0.01 * new)
 
@@ -62,11 +63,11 @@ def test_the_target_follows_the_encoder(
 def test_frozen_phases_encode_nothing(
     train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
 ) -> None:
-    world = make_world()
-    phase = Phase(world, CONDITIONS["dynamics_phase"].with_(epochs=3), train, validation, settings)
+    model = make_model()
+    phase = Phase(model, CONDITIONS["dynamics_phase"].with_(epochs=3), train, validation, settings)
     calls = []
-    world.encoder.register_forward_hook(lambda *_: calls.append("context"))
-    world.target.register_forward_hook(lambda *_: calls.append("target"))
+    model.encoder.register_forward_hook(lambda *_: calls.append("context"))
+    model.target.register_forward_hook(lambda *_: calls.append("target"))
     phase.run()
     assert not calls
 
@@ -74,10 +75,10 @@ def test_frozen_phases_encode_nothing(
 def test_the_best_checkpoint_is_restored(
     train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
 ) -> None:
-    world = make_world()
+    model = make_model()
     # A rate at which training gets worse sooner or later.
     wild = settings.with_(symbolic_rate=3.0)
-    phase = run(world, "dynamics_phase", train, validation, wild, epochs=12)
+    phase = run(model, "dynamics_phase", train, validation, wild, epochs=12)
     risks = [row["risk"] for row in phase.history]
     assert len(risks) == 12 and min(risks) < risks[-1]
     chosen = phase.shortlist.best()[0]
@@ -89,29 +90,29 @@ def test_collapsed_checkpoints_are_not_eligible_unless_exempt(
     train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
 ) -> None:
     for name, eligible in (("space_phase", False), ("one_step_collapse", True)):
-        world = make_world()
+        model = make_model()
         with torch.no_grad():
-            for p in world.encoder.parameters():
+            for p in model.encoder.parameters():
                 p.mul_(1e-3)
-        phase = Phase(world, CONDITIONS[name].with_(epochs=0), train, validation, settings)
+        phase = Phase(model, CONDITIONS[name].with_(epochs=0), train, validation, settings)
         record = phase.validate()
         assert record.min_std < 0.2
         assert record.eligible is eligible
     # A frozen encoder is not this phase's doing.
-    world = make_world()
+    model = make_model()
     with torch.no_grad():
-        for p in world.encoder.parameters():
+        for p in model.encoder.parameters():
             p.zero_()
-    assert Phase(world, CONDITIONS["post_hoc"], train, validation, settings).validate().eligible
+    assert Phase(model, CONDITIONS["post_hoc"], train, validation, settings).validate().eligible
 
 
 def test_the_same_seed_gives_the_same_world(
     train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
 ) -> None:
-    worlds = [make_world(), make_world()]
-    for world in worlds:
-        run(world, "space_phase", train, validation, settings)
-    a, b = (w.state_dict() for w in worlds)
+    models = [make_model(), make_model()]
+    for model in models:
+        run(model, "space_phase", train, validation, settings)
+    a, b = (w.state_dict() for w in models)
     assert all(torch.equal(a[k], b[k]) for k in a)
 
 
@@ -123,7 +124,7 @@ def test_a_saved_phase_continues_as_if_nothing_had_happened(
 
     def phase(seed: int) -> Phase:
         generator = torch.Generator().manual_seed(seed)
-        return Phase(make_world(), condition, train, validation, settings, generator)
+        return Phase(make_model(), condition, train, validation, settings, generator)
 
     straight = phase(0)
     straight.run()
@@ -133,7 +134,7 @@ def test_a_saved_phase_continues_as_if_nothing_had_happened(
     second = phase(99)
     second.load_state_dict(first.state_dict())
     second.run()
-    a, b = straight.world.state_dict(), second.world.state_dict()
+    a, b = straight.model.state_dict(), second.model.state_dict()
     assert all(torch.equal(a[k], b[k]) for k in a)
     assert straight.history == second.history
 
@@ -141,22 +142,25 @@ def test_a_saved_phase_continues_as_if_nothing_had_happened(
 def test_patience_ends_a_phase_that_no_longer_improves(
     train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
 ) -> None:
-    world = make_world()
+    model = make_model()
     still = settings.with_(symbolic_rate=1e-12, weight_decay=0.0, patience=3)
-    phase = run(world, "dynamics_phase", train, validation, still, epochs=50)
+    phase = run(model, "dynamics_phase", train, validation, still, epochs=50)
     assert phase.epoch < 15
 
 
 def test_callbacks_see_every_epoch(
     train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
 ) -> None:
-    events: list[Event] = []
+    steps: list[Step] = []
     every_other = settings.with_(validate_every=2)
     condition = CONDITIONS["dynamics_phase"].with_(epochs=5)
-    phase = Phase(make_world(), condition, train, validation, every_other, callback=events.append)
+    phase = Phase(make_model(), condition, train, validation, every_other, on_step=steps.append)
     phase.run()
-    assert [e.epoch for e in events] == [1, 2, 3, 4, 5]
-    assert [isinstance(e.record, Record) for e in events] == [False, True, False, True, True]
+    assert [s.epoch for s in steps] == [1, 2, 3, 4, 5]
+    assert [s.share for s in steps] == [0.2, 0.4, 0.6, 0.8, 1.0]
+    assert [s.risk is not None for s in steps] == [False, True, False, True, True]
+    assert [s.risk for s in steps if s.risk is not None] == [row["risk"] for row in phase.history]
+    assert steps[-1].law is not None and steps[-1].law.startswith("z1' = ")
 
 
 def test_the_one_step_objective_shrinks_the_representation(
@@ -165,15 +169,15 @@ def test_the_one_step_objective_shrinks_the_representation(
     quick = settings.with_(encoder_rate=1e-2)
     spreads = {}
     for name in ("warm_start", "one_step_collapse"):
-        world = make_world()
-        world.symbolic = SparseLaw(LIBRARY, LIBRARY.inputs)
-        start = Phase(world, CONDITIONS[name], train, validation, quick).validate()
-        phase = run(world, name, train, validation, quick, epochs=40)
+        model = make_model()
+        model.symbolic = SparseLaw(LIBRARY, LIBRARY.inputs)
+        start = Phase(model, CONDITIONS[name], train, validation, quick).validate()
+        phase = run(model, name, train, validation, quick, epochs=40)
         spreads[name] = (start.min_std, phase.validate().min_std)
     before, after = spreads["one_step_collapse"]
     assert after < before < 0.2
     assert phase.validate().risk < 0.2 * start.risk
-    assert world.symbolic.law(settings.report).complexity("terms", LIBRARY) == 0.0
+    assert model.symbolic.law(settings.report).complexity("terms", LIBRARY) == 0.0
     # The representation term is what spreads embeddings out.
     before, after = spreads["warm_start"]
     assert after > 10 * before
@@ -181,11 +185,11 @@ def test_the_one_step_objective_shrinks_the_representation(
 
 def test_messages(train: TrajectoryBatch, validation: TrajectoryBatch) -> None:
     with pytest.raises(DataError, match="use horizon=24 or less"):
-        Phase(make_world(), CONDITIONS["post_hoc"], train, validation, TrainingConfig(horizon=25))
-    world = make_world()
-    world.symbolic = None
+        Phase(make_model(), CONDITIONS["post_hoc"], train, validation, TrainingConfig(horizon=25))
+    model = make_model()
+    model.symbolic = None
     with pytest.raises(ConfigError, match="needs a symbolic part"):
-        Phase(world, CONDITIONS["post_hoc"], train, validation, TrainingConfig(horizon=5))
+        Phase(model, CONDITIONS["post_hoc"], train, validation, TrainingConfig(horizon=5))
     with pytest.raises(ConfigError, match="batching"):
         TrainingConfig(batching="rows")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="device is"):
