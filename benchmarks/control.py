@@ -92,7 +92,7 @@ PREDICTORS: dict[str, dict[str, Any]] = {
     "law": {},
     "hybrid": {"correction": {"updates": 400, "horizon": 2, "width": 32}},
     "neural": {
-        "correction": {"alone": True, "updates": 1500, "horizon": 2},
+        "correction": {"neural_only": True, "updates": 1500, "horizon": 2},
         "dynamics": "discrete",
         "library": ["c", "s", "w", "u1"],  # the law is not used, so its search may be short
     },

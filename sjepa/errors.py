@@ -35,7 +35,11 @@ class DataError(SjepaError, ValueError):
 
 
 class ConfigError(SjepaError, ValueError):
-    """A setting that does not exist or is out of range."""
+    """A setting that does not exist or is out of range; `argument` is its name, where known."""
+
+    def __init__(self, message: str, argument: str | None = None) -> None:
+        super().__init__(message)
+        self.argument = argument
 
 
 class BackendError(SjepaError, RuntimeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import math
 import shlex
 import sys
 from pathlib import Path
@@ -47,7 +48,7 @@ def report(
     content = content.with_recipe((*content.recipe, "", "# this page", command))
     path = write_report(content, out)
     if json:
-        score = content.score if content.score == content.score else None
+        score = content.score if math.isfinite(content.score) else None  # JSON has no infinity
         print(json_module.dumps({"page": str(path), "laws": content.laws, "score": score}))
         return
     print(f"Written: {path}")

@@ -1,4 +1,4 @@
-"""``sjepa simulate``: follow a law from a state or from an observation."""
+"""``sjepa simulate``: a law or a fitted model from a state or from an observation."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sjepa.errors import ConfigError, DataError
 if TYPE_CHECKING:
     import numpy as np
 
-    from sjepa.models import Motion, Simulation
+    from sjepa.models import Simulation, Simulator
 
 
 # More rows than anybody means; a step of 1e-9 in a range is a slip.
-MOST_TIMES = 10_000_000
+MAX_TIMES = 10_000_000
 
 
 @app.command()
@@ -43,40 +43,43 @@ def simulate(
     id: Annotated[str | None, typer.Option(help="Column that tells trajectories apart.")] = None,
     columns: Annotated[str, typer.Option(help="Observed columns, comma-separated.")] = "",
     actions: Annotated[str, typer.Option(help="Action columns, comma-separated.")] = "",
-    method: Annotated[str, typer.Option(help="DOP853, RK45, LSODA, Radau or BDF.")] = "DOP853",
+    method: Annotated[
+        str, typer.Option(help="DOP853 (laws), RK45 (with a correction), LSODA, Radau or BDF.")
+    ] = "",
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="CSV or Parquet file; without it CSV on the screen."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Follow a law in time; a path that diverges ends there, and that is said."""
+    """Simulate a law or a model; a path that diverges ends there, and that is said."""
     import pandas as pd
 
-    from sjepa.models import Motion
+    from sjepa.models import Simulator
 
     if bool(start) == (data is not None):
         raise ConfigError("Give where to start: either --start 1,0 or --data file.")
     found = read_model_or_law(source)
-    motion = Motion(getattr(found, "law_", found))
-    if clash := {"t", "trajectory"} & set(motion.names):
+    simulator = Simulator(found)
+    if clash := {"t", "trajectory"} & set(simulator.names):
         raise DataError(f"{min(clash)!r} is also what the table calls its own column; rename it.")
     grid = _times(times) if times else None
+    options = {"method": method} if method else {}
     if data is None:
         if grid is None:
             raise ConfigError("Give the times, such as --times 0:10:0.01.")
-        runs = [(grid, motion.simulate(_state(start, motion), grid, method=method))]
+        runs = [(grid, simulator.simulate(_state(start, simulator), grid, **options))]
     else:
         trajectories = read_data(data, time, id, columns, actions)
-        runs = _from_data(found, motion, trajectories, grid, method)
+        runs = _from_data(found, simulator, trajectories, grid, options)
     frames = []
     for i, (t, run) in enumerate(runs):
-        frame = pd.DataFrame(run.z[: run.reached], columns=list(motion.names))
+        frame = pd.DataFrame(run.z[: run.reached], columns=list(simulator.names))
         frame.insert(0, "t", t[: run.reached])
         frame.insert(0, "trajectory", i)
         frames.append(frame)
         if run.status != "ok":
-            end = "diverges" if run.status == "diverged" else "is too slow to follow"
+            end = "diverges" if run.status == "diverged" else "is too slow to simulate"
             print(f"trajectory {i} {end} after t = {t[run.reached - 1]:g}", file=sys.stderr)
     frame = pd.concat(frames, ignore_index=True)
     if not json:
@@ -92,43 +95,42 @@ def simulate(
 
 
 def _from_data(
-    found: Any, motion: Motion, trajectories: Any, grid: np.ndarray | None, method: str
+    found: Any,
+    simulator: Simulator,
+    trajectories: Any,
+    grid: np.ndarray | None,
+    options: dict[str, Any],
 ) -> list[tuple[np.ndarray, Simulation]]:
-    from sjepa.report.content import select_states
-
     if hasattr(found, "encode"):
-        coordinates = found.encode(trajectories)
+        coordinates = trajectories.map(found.encode)
     else:
-        trajectories = select_states(motion, trajectories)
-        coordinates = trajectories.x
-    runs = []
-    for i, (z, t) in enumerate(zip(coordinates, trajectories.t, strict=True)):
-        first = motion.states(z, t)[0]
-        u = None if trajectories.u is None or not motion.actions else trajectories.u[i]
-        if grid is not None and motion.actions:
-            raise ConfigError("The law has actions, known at the times of --data: omit --times.")
-        when = t if grid is None else grid
-        runs.append((when, motion.simulate(first, when, u, method=method)))
-    return runs
+        coordinates = simulator.select(trajectories)
+    if grid is None:
+        paths = simulator.beside(coordinates, **options)
+        return list(zip(coordinates.t, paths, strict=True))
+    if simulator.actions:
+        raise ConfigError("The law has actions, known at the times of --data: omit --times.")
+    starts = [simulator.start(z, t) for z, t in zip(coordinates.x, coordinates.t, strict=True)]
+    return [(grid, simulator.simulate(start, grid, **options)) for start in starts]
 
 
-def _state(text: str, motion: Motion) -> list[float]:
+def _state(text: str, simulator: Simulator) -> list[float]:
     """'1,0' in order, or 'q=1,p=0' by name."""
     parts = words(text)
-    listed = ", ".join(motion.names)
+    listed = ", ".join(simulator.names)
     try:
         if not any("=" in part for part in parts):
             values = [float(part) for part in parts]
         else:
             given = {k.strip(): float(v) for k, v in (part.split("=", 1) for part in parts)}
-            if set(given) != set(motion.names) or len(given) != len(parts):
+            if set(given) != set(simulator.names) or len(given) != len(parts):
                 raise ConfigError(f"--start {text!r} must name each of {listed} once.")
-            values = [given[name] for name in motion.names]
+            values = [given[name] for name in simulator.names]
     except ValueError as error:
         if isinstance(error, ConfigError):
             raise
         raise ConfigError(f"--start {text!r} is not a list of numbers for {listed}.") from None
-    if len(values) != motion.size:
+    if len(values) != simulator.size:
         raise ConfigError(f"--start has {len(values)} numbers; the state is {listed}.")
     return values
 
@@ -147,7 +149,7 @@ def _times(text: str) -> np.ndarray:
     if not step > 0 or not last > first or not np.isfinite([first, last, step]).all():
         raise ConfigError(f"--times {text!r} must go forward: start:stop:step such as 0:10:0.01.")
     count = (last - first) / step
-    if count > MOST_TIMES:
-        raise ConfigError(f"--times {text!r} makes {count:.0e} rows, more than {MOST_TIMES:g}.")
+    if count > MAX_TIMES:
+        raise ConfigError(f"--times {text!r} makes {count:.0e} rows, more than {MAX_TIMES:g}.")
     # The end belongs to the range, also where 0.1 is not exactly a tenth.
     return first + step * np.arange(int(np.floor(count + 1e-9)) + 1)

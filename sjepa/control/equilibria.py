@@ -18,7 +18,6 @@ from sjepa.control.exact import exact_roots
 from sjepa.control.jacobians import LawJacobian
 from sjepa.control.linearise import Linearizer
 from sjepa.control.local import ContinuousModel, DiscreteModel
-from sjepa.control.predictor import as_transition, law_of, state_names
 from sjepa.errors import DataError
 from sjepa.models import Transition
 from sjepa.symbolic import Law
@@ -119,12 +118,12 @@ def equilibria(
         Newton searches from points spread evenly over the box. They find what elimination cannot
         solve for; that all were found is then likely, not proved.
     """
-    transition = as_transition(model)
-    names = state_names(transition, len(box))
+    transition = Transition.of(model)
+    names = transition.state_names(len(box))
     limits = np.asarray(box, dtype=float)
     if limits.shape != (len(names), 2) or not (limits[:, 0] < limits[:, 1]).all():
         raise DataError(f"box needs (low, high) for each of {', '.join(names)}, got {box!r}.")
-    law = law_of(transition)
+    law = transition.law()
     m = 0 if law is None else len(law.inputs) - len(names)
     actions = np.zeros(m) if u is None else np.atleast_1d(np.asarray(u, dtype=float))
     if law is not None and actions.shape != (m,):

@@ -8,7 +8,6 @@ import sympy
 from torch import Tensor, nn
 from torch.func import jacrev, vmap
 
-from sjepa.control.predictor import law_of
 from sjepa.models import Transition
 from sjepa.symbolic import Law
 
@@ -56,7 +55,7 @@ class PartJacobians:
 
     def __init__(self, transition: Transition) -> None:
         self.transition = transition
-        law = law_of(transition)
+        law = transition.law()
         self.analytic = None if law is None else LawJacobian(law)
 
     def symbolic(self, inputs: Tensor) -> Tensor | None:

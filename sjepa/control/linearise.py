@@ -12,7 +12,6 @@ from torch import Tensor
 
 from sjepa.control.jacobians import PartJacobians
 from sjepa.control.local import ContinuousModel, DiscreteModel
-from sjepa.control.predictor import law_of
 from sjepa.errors import DataError
 from sjepa.models import Transition
 from sjepa.models.integrators import INTEGRATORS, join
@@ -69,7 +68,7 @@ class Linearizer:
             shape = torch.broadcast_shapes(state.shape[:-1], action.shape[:-1])
             state = state.expand(*shape, state.shape[-1])
             action = action.expand(*shape, action.shape[-1])
-        law, given = law_of(self.transition), join(state, action).shape[-1]
+        law, given = self.transition.law(), join(state, action).shape[-1]
         if law is not None and given != len(law.inputs):
             d = len(law.outputs) * self.transition.order
             raise DataError(

@@ -10,8 +10,8 @@ import torch
 
 from sjepa.control.equilibria import Equilibria, equilibria
 from sjepa.control.local import ContinuousModel
-from sjepa.control.predictor import as_transition, state_names
 from sjepa.errors import DataError
+from sjepa.models import Transition
 
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def phase_portrait(
     """
     import matplotlib.pyplot as plt
 
-    transition = as_transition(model)
+    transition = Transition.of(model)
     if len(box) != 2 or transition.dynamics != "continuous":
         raise DataError("A phase portrait is drawn for vector fields of two coordinates.")
     if points is None:
@@ -64,7 +64,7 @@ def phase_portrait(
         label = p.kind if p.kind not in seen else None
         seen.add(p.kind)
         ax.plot(*p.z, marker, ms=8, mfc=face, mec="black", ls="", label=label, zorder=5)
-    names = state_names(transition, 2)
+    names = transition.state_names(2)
     ax.set(xlabel=names[0], ylabel=names[1], xlim=box[0], ylim=box[1])
     if seen:
         ax.legend(loc="upper right", fontsize="small", framealpha=0.9)

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from sjepa.control.linearise import Linearizer
-from sjepa.control.predictor import as_transition
 from sjepa.control.risk import expected
 from sjepa.control.rollouts import LawRollout, Step, generic_rollout
 from sjepa.errors import ConfigError, DataError
@@ -110,7 +109,7 @@ class Task:
         if _is_plain(model):
             move = model
         else:
-            transition = deepcopy(as_transition(model)).to(dtype).requires_grad_(False)
+            transition = deepcopy(Transition.of(model)).to(dtype).requires_grad_(False)
             if integrator is not None:
                 transition = Transition(
                     transition.symbolic, transition.correction, transition.dynamics, integrator,

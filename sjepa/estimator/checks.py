@@ -9,7 +9,7 @@ import numpy as np
 
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError, NumericalWarning
-from sjepa.training import WAYS, check_correction
+from sjepa.training import WAYS, CorrectionSettings
 
 
 # Cubes of larger numbers leave the range of single precision, in which networks are trained.
@@ -41,7 +41,10 @@ def check_settings(model: Any, trajectories: Trajectories) -> None:
         raise ConfigError(f"latent_dim must be a whole number from 1, got {model.latent_dim!r}.")
     if model.library is not None and model.grammar is not None:
         raise ConfigError("Give a library or a grammar, not both.")
-    check_correction(model.correction, model.order)
+    if model.correction is not None:
+        CorrectionSettings.of(model.correction)
+        if model.order == 2:
+            raise ConfigError("No correction beside a law of second order; set correction=None.")
     if model.dynamics not in ("continuous", "discrete"):
         raise ConfigError(f"dynamics is 'continuous' or 'discrete', got {model.dynamics!r}.")
     if model.dynamics == "discrete" and model.encoder == "auto":

@@ -89,6 +89,7 @@ def saved_from(model: Any) -> Saved:
     facts = {
         "diagnostics": list(model.diagnostics_),
         "n_features_in": model.n_features_in_,
+        "obs_shape": list(model.obs_shape_),
         "feature_names_in": list(getattr(model, "feature_names_in_", [])),
         "frozen": isinstance(model.encoder_, Frozen),
         "action_names": list(model.action_names_),
@@ -152,12 +153,14 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
         facts.get(k) for k in ("diagnostics", "feature_names_in", "action_names")
     )
     count, step = facts.get("n_features_in"), facts.get("step")
-    numbers = isinstance(count, int) and isinstance(step, float)
+    shape = facts.get("obs_shape", [count])
+    numbers = isinstance(count, int) and isinstance(step, float) and isinstance(shape, list)
+    numbers = numbers and all(isinstance(n, int) for n in shape)
     if not numbers or not all(_texts(given) for given in (notes, names, actions)):
         raise FormatError(
             "The model's config.json is damaged: its facts are not as they should be."
         )
-    model.diagnostics_, model.n_features_in_ = notes, count
+    model.diagnostics_, model.n_features_in_, model.obs_shape_ = notes, count, tuple(shape)
     model.action_names_, model.step_ = tuple(actions or ()), step
     if names:
         model.feature_names_in_ = np.array(names, dtype=object)

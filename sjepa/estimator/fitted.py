@@ -15,15 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from sjepa.control import Linearisation, linearise
 from sjepa.data import Trajectories
-from sjepa.data.second_order import initial_state
 from sjepa.errors import ConfigError
 from sjepa.estimator.checks import as_trajectories
 from sjepa.estimator.files import saved_from
-from sjepa.metrics import AffineMap, r2
-from sjepa.models import Simulation, Transition, follow, right_side, with_actions
+from sjepa.metrics import AffineMap, path_r2
+from sjepa.models import Simulation, Simulator, Transition
+from sjepa.models.simulate import START_ROWS, rows_of_actions
 from sjepa.runs.saving import save as save_files
 from sjepa.symbolic import Front, Grammar, Law, Library
-from sjepa.training import with_law
 
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ class Fitted(BaseEstimator):
     diagnostics_: list[str]
     action_names_: Sequence[str]
     step_: float
+    obs_shape_: tuple[int, ...]
     _moved_by: tuple[Law | None, Transition | None]
 
     if TYPE_CHECKING:  # settings of SJEPA
@@ -61,13 +61,15 @@ class Fitted(BaseEstimator):
 
     @property
     def transition_(self) -> Transition:
-        """Follows `law_`, also where somebody has put another law in its place."""
+        """Moves by `law_`, also where another law was put in its place."""
         check_is_fitted(self, "law_")
         law, old = getattr(self, "_moved_by", (None, None))
-        if old is not None and law is self.law_:
+        if old is not None and (law is self.law_ or old.symbolic is None):
             return old
-        self._moved_by = (self.law_, with_law(old, self.law_, self.integrator, self.order))
-        return self._moved_by[1]
+        correction = None if old is None else old.correction
+        new = Transition.of(self.law_, self.integrator, correction)
+        self._moved_by = (self.law_, new)
+        return new
 
     def encode(self, x: Any) -> np.ndarray | list[np.ndarray]:
         """Coordinates of observations: an array for an array, a list for many trajectories."""
@@ -85,34 +87,59 @@ class Fitted(BaseEstimator):
 
     transform = encode
 
-    def predict(self, x: Any, u: Any = None) -> np.ndarray:
+    def predict(self, x: Any, u: Any = None, t: Any = None) -> np.ndarray | list[np.ndarray]:
         """What law and correction give at observations (n, *obs) and actions (n, m).
 
-        Velocities, or the next coordinates for a map.
+        Velocities, or the next coordinates for a map. A law of second order gives accelerations and
+        needs the times `t`: the velocity at a point comes from its neighbours. Many trajectories
+        give a list.
         """
         check_is_fitted(self, "law_")
-        if self.order == 2:
-            raise ConfigError("A second-order law needs velocities; use simulate.")
-        z = self._encode(x)
-        return right_side(self.transition_)(with_actions(z, u, self.action_names_))
+        if self._is_many(x):
+            if isinstance(x, Trajectories):
+                x, t, u = x.x, x.t, x.u
+            count = len(x)
+            times = t if isinstance(t, list | tuple) else [t] * count
+            actions = [None] * count if u is None else u
+            return [self.predict(*one) for one in zip(x, actions, times, strict=True)]  # type: ignore[misc]
+        simulator, z = Simulator(self), self._encode(x)
+        if simulator.order == 2:
+            if t is None:
+                raise ConfigError("A second-order law needs velocities: give the times t.", "t")
+            t = np.arange(len(z)) * float(t) if np.ndim(t) == 0 else t
+            z = simulator.states(z, t)
+        actions = rows_of_actions(u, len(z), self.action_names_)
+        return simulator.run(z if actions is None else np.concatenate([z, actions], axis=1))
 
-    def simulate(self, x0: Any, t: Any, u: Any = None) -> Simulation:
+    def simulate(self, x0: Any, t: Any = None, u: Any = None) -> Simulation | list[Simulation]:
         """Coordinates over times `t` from one observation `x0`.
 
         Actions `u` are rows (T, m), each held until the next time, or one (m,) for all times.
-        A second-order law starts from several observations: `x0` (k, *obs) at the first k times,
-        from which the velocity is taken; the coordinates are then followed by their velocities.
+        Of a trajectory `x0` (k, *obs) at the first k times the first observation is the start; a
+        second-order law takes the velocity from the first few and needs at least two. The
+        coordinates are then followed by their velocities. Many trajectories, given as to `fit`,
+        give a list of paths, each from its own start over its own times.
         Survives divergence: the result says how far it got and is NaN from there on.
         """
         check_is_fitted(self, "law_")
-        times = np.asarray(t, dtype=float)
-        if self.order == 2:
-            start = initial_state(self._encode(x0), times)
-        else:
-            start = self._encode(np.asarray(x0, dtype=float)[None])[0]
-        if self.action_names_ or u is not None:
-            u = with_actions(np.empty((len(times), 0)), u, self.action_names_)
-        return follow(self.transition_, start, times, u)
+        if self._is_many(x0):
+            return Simulator(self).beside(self._coordinates(x0, t, u))
+        simulator, times = Simulator(self), np.asarray(t, dtype=float)
+        x0 = np.asarray(x0, dtype=float)
+        if x0.ndim <= len(self.obs_shape_):
+            x0 = x0[None]
+        if times.ndim == 0:
+            times = np.arange(len(x0)) * float(times)
+        return simulator.simulate(simulator.start(self._encode(x0[:START_ROWS]), times), times, u)
+
+    def _is_many(self, x: Any) -> bool:
+        """Whether these are several trajectories, not one and not an observation."""
+        if isinstance(x, list | tuple) and len(x):
+            return isinstance(x[0], Trajectories) or np.ndim(x[0]) > len(self.obs_shape_)
+        return isinstance(x, Trajectories)
+
+    def _coordinates(self, x: Any, t: Any, u: Any) -> Trajectories:
+        return as_trajectories(x, t, u).map(self._encode)
 
     def posterior(self, x: Any, t: Any = None, u: Any = None, **settings: Any) -> Posterior:
         """Which law moves the coordinates, how sure that is, and what follows; encoder fixed.
@@ -150,17 +177,14 @@ class Fitted(BaseEstimator):
         return linearise(self.transition_, z, u, self.step_ if dt is None else dt)
 
     def score(self, x: Any, t: Any = None, u: Any = None) -> float:
-        """R2 of simulated against encoded coordinates over whole trajectories (1 is perfect)."""
-        trajectories = as_trajectories(x, t, u)
-        truth, paths = [], []
-        for i, (one, times) in enumerate(zip(trajectories.x, trajectories.t, strict=True)):
-            z = self._encode(one)
-            held = None if trajectories.u is None else trajectories.u[i]
-            begin = one[:5] if self.order == 2 else one[0]
-            path = self.simulate(begin, times, held).z[:, : z.shape[1]]
-            truth.append(z)
-            paths.append(np.where(np.isfinite(path), path, z.mean(axis=0)))
-        return float(r2(np.concatenate(paths), np.concatenate(truth)))
+        """R2 of simulated against encoded coordinates over whole trajectories (1 is perfect).
+
+        Minus infinity where a path diverges or is too slow to simulate to its end: such a law
+        predicts nothing there, and no mean is put in its place.
+        """
+        check_is_fitted(self, "law_")
+        coordinates = self._coordinates(x, t, u)
+        return path_r2(Simulator(self).beside(coordinates), coordinates.x)
 
     def align(self, x: Any, states: Any) -> AffineMap:
         """The affine map from coordinates to known states, for comparison with them."""

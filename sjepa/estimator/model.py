@@ -57,9 +57,9 @@ class SJEPA(Fitted):
         By default 1, z, sin z, cos z, squares and products.
     delta : float or "auto"
         Largest adequate validation risk; "auto" estimates the noise floor and says so.
-    correction : None, "neural", "alone", mapping or nn.Module
-        A bounded network that learns what the law leaves over; "alone" leaves the law out. Options
-        are those of :class:`sjepa.training.CorrectionSettings`.
+    correction : None, "neural", "neural_only", mapping or nn.Module
+        A bounded network that learns what the law leaves over; "neural_only" leaves the law out.
+        Options are those of :class:`sjepa.training.CorrectionSettings`.
     integrator : str, default="rk4"
     dynamics : "continuous" or "discrete"
         Whether the law gives velocities or the next coordinates (for equal steps and given
@@ -200,7 +200,8 @@ class SJEPA(Fitted):
                 self._seed,
             )  # fmt: skip
             self._moved_by = (self.law_, transition)
-        self.n_features_in_ = int(np.prod(trajectories.obs_shape))
+        self.obs_shape_ = tuple(trajectories.obs_shape)
+        self.n_features_in_ = int(np.prod(self.obs_shape_))
         if trajectories.names is not None:
             self.feature_names_in_ = np.array(trajectories.names, dtype=object)
         for callback in callbacks:

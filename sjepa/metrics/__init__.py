@@ -10,7 +10,7 @@ from sjepa.metrics.latents import (
     neighbour_test,
     within_trajectory_share,
 )
-from sjepa.metrics.rollouts import RolloutScore, rollout_score
+from sjepa.metrics.rollouts import RolloutScore, path_r2, rollout_score
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.metrics.stability import (
     LipschitzEstimate,
@@ -42,6 +42,7 @@ __all__ = [
     "lipschitz",
     "mean_squared_error",
     "neighbour_test",
+    "path_r2",
     "plain",
     "probe_r2",
     "r2",

@@ -1,13 +1,15 @@
 """Long free rollouts, in which some models leave the room."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sjepa.errors import DataError
+from sjepa.metrics.alignment import r2
 from sjepa.metrics.arrays import as_array
+from sjepa.models import Simulation
 
 
 @dataclass(frozen=True)
@@ -46,3 +48,15 @@ def rollout_score(
     alive = np.logical_and.accumulate(inside, axis=1)
     error = np.where(alive, np.minimum(error, clip), clip)
     return RolloutScore(float(error.mean()), float(np.mean(~alive[:, -1])), error.mean(0))
+
+
+def path_r2(paths: Sequence[Simulation], seen: Sequence[np.ndarray]) -> float:
+    """R² of simulated paths against the coordinates (T, d) seen beside them, over all together.
+
+    Velocities that a path has behind its coordinates are not compared. A path that does not reach
+    its end, diverged or too slow, makes the score minus infinity: its error has no bound.
+    """
+    if any(path.status != "ok" for path in paths):
+        return float("-inf")
+    together = [path.z[:, : z.shape[1]] for path, z in zip(paths, seen, strict=True)]
+    return r2(np.concatenate(together), np.concatenate(list(seen)))

@@ -1,14 +1,17 @@
 """The transition H = F + c: a symbolic law and a neural correction, moved through time."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from sjepa.errors import ConfigError, DataError
+from sjepa.errors import ConfigError, DataError, LawError
 from sjepa.models.integrators import INTEGRATORS, join
 from sjepa.models.lookup import lookup
+from sjepa.symbolic import Law
 
 
 class Transition(nn.Module):
@@ -56,6 +59,41 @@ class Transition(nn.Module):
         self.order = order
         self.integrator = integrator
         self._step = lookup(INTEGRATORS, integrator, "integrator")
+
+    @classmethod
+    def of(
+        cls, source: Any, integrator: str = "rk4", correction: nn.Module | None = None
+    ) -> Transition:
+        """The transition of a law, of a fitted model, or the transition that was given.
+
+        A law moves its own outputs, which are its first inputs; outputs that are inputs behind as
+        many others are velocities, and the law is one of second order.
+        """
+        if isinstance(source, Transition):
+            return source
+        if isinstance(found := getattr(source, "transition_", None), Transition):
+            return found
+        if not isinstance(source, Law):
+            raise ConfigError(
+                f"Expected a law, a transition or a fitted model, got {type(source).__name__}"
+                + ("; fit it first." if hasattr(source, "fit") else ".")
+            )
+        return cls(
+            source.torch(trainable=False), correction, source.dynamics, integrator, order_of(source)
+        )
+
+    def law(self) -> Law | None:
+        """The law in this transition, with its present coefficients; None for a neural one."""
+        read = getattr(self.symbolic, "law", None)
+        found = read() if callable(read) else None
+        return found if isinstance(found, Law) else None
+
+    def state_names(self, dimension: int) -> tuple[str, ...]:
+        """Names of the coordinates; z1, z2, ... where no law says better."""
+        law = self.law()
+        if law is None:
+            return tuple(f"z{i + 1}" for i in range(dimension))
+        return law.inputs[:dimension]
 
     def parts(self, z: Tensor, u: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(F, c) at states (..., d), before integration and before any factor Δt.
@@ -139,6 +177,19 @@ class Transition(nn.Module):
             return total
         n = total.shape[-1]
         return torch.cat([inputs[..., n : 2 * n], total], dim=-1)
+
+
+def order_of(law: Law) -> Literal[1, 2]:
+    """Whether a law gives the first or the second time derivative of its coordinates."""
+    count = len(law.outputs)
+    if law.outputs == law.inputs[:count]:
+        return 1
+    if law.dynamics == "continuous" and law.outputs == law.inputs[count : 2 * count]:
+        return 2
+    raise LawError(
+        f"The law gives {', '.join(law.outputs)} from {', '.join(law.inputs)}: to simulate "
+        "it, its outputs must be its first inputs."
+    )
 
 
 def _checked_step(dt: Tensor | float | None) -> Tensor | float:

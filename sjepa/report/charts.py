@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from sjepa.models import Motion
+from sjepa.models import Simulator
 from sjepa.report.content import Trail
 from sjepa.report.svg import Frame, figure, span
 from sjepa.symbolic import Front
@@ -93,7 +93,7 @@ def pairs(size: int, most: int = 3) -> list[tuple[int, int]]:
 
 
 def portrait(
-    motion: Motion, trails: Sequence[Trail], axes: tuple[int, int], arrows: int = 15
+    simulator: Simulator, trails: Sequence[Trail], axes: tuple[int, int], arrows: int = 15
 ) -> str:
     """Trajectories and the law's directions in two coordinates; the others at their mean."""
     rows = np.concatenate([trail.seen for trail in trails])
@@ -103,8 +103,8 @@ def portrait(
     u = [trail.u for trail in trails if trail.u is not None]
     action = np.concatenate(u).mean(axis=0) if u else None
     parts = [
-        frame.axes(pretty(motion.names[a]), pretty(motion.names[b]), (6, 6)),
-        _arrows(motion, frame, axes, rows.mean(axis=0), action, arrows),
+        frame.axes(pretty(simulator.names[a]), pretty(simulator.names[b]), (6, 6)),
+        _arrows(simulator, frame, axes, rows.mean(axis=0), action, arrows),
     ]
     for i, trail in enumerate(trails):
         parts.append(frame.line(trail.seen[:, a], trail.seen[:, b], f"trail c{i % COLOURS + 1}"))
@@ -112,12 +112,12 @@ def portrait(
         parts.append(
             f'<circle class="start c{i % COLOURS + 1}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>'
         )
-    names = f"{pretty(motion.names[a])} and {pretty(motion.names[b])}"
+    names = f"{pretty(simulator.names[a])} and {pretty(simulator.names[b])}"
     return figure(WIDTH, height, "".join(parts), f"Portrait in {names} with the law's directions")
 
 
 def _arrows(
-    motion: Motion,
+    simulator: Simulator,
     frame: Frame,
     axes: tuple[int, int],
     middle: np.ndarray,
@@ -131,7 +131,7 @@ def _arrows(
     grid = np.tile(middle, (count * count, 1))
     grid[:, a], grid[:, b] = np.repeat(x, count), np.tile(y, count)
     u = None if action is None else np.tile(action, (len(grid), 1))
-    velocity = motion.velocity(grid, u)[:, [a, b]]
+    velocity = simulator.velocity(grid, u)[:, [a, b]]
     scale = [
         (frame.x.stop - frame.x.start) / (frame.x.high - frame.x.low),
         (frame.y.stop - frame.y.start) / (frame.y.high - frame.y.low),
@@ -155,16 +155,16 @@ def _arrows(
     return "".join(parts)
 
 
-def line_portrait(motion: Motion, trails: Sequence[Trail]) -> str:
+def line_portrait(simulator: Simulator, trails: Sequence[Trail]) -> str:
     """For one coordinate: how fast it changes at each of its values."""
     rows = np.concatenate([trail.seen for trail in trails])
     z = np.linspace(*span(rows), 200)[:, None]
     u = [trail.u for trail in trails if trail.u is not None]
     action = np.tile(np.concatenate(u).mean(axis=0), (len(z), 1)) if u else None
-    change = motion.velocity(z, action)[:, 0]
+    change = simulator.velocity(z, action)[:, 0]
     height = 260.0
     frame = Frame.make(span(z, margin=0.0), span(np.append(change, 0.0)), WIDTH, height)
-    name = pretty(motion.names[0])
+    name = pretty(simulator.names[0])
     side = f"change of {name}"
     zero = f'<path class="axis" d="M{frame.x.start} {frame.y(0):.1f}H{frame.x.stop}"/>'
     parts = [frame.axes(name, side), zero, frame.line(z[:, 0], change, "path c1")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import torch
 import sjepa
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError
-from sjepa.report.content import ReportData, follow, history_table
+from sjepa.report.content import MAX_SIMULATED, ReportData, history_table, simulated
 from sjepa.report.svg import number
 from sjepa.symbolic import Front, Law
 
@@ -50,11 +50,14 @@ def _of_law(
     states: Trajectories | None,
     title: str,
     recipe: Sequence[str],
-    paths_of: Callable[[int], Any] | None = None,
+    moved_by: Any = None,
 ) -> ReportData:
-    trails, score = follow(law, states, paths_of) if states is not None else ((), np.nan)
+    """`moved_by` is the model whose paths are shown, where it is not the law alone."""
+    trails, score = ((), np.nan) if states is None else simulated(moved_by or law, states)
     names = law.inputs[: trails[0].seen.shape[1]] if trails else ()
     facts = {"Complexity": _complexity(law), **_fit(law, front, score), **_data_facts(states)}
+    if states is not None and len(states) > MAX_SIMULATED and "R² of simulated paths" in facts:
+        facts["R² of simulated paths"] += f", {MAX_SIMULATED} trajectories at most"
     if front is not None and front.engine:
         facts["Engine"] = front.engine
     notes = [] if front is None else list(front.notes)
@@ -73,8 +76,7 @@ def _of_model(
         coordinates = Trajectories(encoded, observations.t, observations.u)
     law, front = model.law_, getattr(model, "front_", None)
     corrected = getattr(model, "correction", None) is not None and observations is not None
-    paths_of = _corrected(model, observations) if corrected else None
-    data = _of_law(law, front, coordinates, title or "Coordinates and law", recipe, paths_of)
+    data = _of_law(law, front, coordinates, title or "Coordinates and law", recipe, model)
     facts = dict(data.facts)
     if observations is not None:
         shape = " × ".join(map(str, observations.obs_shape))
@@ -82,23 +84,13 @@ def _of_model(
     # What the search noted is among the model's own words already.
     notes = (*_trail_notes(data.trails), *map(str, getattr(model, "diagnostics_", ())))
     if corrected:
-        notes = ("The simulated paths follow the law and its neural correction.", *notes)
+        notes = ("The simulated paths are those of the law and its neural correction.", *notes)
     history = getattr(model, "history_", None)
     return ReportData(
         data.title, law, front, notes, data.trails, data.names, data.score,
         pd.DataFrame() if history is None else history_table(history), facts,
         tuple(recipe) or tuple(_model_recipe(model)),
     )  # fmt: skip
-
-
-def _corrected(model: Any, observations: Any) -> Callable[[int], Any]:
-    """Paths of law and correction together, which only the model itself can follow."""
-
-    def simulate(i: int) -> Any:
-        actions = () if observations.u is None else (observations.u[i],)
-        return model.simulate(observations.x[i][0], observations.t[i], *actions)
-
-    return simulate
 
 
 def _trajectories(data: Any, t: Any) -> Trajectories | None:
@@ -119,8 +111,9 @@ def _fit(law: Law, front: Front | None, score: float) -> dict[str, str]:
         losses = [c.loss for c in front if c.law == law]
         if losses:
             facts["Unexplained variance"] = number(losses[0])
-    if np.isfinite(score):
-        facts["R² of simulated paths"] = f"{score:.4f}"
+    if not np.isnan(score):
+        shown = f"{score:.4f}" if np.isfinite(score) else "−∞: a path does not reach its end"
+        facts["R² of simulated paths"] = shown
     return facts
 
 
@@ -135,7 +128,7 @@ def _trail_notes(trails: Sequence[Any]) -> list[str]:
     notes = []
     for status, words in (
         ("diverged", "leave every bound before the data end"),
-        ("budget", "were too slow to follow to their end"),
+        ("budget", "were too slow to simulate to their end"),
     ):
         if count := sum(trail.status == status for trail in trails):
             notes.append(f"{count} of the {len(trails)} simulated paths shown here {words}.")

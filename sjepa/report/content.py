@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,17 +12,17 @@ import pandas as pd
 
 from sjepa.data import Trajectories
 from sjepa.errors import LawError
-from sjepa.metrics import r2
-from sjepa.models import Motion
+from sjepa.metrics import path_r2
+from sjepa.models import Simulator
 from sjepa.symbolic import Front, Law
 
 
-# The score is taken over so many trajectories at most; a page should not take minutes.
-MOST_FOLLOWED = 40
-# Enough to see how a law follows data; each is a figure of its own.
-MOST_TRAILS = 6
+# The score is taken over this many trajectories at most; a page should not take minutes.
+MAX_SIMULATED = 40
+# Enough to see how a law fits data; each is a figure of its own.
+MAX_TRAILS = 6
 # A curve of more points looks the same and only makes the page heavy.
-MOST_POINTS = 400
+MAX_POINTS = 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class ReportData:
     notes : diagnostics in plain words
     trails : trajectories of coordinates with the law's own
     names : names of the state's coordinates, as in ``trails[i].seen``
-    score : R2 of the law's paths over all trajectories; NaN when there are none
+    score : R2 of the simulated paths, minus infinity where one diverges; NaN when there are none
     history : table of training figures against ``step``; may be empty
     facts : short label -> short text, shown at the top
     recipe : lines of code or commands that make the result again
@@ -66,8 +66,12 @@ class ReportData:
     recipe: tuple[str, ...] = ()
 
     @property
-    def motion(self) -> Motion | None:
-        return motion_of(self.law)
+    def simulator(self) -> Simulator | None:
+        """The law's own, or None if it is a formula for something else."""
+        try:
+            return Simulator(self.law)
+        except LawError:
+            return None
 
     @property
     def laws(self) -> int:
@@ -88,59 +92,41 @@ class ReportData:
         return alike[0] if alike else None
 
 
-def motion_of(law: Law) -> Motion | None:
-    """The law as a motion, or None if it is a formula for something else."""
-    try:
-        return Motion(law)
-    except LawError:
-        return None
-
-
 def _structure(law: Law) -> Any:
     return [sorted(str(term) for _, term in row) for row in law.terms]
 
 
-def select_states(motion: Motion, data: Trajectories) -> Trajectories:
-    """The law's own variables from named columns, in its order; unnamed data stay as they are."""
-    own = data.names or ()
-    if own == motion.names or not set(motion.names) <= set(own):
-        return data
-    rows = [own.index(name) for name in motion.names]
-    u, missing = data.u, [a for a in motion.actions if a not in (data.action_names or ())]
-    if missing and set(motion.actions) <= set(own):
-        actions = [own.index(name) for name in motion.actions]
-        u = [x[:, actions] for x in data.x]
-    return Trajectories([x[:, rows] for x in data.x], data.t, u, names=motion.names)
+def simulated(source: Any, coordinates: Trajectories) -> tuple[tuple[Trail, ...], float]:
+    """Paths of a law or a fitted model beside trajectories of coordinates, and their R2.
 
-
-def follow(
-    law: Law, coordinates: Trajectories, paths_of: Callable[[int], Any] | None = None
-) -> tuple[tuple[Trail, ...], float]:
-    """The law's paths beside trajectories of coordinates, and their R2.
-
-    `paths_of` gives the simulation of a trajectory where it is not the law alone that moves it.
-    A path that diverges counts as the mean from there on, as in ``SJEPA.score``.
+    The R2 is that of :func:`sjepa.metrics.path_r2`, as in ``SJEPA.score``.
     """
-    motion = motion_of(law)
-    if motion is None:
+    try:
+        simulator = Simulator(source)
+    except LawError:
         return (), math.nan
-    coordinates = select_states(motion, coordinates)
-    trails: list[Trail] = []
-    truth, paths = [], []
-    for i in range(0, len(coordinates), -(-len(coordinates) // MOST_FOLLOWED)):
-        t = coordinates.t[i]
-        seen = motion.states(coordinates.x[i], t)
-        u = coordinates.u[i] if coordinates.u is not None and motion.actions else None
-        run = paths_of(i) if paths_of else motion.simulate(seen[0], t, u, max_seconds=10.0)
-        truth.append(seen)
-        paths.append(np.where(np.isfinite(run.z), run.z, seen.mean(axis=0)))
-        if len(trails) < MOST_TRAILS:
-            trails.append(_thin(Trail(t, seen, run.z, u, run.status)))
-    return tuple(trails), float(r2(np.concatenate(paths), np.concatenate(truth)))
+    coordinates = simulator.select(coordinates)
+    coordinates = coordinates[:: -(-len(coordinates) // MAX_SIMULATED)]
+    paths = simulator.beside(coordinates)
+    trails = tuple(
+        _thin(
+            Trail(
+                t,
+                simulator.states(z, t),
+                path.z,
+                coordinates.u[i] if coordinates.u is not None and simulator.actions else None,
+                path.status,
+            )
+        )
+        for i, (z, t, path) in enumerate(
+            zip(coordinates.x[:MAX_TRAILS], coordinates.t, paths, strict=False)
+        )
+    )
+    return trails, path_r2(paths, coordinates.x)
 
 
 def _thin(trail: Trail) -> Trail:
-    rows = np.unique(np.linspace(0, len(trail.t) - 1, MOST_POINTS).astype(int))
+    rows = np.unique(np.linspace(0, len(trail.t) - 1, MAX_POINTS).astype(int))
     u = None if trail.u is None else trail.u[rows]
     return Trail(trail.t[rows], trail.seen[rows], trail.path[rows], u, trail.status)
 

@@ -163,22 +163,22 @@ def _rollouts(data: ReportData) -> str:
 
 
 def _caption(i: int, status: str) -> str:
-    end = {"diverged": ": the path diverges", "budget": ": too slow to follow"}.get(status, "")
+    end = {"diverged": ": the path diverges", "budget": ": too slow to simulate"}.get(status, "")
     return f"Trajectory {i + 1}{end}"
 
 
 def _portrait(data: ReportData) -> str:
-    motion = data.motion
-    if motion is None or not data.trails:
+    simulator = data.simulator
+    if simulator is None or not data.trails:
         return ""
-    if motion.size == 1:
-        drawings = [charts.line_portrait(motion, data.trails)]
+    if simulator.size == 1:
+        drawings = [charts.line_portrait(simulator, data.trails)]
         words = "How the coordinate changes at each of its values."
     else:
-        axes = charts.pairs(motion.size)
-        drawings = [charts.portrait(motion, data.trails, pair) for pair in axes]
+        axes = charts.pairs(simulator.size)
+        drawings = [charts.portrait(simulator, data.trails, pair) for pair in axes]
         words = "Trajectories, with a dot where each starts, and the directions of the law."
-        if motion.size > 2 or motion.actions:
+        if simulator.size > 2 or simulator.actions:
             words += " Arrows are drawn with everything else at its mean."
     figures = "".join(f"<figure>{drawing}</figure>" for drawing in drawings)
     return _section("Portrait", f'<div class="grid2">{figures}</div>', words)

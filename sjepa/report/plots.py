@@ -10,8 +10,8 @@ import pandas as pd
 
 from sjepa.data import Trajectories
 from sjepa.errors import DataError
-from sjepa.models import Motion
-from sjepa.report.content import follow, history_table
+from sjepa.models import Simulator
+from sjepa.report.content import history_table, simulated
 from sjepa.symbolic import Front, Law
 
 
@@ -32,10 +32,10 @@ def plot_rollouts(law: Law, states: Trajectories, most: int = 4) -> Figure:
     """States over time: what was seen, faint, and the law's path from the first point."""
     from matplotlib.figure import Figure
 
-    trails, _ = follow(law, states[: min(most, len(states))])
+    trails, _ = simulated(law, states[: min(most, len(states))])
     if not trails:
-        raise DataError("The law is not one of motion: its outputs are not its first inputs.")
-    names = Motion(law).names
+        raise DataError("The law cannot be simulated: its outputs are not its first inputs.")
+    names = Simulator(law).names
     figure = Figure(figsize=(7.5, 1.9 * len(trails)), layout="constrained")
     axes: Any = figure.subplots(len(trails), 1, sharex=True, squeeze=False)[:, 0]
     for ax, trail in zip(axes, trails, strict=True):
@@ -65,26 +65,26 @@ def plot_portrait(
     """Trajectories and the law's vector field in two coordinates, the others at their mean."""
     from matplotlib.figure import Figure
 
-    motion = Motion(law)
+    simulator = Simulator(law)
     a, b = axes
-    if motion.size < 2 or not {a, b} <= set(range(motion.size)) or a == b:
+    if simulator.size < 2 or not {a, b} <= set(range(simulator.size)) or a == b:
         raise DataError(
-            f"A portrait needs two of the {motion.size} coordinates {', '.join(motion.names)}; "
+            f"A portrait needs two of the coordinates {', '.join(simulator.names)}; "
             f"got axes {axes}."
         )
     if ax is None:
         ax = Figure(figsize=(5, 4.6), layout="constrained").subplots()
-    paths = [motion.states(z, t) for z, t in zip(states.x, states.t, strict=True)]
+    paths = [simulator.states(z, t) for z, t in zip(states.x, states.t, strict=True)]
     rows = np.concatenate(paths)
     x, y = (np.linspace(*_wide(rows[:, k]), 21) for k in (a, b))
     grid = np.tile(rows.mean(axis=0), (len(y), len(x), 1))
     grid[..., a], grid[..., b] = np.meshgrid(x, y)
     u = None
-    if motion.actions and states.u is not None:
+    if simulator.actions and states.u is not None:
         u = np.broadcast_to(
-            np.concatenate(states.u).mean(axis=0), (*grid.shape[:2], len(motion.actions))
+            np.concatenate(states.u).mean(axis=0), (*grid.shape[:2], len(simulator.actions))
         )
-    velocity = motion.velocity(grid, u)
+    velocity = simulator.velocity(grid, u)
     ax.streamplot(
         x, y, velocity[..., a], velocity[..., b],
         color="0.72", linewidth=0.7, density=1.1, arrowsize=0.8,
@@ -94,7 +94,7 @@ def plot_portrait(
         ax.plot(path[:, a], path[:, b], color=colour, lw=1.4)
         ax.plot(path[0, a], path[0, b], "o", color=colour, ms=4.5, mec="white", mew=0.8)
     ax.set(
-        xlabel=f"${_tex(motion.names[a])}$", ylabel=f"${_tex(motion.names[b])}$",
+        xlabel=f"${_tex(simulator.names[a])}$", ylabel=f"${_tex(simulator.names[b])}$",
         xlim=(x[0], x[-1]), ylim=(y[0], y[-1]),
     )  # fmt: skip
     _calm(ax)

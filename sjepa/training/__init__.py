@@ -1,9 +1,9 @@
 """Three ways to a law: structures and coordinates together, in turns, or on fixed coordinates."""
 
 from sjepa.training.alternating.learn import learn_alternating
+from sjepa.training.correction import CorrectionSettings, learn_correction
 from sjepa.training.elegant.learn import learn_elegant
 from sjepa.training.frozen import learn_frozen
-from sjepa.training.hybrid import check_correction, learn_correction, with_law
 from sjepa.training.result import Frozen, Learned, identity
 from sjepa.training.terms import default_terms
 
@@ -12,14 +12,13 @@ WAYS = ("elegant", "alternating")
 
 __all__ = [
     "WAYS",
+    "CorrectionSettings",
     "Frozen",
     "Learned",
-    "check_correction",
     "default_terms",
     "identity",
     "learn_alternating",
     "learn_correction",
     "learn_elegant",
     "learn_frozen",
-    "with_law",
 ]

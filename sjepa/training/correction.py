@@ -28,7 +28,7 @@ class CorrectionSettings:
 
     Parameters
     ----------
-    alone : bool
+    neural_only : bool
         No law at all: the neural predictor that a law is compared with.
     joint : bool
         Whether the law's coefficients move too. By default the law stays as it was found.
@@ -46,7 +46,7 @@ class CorrectionSettings:
         Steps of AdamW, windows in each, and the learning rate they start with.
     """
 
-    alone: bool = False
+    neural_only: bool = False
     joint: bool = False
     module: nn.Module | None = None
     width: int | None = None
@@ -70,17 +70,30 @@ class CorrectionSettings:
             return cls(module=given)
         if given == "neural":
             return cls()
-        if given == "alone":
-            return cls(alone=True)
+        if given == "neural_only":
+            return cls(neural_only=True)
         known = [f.name for f in fields(cls)]
         if not isinstance(given, dict):
             raise ConfigError(
-                f"correction is None, 'neural', 'alone', a dict or a module, got {given!r}."
+                "correction is None, 'neural', 'neural_only', a dict or a module, "
+                f"got {given!r:.60}."
             )
         if unknown := [k for k in given if k not in known]:
             hint = did_you_mean(unknown[0], known)
             raise ConfigError(f"correction has no option {unknown[0]!r}.{hint}")
         return cls(**given)
+
+
+def learn_correction(
+    encoded: Trajectories, law: Law, correction: Any, integrator: str, seed: int
+) -> tuple[Law, Transition]:
+    """Train the estimator's correction on fixed coordinates; the law only moves if asked to."""
+    settings = CorrectionSettings.of(correction)
+    transition = fit_correction(
+        encoded, None if settings.neural_only else law, settings,
+        dynamics=law.dynamics, integrator=integrator, seed=seed,
+    )  # fmt: skip
+    return (transition.law() or law) if settings.joint else law, transition
 
 
 def fit_correction(
@@ -97,7 +110,7 @@ def fit_correction(
     A fifth of the trajectories is held out, and the weights that predict it best are kept; a
     correction that helps nowhere stays zero. Works in double precision.
     """
-    settings = settings or CorrectionSettings(alone=law is None)
+    settings = settings or CorrectionSettings(neural_only=law is None)
     train, held_out = trajectories.split((0.8, 0.2), seed=seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

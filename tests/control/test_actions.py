@@ -9,7 +9,8 @@ import sjepa
 from sjepa import SJEPA, Trajectories
 from sjepa.data import TrajectoryBatch, is_piecewise_constant, zoh_rows
 from sjepa.errors import ConfigError, DataError
-from sjepa.models import NeuralField, simulate_held
+from sjepa.models import NeuralField
+from sjepa.models.simulate import integrate_zoh
 from sjepa.training import default_terms
 from sjepa.training.alternating import (
     EXPERIMENT_1,
@@ -125,7 +126,7 @@ def test_estimator_simulates_predicts_and_scores_with_actions(data) -> None:
     np.testing.assert_allclose(around.field.A, [[0, 1], [-2, -0.3]], atol=0.01)
     np.testing.assert_allclose(around.field.B, [[0], [1.5]], atol=0.01)
     assert around.dt == pytest.approx(DT)
-    with pytest.raises(DataError, match="give them as u"):
+    with pytest.raises(DataError, match="give u"):
         model.simulate(x[0][0], DT * np.arange(5))
     with pytest.raises(DataError, match="expected"):
         model.simulate(x[0][0], DT * np.arange(5), np.zeros((4, 2)))
@@ -158,12 +159,12 @@ def test_estimator_learns_maps_with_actions() -> None:
 def test_simulation_stops_at_every_jump() -> None:
     t = np.linspace(0, 3, 31)
     u = np.where(np.arange(31) % 7 < 3, 1.0, -2.0)[:, None]
-    run = simulate_held(lambda s: -s[:1] + s[1:], np.array([0.5]), t, u)
+    run = integrate_zoh(lambda s: -s[:1] + s[1:], np.array([0.5]), t, u)
     wanted = [0.5]
     for a in u[:-1, 0]:
         wanted.append(a + (wanted[-1] - a) * np.exp(-0.1))
     np.testing.assert_allclose(run.z[:, 0], wanted, rtol=1e-7)
-    lost = simulate_held(lambda s: s[:1] ** 2 + s[1:], np.array([2.0]), t, np.abs(u))
+    lost = integrate_zoh(lambda s: s[:1] ** 2 + s[1:], np.array([2.0]), t, np.abs(u))
     assert lost.status == "diverged" and np.isnan(lost.z[-1]).all()
 
 
@@ -193,9 +194,9 @@ def test_a_needless_correction_stays_small_and_a_neural_predictor_stands_alone(d
     hybrid = SJEPA(encoder="identity", library=LIBRARY, correction=settings).fit(x, DT, u)
     _, correction = hybrid.transition_.parts(torch.tensor(x[0]), torch.tensor(u[0]))
     assert float(correction.abs().mean()) < 0.02
-    alone = SJEPA(encoder="identity", library=LIBRARY, correction=settings | {"alone": True}).fit(
-        x, DT, u
-    )
+    alone = SJEPA(
+        encoder="identity", library=LIBRARY, correction=settings | {"neural_only": True}
+    ).fit(x, DT, u)
     assert alone.transition_.symbolic is None
     assert 0.5 < alone.score(x[:1], DT, u[:1]) < hybrid.score(x[:1], DT, u[:1])
 
@@ -226,7 +227,10 @@ def test_a_neural_map_predicts_changes() -> None:
         for _ in range(4)
     ]
     transition = fit_correction(
-        Trajectories(x, 1.0), None, CorrectionSettings(alone=True, updates=60), dynamics="discrete"
+        Trajectories(x, 1.0),
+        None,
+        CorrectionSettings(neural_only=True, updates=60),
+        dynamics="discrete",
     )
     z = torch.tensor([[0.3, -0.2]]).double()
     assert float((transition(z) - z - 0.1).abs().max()) < 0.02

@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 from torch import Tensor
 
 from sjepa.errors import ConfigError, DataError
-from sjepa.models import INTEGRATORS, Transition, simulate
+from sjepa.models import INTEGRATORS, Transition, integrate
 from sjepa.models.integrators import verlet
 
 
@@ -23,7 +23,7 @@ def damped_pendulum(inputs: Tensor) -> Tensor:
     return torch.stack([v, -q.sin() - drag * v], dim=-1)
 
 
-def integrate(name: str, steps: int, drag: float = 0.3) -> Tensor:
+def fixed_steps(name: str, steps: int, drag: float = 0.3) -> Tensor:
     z = torch.tensor([[1.0, 0.5]], dtype=torch.float64)
     u = torch.tensor([[drag]], dtype=torch.float64)
     for _ in range(steps):
@@ -44,7 +44,7 @@ def test_halving_the_step_divides_the_error_by_two_to_the_order(name: str) -> No
         rtol=1e-13,
         atol=1e-14,
     ).y[:, -1]
-    errors = [np.linalg.norm(integrate(name, n).numpy() - exact) for n in (16, 32)]
+    errors = [np.linalg.norm(fixed_steps(name, n).numpy() - exact) for n in (16, 32)]
     # The next term of the expansion is smaller by a factor of the step, 1/16.
     assert math.log2(errors[0] / errors[1]) == pytest.approx(ORDERS[name], abs=0.2)
 
@@ -101,7 +101,7 @@ def test_verlet_needs_positions_and_velocities() -> None:
 @given(rate=st.floats(-2.0, 1.0), start=st.floats(-3.0, 3.0))
 def test_simulation_follows_exponentials(rate: float, start: float) -> None:
     t = np.linspace(0.5, 3.0, 7)
-    result = simulate(lambda _, z: rate * z, np.array([start]), t)
+    result = integrate(lambda _, z: rate * z, np.array([start]), t)
     assert result.status == "ok" and result.reached == 7
     exact = start * np.exp(rate * (t - 0.5))
     # Tolerances of the solver, times the growth that carries an early error to the end.
@@ -111,7 +111,7 @@ def test_simulation_follows_exponentials(rate: float, start: float) -> None:
 @pytest.mark.parametrize("method", ["DOP853", "RK45", "LSODA", "Radau", "BDF"])
 def test_a_law_that_blows_up_ends_in_nan_with_a_flag(method: str) -> None:
     t = np.linspace(0.0, 3.0, 31)
-    result = simulate(lambda _, z: z**2, np.array([1.0]), t, method=method)  # 1 / (1 - t)
+    result = integrate(lambda _, z: z**2, np.array([1.0]), t, method=method)  # 1 / (1 - t)
     assert result.status == "diverged"
     assert 9 <= result.reached <= 10  # times below 1
     np.testing.assert_allclose(
@@ -126,7 +126,7 @@ def test_a_law_that_leaves_its_domain_ends_in_nan_with_a_flag(method: str) -> No
         return -np.sqrt(z) - 1.0  # reaches 0 and becomes NaN
 
     began = time.monotonic()
-    result = simulate(
+    result = integrate(
         field, np.array([1.0]), np.linspace(0, 5, 11), method=method, max_evaluations=20_000
     )
     assert result.status in ("diverged", "budget")
@@ -139,7 +139,9 @@ def test_evaluations_and_seconds_are_capped(method: str) -> None:
     def stiff(_: float, z: np.ndarray) -> np.ndarray:
         return -1e7 * (z - np.cos(1e6 * z))
 
-    few = simulate(stiff, np.array([1.0]), np.linspace(0, 9, 5), method=method, max_evaluations=500)
+    few = integrate(
+        stiff, np.array([1.0]), np.linspace(0, 9, 5), method=method, max_evaluations=500
+    )
     assert few.status == "budget" and few.evaluations == 501
 
     def slow(t: float, z: np.ndarray) -> np.ndarray:
@@ -147,19 +149,19 @@ def test_evaluations_and_seconds_are_capped(method: str) -> None:
         return stiff(t, z)
 
     began = time.monotonic()
-    late = simulate(slow, np.array([1.0]), np.linspace(0, 9, 5), method=method, max_seconds=0.2)
+    late = integrate(slow, np.array([1.0]), np.linspace(0, 9, 5), method=method, max_seconds=0.2)
     assert late.status == "budget" and time.monotonic() - began < 2
 
 
 def test_a_single_time_is_the_start() -> None:
-    result = simulate(lambda _, z: z, np.ones(2), np.array([1.0]))
+    result = integrate(lambda _, z: z, np.ones(2), np.array([1.0]))
     assert result.status == "ok" and result.z.tolist() == [[1.0, 1.0]]
 
 
 def test_simulation_refuses_what_it_cannot_start_from() -> None:
     with pytest.raises(DataError, match="increasing"):
-        simulate(lambda _, z: z, np.ones(1), np.array([0.0, 0.0]))
+        integrate(lambda _, z: z, np.ones(1), np.array([0.0, 0.0]))
     with pytest.raises(DataError, match="finite"):
-        simulate(lambda _, z: z, np.array([np.nan]), np.array([0.0, 1.0]))
+        integrate(lambda _, z: z, np.array([np.nan]), np.array([0.0, 1.0]))
     with pytest.raises(ConfigError, match="RK45"):
-        simulate(lambda _, z: z, np.ones(1), np.array([0.0, 1.0]), method="RK46")
+        integrate(lambda _, z: z, np.ones(1), np.array([0.0, 1.0]), method="RK46")

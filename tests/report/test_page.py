@@ -107,7 +107,7 @@ def test_laws_of_every_kind_have_a_page(law: sjepa.Law, columns: int) -> None:
     x = np.stack([np.cos(t + k) for k in range(columns)], axis=1)
     content = collect(law, [x, 0.5 * x], [t, t])
     page = render(content)
-    assert page.count("<svg") >= (3 if len(law.inputs) >= columns and content.motion else 0)
+    assert page.count("<svg") >= (3 if len(law.inputs) >= columns and content.simulator else 0)
     assert "nan" not in re.sub(r"<style>.*?</style>", "", page, flags=re.S).lower()
 
 

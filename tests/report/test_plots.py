@@ -29,7 +29,7 @@ def test_the_portrait_shows_two_chosen_coordinates() -> None:
     ax = plots.plot_portrait(LAW, pendulum())
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("$q$", "$p$")
     assert len(ax.lines) == 6  # three trajectories, three starts
-    with pytest.raises(DataError, match="two of the 2 coordinates"):
+    with pytest.raises(DataError, match="two of the coordinates q, p"):
         plots.plot_portrait(LAW, pendulum(), (0, 2))
 
 

@@ -69,7 +69,9 @@ MODELS = {
     "head": (SJEPA(encoder=wide, head="whiten"), OBSERVED),
     "corrected": (SJEPA(encoder="identity", correction={"updates": 40}), STATES),
     "neural map": (
-        SJEPA(encoder="identity", dynamics="discrete", correction={"alone": True, "updates": 40}),
+        SJEPA(
+            encoder="identity", dynamics="discrete", correction={"neural_only": True, "updates": 40}
+        ),
         STATES,
     ),
 }

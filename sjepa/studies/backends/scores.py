@@ -8,7 +8,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from sjepa.data import Trajectories
-from sjepa.models import simulate
+from sjepa.models import integrate
 from sjepa.symbolic import Law
 
 
@@ -62,7 +62,7 @@ def valid_time(law: Law, test: Trajectories, threshold: float = VALID) -> float:
         def field(time: float, z: np.ndarray, action: CubicSpline | None = action) -> np.ndarray:
             return run(z if action is None else np.concatenate([z, action(time)]))
 
-        path = simulate(field, x[0], t, max_seconds=5.0, max_evaluations=20_000).z
+        path = integrate(field, x[0], t, max_seconds=5.0, max_evaluations=20_000).z
         error = np.sqrt(np.mean(((path - x) / spread) ** 2, axis=1))
         wrong = np.flatnonzero(~(error <= threshold))
         last = t[wrong[0] - 1] if len(wrong) and wrong[0] else t[0] if len(wrong) else t[-1]

@@ -98,8 +98,7 @@ def rollouts(
             steps.append(np.diff(t[k : k + horizon + 1]))
             goal.append(encoded.x[i][k + 1 : k + horizon + 1])
             where.append((i, k))
-    module = law.torch(trainable=False).double()
-    transition = Transition(module, integrator="rk4", order=2 if order == 2 else 1)
+    transition = Transition.of(law)
     with torch.no_grad():
         path = transition.rollout(torch.tensor(np.stack(begin)), torch.tensor(np.stack(steps)))
     return path[:, 1:, :d].numpy(), np.stack(goal), np.array(where)

@@ -141,7 +141,7 @@ def _debiased(law: Law, data: dict[str, Split], profile: Profile) -> tuple[Law, 
         integrator=profile.integrator,
         horizon=profile.debias_horizon,
     ).threshold(profile.settings.report)
-    return law, Transition(law.torch(trainable=False), integrator=profile.integrator)
+    return law, Transition.of(law, profile.integrator)
 
 
 def _pysindy(data: dict[str, Split]) -> tuple[Law, Transition]:
@@ -150,7 +150,7 @@ def _pysindy(data: dict[str, Split]) -> tuple[Law, Transition]:
     rows = derivative_rows(train.x, train.dt, integrator="rk4")
     engine = make_backend("pysindy", options={"threshold": 0.1})
     law = propose(engine, *rows, OPEN).law
-    return law, Transition(law.torch(trainable=False), integrator="rk4")
+    return law, Transition.of(law)
 
 
 def evaluate(

@@ -88,8 +88,7 @@ class SearchResult:
 
     def transition(self, integrator: str = "rk4") -> Transition:
         """The chosen law as a transition in double precision."""
-        module = self.law.torch(trainable=False).double()
-        return Transition(module, integrator=integrator, order=2 if self.order == 2 else 1)
+        return Transition.of(self.law, integrator)
 
     @torch.no_grad()
     def encode(self, x: Tensor, times: Tensor | None = None) -> Tensor:

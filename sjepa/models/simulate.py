@@ -1,0 +1,308 @@
+"""The one way to simulate: laws, transitions and fitted models, from one rule for the start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from scipy import integrate as scipy_integrate
+
+from sjepa.data import Trajectories
+from sjepa.data.second_order import initial_state
+from sjepa.errors import DataError, LawError
+from sjepa.models.lookup import lookup
+from sjepa.models.transition import Transition
+from sjepa.symbolic import Law
+
+
+SOLVERS: Mapping[str, Any] = {
+    name: getattr(scipy_integrate, name) for name in ("BDF", "DOP853", "LSODA", "RK45", "Radau")
+}
+# Observations that the first velocity of a second-order path is taken from.
+START_ROWS = 5
+# A trained network is far less exact than the usual tolerances, and each evaluation is expensive.
+NEURAL = {"rtol": 1e-6, "atol": 1e-8, "method": "RK45"}
+
+
+class Simulator:
+    """Simulates a law of first or second order or a map, with or without actions.
+
+    The state is the law's outputs; if these are velocities that are inputs behind as many
+    positions, it is positions and velocities. The remaining inputs are actions.
+
+    Parameters
+    ----------
+    source : Law, Transition with a law, or fitted model
+        A model's neural correction moves the state too.
+
+    Examples
+    --------
+    >>> simulator = Simulator(Law.from_string(["p", "-q"], ["q", "p"]))
+    >>> simulator.names, simulator.simulate([1.0, 0.0], np.linspace(0, np.pi, 3)).z.round(6)[-1]
+    (('q', 'p'), array([-1., -0.]))
+    """
+
+    def __init__(self, source: Any) -> None:
+        self.transition = Transition.of(source)
+        law = source if isinstance(source, Law) else getattr(source, "law_", self.transition.law())
+        if law is None:
+            raise LawError("A neural transition has no names for its state; give the fitted model.")
+        self.law: Law = law
+        self.dynamics, self.order = self.transition.dynamics, self.transition.order
+        self.size = self.order * len(law.outputs)
+        self.names, self.actions = law.inputs[: self.size], law.inputs[self.size :]
+        self.symbolic_only = self.transition.correction is None
+        # A tenth of the time of torch on single states.
+        self.run = law.numpy() if self.symbolic_only else self._torch_run
+
+    def _torch_run(self, inputs: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return self.transition.field(torch.as_tensor(inputs, dtype=torch.float64)).numpy()
+
+    def states(self, z: Any, t: Any) -> np.ndarray:
+        """States (T, size) of coordinates (T, d).
+
+        Second order adds velocities: central differences, and at the first time what
+        :func:`sjepa.data.second_order.initial_state` takes from the first few observations. A path
+        starts there.
+        """
+        z, t = np.asarray(z, dtype=float), np.asarray(t, dtype=float)
+        if z.ndim == 2 and z.shape[1] == self.size:
+            return z
+        if z.ndim != 2 or self.order == 1 or 2 * z.shape[1] != self.size:
+            raise DataError(
+                f"Coordinates of shape {z.shape} are not the state {', '.join(self.names)}."
+            )
+        start = initial_state(z[:START_ROWS], t)
+        states = np.concatenate([z, np.gradient(z, t[: len(z)], axis=0)], axis=1)
+        states[0, z.shape[1] :] = start[z.shape[1] :]
+        return states
+
+    def start(self, z: Any, t: Any) -> np.ndarray:
+        """The state (size,) that a path beside coordinates (T, d) starts from."""
+        z = np.asarray(z, dtype=float)
+        return self.states(z[:START_ROWS], t)[0]
+
+    def velocity(self, z: np.ndarray, u: np.ndarray | None = None) -> np.ndarray:
+        """Change of states (..., size): their derivative, or for a map the step to the next."""
+        change = self.run(z if u is None else np.concatenate([z, u], axis=-1))
+        if self.dynamics == "discrete":
+            return change - z
+        if self.order == 2:
+            return np.concatenate([z[..., self.size // 2 :], change], axis=-1)
+        return change
+
+    def simulate(
+        self, start: Sequence[float] | np.ndarray, t: Any, u: Any = None, **options: Any
+    ) -> Simulation:
+        """States at times `t` from one state; `options` go to :func:`integrate`.
+
+        Each row of actions `u` (T, m) is held from its time to the next; one row (m,) is held all
+        the time. A map makes one step from each time to the next.
+        """
+        z0, times = np.asarray(start, dtype=float), np.asarray(t, dtype=float)
+        if z0.shape != (self.size,):
+            raise DataError(
+                f"The state is {', '.join(self.names)}: give {self.size} numbers, "
+                f"got shape {z0.shape}."
+            )
+        if times.ndim != 1:
+            raise DataError(f"Times are one array (T,), got shape {times.shape}.")
+        actions = rows_of_actions(u, len(times), self.actions)
+        if self.dynamics == "discrete":
+            return iterate(self.run, z0, len(times) - 1, actions)
+        if not self.symbolic_only:
+            options = {**NEURAL, **options}
+        if actions is None:
+            return integrate(lambda _, z: self.velocity(z), z0, times, **options)
+
+        def forced(inputs: np.ndarray) -> np.ndarray:
+            return self.velocity(inputs[: self.size], inputs[self.size :])
+
+        return integrate_zoh(forced, z0, times, actions, **options)
+
+    def select(self, data: Trajectories) -> Trajectories:
+        """The law's own variables from named columns, in its order; unnamed data stay as is."""
+        own = data.names or ()
+        if own == self.names or not set(self.names) <= set(own):
+            return data
+        rows = [own.index(name) for name in self.names]
+        u, missing = data.u, [a for a in self.actions if a not in (data.action_names or ())]
+        if missing and set(self.actions) <= set(own):
+            actions = [own.index(name) for name in self.actions]
+            u = [x[:, actions] for x in data.x]
+        return Trajectories([x[:, rows] for x in data.x], data.t, u, names=self.names)
+
+    def beside(self, coordinates: Trajectories, **options: Any) -> list[Simulation]:
+        """One path beside each trajectory of coordinates, at its times and from its start."""
+        return [
+            self.simulate(
+                self.start(z, t), t,
+                coordinates.u[i] if coordinates.u is not None and self.actions else None,
+                **options,
+            )
+            for i, (z, t) in enumerate(zip(coordinates.x, coordinates.t, strict=True))
+        ]  # fmt: skip
+
+
+def rows_of_actions(u: Any, count: int, names: Sequence[str]) -> np.ndarray | None:
+    """Actions as rows (count, m); one row (m,) is repeated."""
+    if u is None:
+        if names:
+            raise DataError(f"The law has the actions {', '.join(names)}: give u.")
+        return None
+    if not names:
+        raise DataError("The model was learned without actions; leave u out.")
+    u = np.asarray(u, dtype=float)
+    if u.shape == (count,) and len(names) == 1 and count != 1:
+        u = u[:, None]
+    try:
+        rows = np.broadcast_to(u, (count, len(names)))
+    except ValueError:
+        raise DataError(
+            f"u has shape {u.shape}; expected {(count, len(names))}: one row for each time, with "
+            f"{', '.join(names)}, or one row for all."
+        ) from None
+    if not np.isfinite(rows).all():
+        raise DataError("u contains NaN or infinity.")
+    return rows
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A simulated trajectory, and how it ended.
+
+    ``z`` is (T, d), NaN from the first time that was not reached; ``reached`` counts the times
+    that were. ``status`` is "ok", "diverged" (beyond the limit, non-finite, or so steep that
+    the solver's steps vanished) or "budget" (evaluations or seconds used up).
+    """
+
+    z: np.ndarray
+    status: Literal["ok", "diverged", "budget"]
+    reached: int
+    evaluations: int
+
+
+class _BudgetSpent(Exception):
+    """Leaves a solver from inside the field it is evaluating."""
+
+
+def integrate(
+    field: Callable[[float, np.ndarray], np.ndarray],
+    z0: np.ndarray,
+    t: np.ndarray,
+    *,
+    method: str = "DOP853",
+    rtol: float = 1e-8,
+    atol: float = 1e-10,
+    limit: float = 1e8,
+    max_evaluations: int = 200_000,
+    max_seconds: float = 60.0,
+) -> Simulation:
+    """Solve dz/dt = field(t, z) from z0 (d,) and sample it at increasing times t (T,).
+
+    A search proposes many laws that blow up in finite time; such a law gives a trajectory that
+    ends in NaN and says so, never an exception and never a wait without end. Use "LSODA",
+    "Radau" or "BDF" for stiff laws.
+    """
+    z0, t = np.array(z0, dtype=float), np.asarray(t, dtype=float)
+    if z0.ndim != 1 or t.ndim != 1 or len(t) == 0 or not (np.diff(t) > 0).all():
+        raise DataError(f"Needs z0 (d,) and increasing t (T,), got {z0.shape} and {t.shape}.")
+    if not np.isfinite(z0).all():
+        raise DataError(f"z0 must be finite, got {z0}.")
+    solver_class = lookup(SOLVERS, method, "solver")
+    deadline = monotonic() + max_seconds
+    evaluations = 0
+
+    def guarded(time: float, z: np.ndarray) -> np.ndarray:
+        nonlocal evaluations
+        evaluations += 1
+        if evaluations > max_evaluations or monotonic() > deadline:
+            raise _BudgetSpent
+        return np.asarray(field(time, z), dtype=float)
+
+    z = np.full((len(t), len(z0)), np.nan)
+    z[0], reached = z0, 1
+    status: Literal["ok", "diverged", "budget"] = "ok"
+    # A law on its way to infinity overflows; that is an answer here, not a warning.
+    with np.errstate(all="ignore"):
+        try:
+            solver = solver_class(guarded, t[0], z0, t[-1], rtol=rtol, atol=atol)
+            while reached < len(t):
+                solver.step()
+                if solver.status == "failed" or not (np.abs(solver.y) < limit).all():
+                    status = "diverged"
+                    break
+                stop = int(np.searchsorted(t, solver.t, side="right"))
+                if stop > reached:
+                    z[reached:stop] = solver.dense_output()(t[reached:stop]).T
+                    reached = stop
+        except _BudgetSpent:
+            status = "budget"
+    return Simulation(z, status, reached, evaluations)
+
+
+def integrate_zoh(
+    field: Callable[[np.ndarray], np.ndarray],
+    z0: np.ndarray,
+    t: np.ndarray,
+    u: np.ndarray,
+    **options: Any,
+) -> Simulation:
+    """Solve dz/dt = field((z, u)) where row i of u (T, m) is held from t[i] to t[i + 1].
+
+    Each stretch of equal actions is integrated on its own: a solver that steps over a jump would
+    lose its accuracy. Options are those of :func:`integrate`.
+    """
+    z0, t, u = np.asarray(z0, dtype=float), np.asarray(t, dtype=float), np.asarray(u, dtype=float)
+    if u.shape[:1] != t.shape:
+        raise DataError(f"Needs one row of actions per time, got {u.shape} for {t.shape} times.")
+    deadline = monotonic() + float(options.pop("max_seconds", 60.0))  # for all stretches together
+    z = np.full((len(t), len(z0)), np.nan)
+    z[0], reached, evaluations, start = z0, 1, 0, 0
+    while start < len(t) - 1:
+        end = start + 1
+        while end < len(t) - 1 and (u[end] == u[start]).all():
+            end += 1
+        held = u[start]
+        run = integrate(
+            lambda _, state, held=held: field(np.concatenate([state, held])),  # type: ignore[misc]
+            z[start],
+            t[start : end + 1],
+            max_seconds=max(deadline - monotonic(), 0.0),
+            **options,
+        )
+        z[start : start + run.reached] = run.z[: run.reached]
+        reached = start + run.reached
+        evaluations += run.evaluations
+        if run.status != "ok":
+            return Simulation(z, run.status, reached, evaluations)
+        start = end
+    return Simulation(z, "ok", reached, evaluations)
+
+
+def iterate(
+    step: Callable[[np.ndarray], np.ndarray],
+    z0: np.ndarray,
+    steps: int,
+    u: np.ndarray | None = None,
+    limit: float = 1e8,
+) -> Simulation:
+    """Apply a map z' = step((z, u)) again and again: states (steps + 1, d), the start included."""
+    z0 = np.asarray(z0, dtype=float)
+    if u is not None and len(u) < steps:
+        raise DataError(f"{steps} steps need as many rows of actions, got {len(u)}.")
+    z = np.full((steps + 1, len(z0)), np.nan)
+    z[0] = z0
+    with np.errstate(all="ignore"):  # as in integrate: overflow is an answer
+        for i in range(steps):
+            state = z[i] if u is None else np.concatenate([z[i], u[i]])
+            following = np.asarray(step(state), dtype=float)
+            if not (np.abs(following) < limit).all():
+                return Simulation(z, "diverged", i + 1, i + 1)
+            z[i + 1] = following
+    return Simulation(z, "ok", steps + 1, steps)
