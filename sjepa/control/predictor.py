@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from sjepa.data.names import numbered
 from sjepa.errors import ConfigError
 from sjepa.models import Transition
 from sjepa.symbolic import Law
@@ -40,5 +41,5 @@ def state_names(transition: Transition, dimension: int) -> tuple[str, ...]:
     """Names of the coordinates; z1, z2, ... where no law says better."""
     law = law_of(transition)
     if law is None:
-        return tuple(f"z{i + 1}" for i in range(dimension))
+        return numbered("z", dimension)
     return law.inputs[:dimension]

@@ -17,7 +17,6 @@ from sjepa.control import Linearisation, linearise
 from sjepa.data import Trajectories
 from sjepa.data.second_order import initial_state
 from sjepa.errors import ConfigError
-from sjepa.estimator.checks import as_trajectories
 from sjepa.estimator.files import saved_from
 from sjepa.metrics import AffineMap, r2
 from sjepa.models import Simulation, Transition, follow, right_side, with_actions
@@ -126,7 +125,7 @@ class Fitted(BaseEstimator):
 
         if self.order == 2:
             raise ConfigError("posterior needs order=1: give velocities as coordinates.")
-        trajectories = as_trajectories(x, t, u)
+        trajectories = Trajectories.of(x, t, u)
         latent = trajectories.map(self._encode, names=self.law_.outputs)
         space = self._space(self.latent_dim if self.encoder == "auto" else None)
         defaults = {
@@ -151,7 +150,7 @@ class Fitted(BaseEstimator):
 
     def score(self, x: Any, t: Any = None, u: Any = None) -> float:
         """R2 of simulated against encoded coordinates over whole trajectories (1 is perfect)."""
-        trajectories = as_trajectories(x, t, u)
+        trajectories = Trajectories.of(x, t, u)
         truth, paths = [], []
         for i, (one, times) in enumerate(zip(trajectories.x, trajectories.t, strict=True)):
             z = self._encode(one)

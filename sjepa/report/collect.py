@@ -12,7 +12,7 @@ import torch
 
 import sjepa
 from sjepa.data import Trajectories
-from sjepa.errors import ConfigError, DataError
+from sjepa.errors import ConfigError
 from sjepa.report.content import ReportData, follow, history_table
 from sjepa.report.svg import number
 from sjepa.symbolic import Front, Law
@@ -32,7 +32,7 @@ def collect(
     title : str
     recipe : lines that make the result again; written from the settings if left out
     """
-    trajectories = _trajectories(data, t)
+    trajectories = None if data is None else Trajectories.of(data, t)
     if isinstance(source, Law):
         return _of_law(source, None, trajectories, title, recipe)
     if isinstance(source, Front):
@@ -99,14 +99,6 @@ def _corrected(model: Any, observations: Any) -> Callable[[int], Any]:
         return model.simulate(observations.x[i][0], observations.t[i], *actions)
 
     return simulate
-
-
-def _trajectories(data: Any, t: Any) -> Trajectories | None:
-    if data is None or isinstance(data, Trajectories):
-        return data
-    if t is None:
-        raise DataError("Give the times as t: a constant step, an array, or a list of arrays.")
-    return Trajectories(data, t)
 
 
 def _complexity(law: Law) -> str:
