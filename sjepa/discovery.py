@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -116,7 +115,7 @@ def discover(
     engine = make_backend(backend)
     if form not in FORMS:
         raise ConfigError(f"form is one of {', '.join(map(repr, FORMS))}, got {form!r}.")
-    trajectories = _trajectories(x, t, u, feature_names)
+    trajectories = Trajectories.of(x, t, u, names=feature_names, states=True)
     states = trajectories.obs_shape[0]
     names = [*(trajectories.names or ()), *(trajectories.action_names or ())]
     if library is not None and not isinstance(library, Library):
@@ -187,27 +186,6 @@ def _warn(front: Front, problem: Problem) -> None:
             "may lack a term, or the derivatives may be too noisy.",
             NumericalWarning, stacklevel=3,
         )  # fmt: skip
-
-
-def _trajectories(x: Any, t: Any, u: Any, names: Sequence[str] | None) -> Trajectories:
-    if isinstance(x, str | Path):
-        raise DataError(f"x is a path; read it with sjepa.data.read({str(x)!r}) first.")
-    if isinstance(x, Trajectories):
-        if t is not None or u is not None:
-            raise DataError("Trajectories already hold their times and actions; give x alone.")
-        trajectories = x
-    elif t is None:
-        raise DataError("Give the times as t: a constant step, an array, or a list of arrays.")
-    else:
-        trajectories = Trajectories(x, t, u)
-    if len(trajectories.obs_shape) != 1:
-        raise DataError(
-            f"discover takes states (T, d), got observations of shape {trajectories.obs_shape}; "
-            "learn coordinates first with sjepa.SJEPA."
-        )
-    trajectories.check_finite()
-    names = names or trajectories.names or [f"x{i + 1}" for i in range(trajectories.obs_shape[0])]
-    return trajectories.map(lambda x: x, names=list(names))
 
 
 def _inputs(trajectories: Trajectories, rows: Sequence[np.ndarray] | None = None) -> np.ndarray:

@@ -104,7 +104,7 @@ def test_progress_is_reported() -> None:
         ({"x": np.full((50, 2), np.nan)}, DataError, "trajectory 0"),
         ({"t": T[::-1]}, DataError, "increas"),
         ({"t": T[:-1]}, DataError, "399"),
-        ({"x": np.zeros((5, 4, 4)), "t": 0.1}, DataError, "learn coordinates"),
+        ({"x": np.zeros((5, 4, 4)), "t": 0.1 * np.arange(5)}, DataError, "learn coordinates"),
         ({"x_dot": np.zeros((3, 2))}, DataError, "x_dot has shapes"),
         ({"form": "wek"}, ConfigError, "'weak'"),
         ({"x": "data.csv", "t": None}, DataError, "sjepa.data.read"),

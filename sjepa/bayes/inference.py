@@ -97,7 +97,7 @@ def posterior(
     >>> [str(term) for _, term in result.law.terms[0]]
     ['x']
     """
-    trajectories = _trajectories(x, t, u, feature_names)
+    trajectories = Trajectories.of(x, t, u, names=feature_names, states=True)
     settings = Prior() if prior is None else prior
     if not isinstance(settings, Prior):
         raise ConfigError(f"prior is a sjepa.bayes.Prior, got {type(settings).__name__}.")
@@ -162,22 +162,3 @@ def _split(
         raise ConfigError(f"generation is a share between 0 and 1, got {generation!r}.")
     first, second = trajectories.split((generation, 1 - generation), seed=seed)
     return first, second
-
-
-def _trajectories(x: Any, t: Any, u: Any, names: Sequence[str] | None) -> Trajectories:
-    if isinstance(x, Trajectories):
-        if t is not None or u is not None:
-            raise DataError("Trajectories already hold their times and actions; give x alone.")
-        trajectories = x
-    elif t is None:
-        raise DataError("Give the times as t: a constant step, an array, or a list of arrays.")
-    else:
-        trajectories = Trajectories(x, t, u)
-    if len(trajectories.obs_shape) != 1:
-        raise DataError(
-            f"posterior takes states (T, d), got observations of shape {trajectories.obs_shape}; "
-            "SJEPA.posterior encodes them."
-        )
-    if names is None and trajectories.names is None:
-        names = [f"x{i + 1}" for i in range(trajectories.obs_shape[0])]
-    return trajectories if names is None else trajectories.map(lambda a: a, names=list(names))

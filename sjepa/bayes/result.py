@@ -212,7 +212,7 @@ class Posterior:
         x is a Trajectories, or arrays with times t. Horizons longer than the longest trajectory
         are left out.
         """
-        held_out = x if isinstance(x, Trajectories) else Trajectories(x, t, u)
+        held_out = Trajectories.of(x, t, u)
         latent = held_out.map(self._encode)
         longest = int(latent.lengths.max()) - 1
         fitting = [h for h in horizons if h <= longest]

@@ -147,11 +147,12 @@ def _encoder(text: str, head: str, trust: bool) -> tuple[str, Any]:
 
 def _library(terms: str, latent_dim: int, order: int) -> Any:
     from sjepa.cli.settings import terms_of
+    from sjepa.data.names import numbered, with_velocity_names
     from sjepa.symbolic import Library
 
     if not terms:
         return None
-    names = [f"z{i + 1}" for i in range(latent_dim)]
+    names = numbered("z", latent_dim)
     if order == 2:
-        names += [f"{n}_dot" for n in names]
+        names = with_velocity_names(names)
     return Library.from_terms(terms_of(terms), names)

@@ -39,6 +39,7 @@ def discover(
 ) -> None:
     """Find the equations that move measured states."""
     from sjepa.cli.progress import ProgressBar
+    from sjepa.data.names import numbered
     from sjepa.discovery import discover as run
     from sjepa.storage import write_whole
     from sjepa.symbolic import Library
@@ -51,7 +52,7 @@ def discover(
         log.print(dropped, highlight=False, soft_wrap=True)
     library = None
     if terms:
-        names = trajectories.names or [f"x{i + 1}" for i in range(trajectories.obs_shape[0])]
+        names = trajectories.names or numbered("x", trajectories.obs_shape[0])
         library = Library.from_terms(terms_of(terms), [*names, *(trajectories.action_names or ())])
     settings = pairs_of(backend_option, "--backend-option")
     with ProgressBar(log, "differentiating") as bar:

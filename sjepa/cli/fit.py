@@ -128,13 +128,13 @@ def _read(source: dict[str, Any], log: Console) -> Trajectories:
 
 
 def _library(terms: str, model: SJEPA, trajectories: Trajectories) -> Any:
+    from sjepa.data.names import numbered
     from sjepa.symbolic import Library
 
     names = list(model.feature_names or ())
     if not names and model.encoder == "identity":
-        size = trajectories.obs_shape[0]
-        names = list(trajectories.names or [f"z{i + 1}" for i in range(size)])
-    names = names or [f"z{i + 1}" for i in range(model.latent_dim)]
+        names = list(trajectories.names or numbered("z", trajectories.obs_shape[0]))
+    names = names or list(numbered("z", model.latent_dim))
     model.feature_names = None
     return Library.from_terms(terms_of(terms), [*names, *(trajectories.action_names or ())])
 

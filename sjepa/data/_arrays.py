@@ -23,6 +23,21 @@ def series(value: Any, what: str, where: Where) -> list[Array]:
     ]
 
 
+def columns(value: Any) -> list[str] | None:
+    """The column names of a pandas table, or of several that agree."""
+    tables = list(value) if isinstance(value, list | tuple) else [value]
+    if not tables or not all(hasattr(one, "columns") for one in tables):
+        return None
+    found = [[str(c) for c in one.columns] for one in tables]
+    for i, names in enumerate(found):
+        if names != found[0]:
+            raise DataError(
+                f"table {i} has the columns {', '.join(names)}, table 0 {', '.join(found[0])}; "
+                "give the same columns in the same order."
+            )
+    return found[0]
+
+
 def times(t: Any, x: list[Array], where: Where) -> list[Array]:
     """The times of each trajectory, from a step, one array or a list, as PySINDy takes them."""
     if isinstance(t, list | tuple):

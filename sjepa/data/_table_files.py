@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from sjepa.data._check import Array
+from sjepa.data.names import numbered
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError
 
@@ -71,7 +72,7 @@ def _to_table(trajectories: Trajectories) -> pd.DataFrame:
             f"observations of shape {trajectories.obs_shape} do not fit into a table; write .npz."
         )
     rows, index = trajectories.stacked()
-    names = trajectories.names or tuple(f"x{i + 1}" for i in range(rows.shape[1]))
+    names = trajectories.names or numbered("x", rows.shape[1])
     if clash := {"trajectory", "t"} & set(names):
         raise DataError(f"{min(clash)!r} is also what the table calls its own column; rename it.")
     data: dict[str, Array] = {"trajectory": index, "t": np.concatenate(trajectories.t)}

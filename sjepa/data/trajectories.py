@@ -10,6 +10,7 @@ import numpy as np
 from sjepa.data import _arrays as arrays, _check as check
 from sjepa.data._check import Array, Where
 from sjepa.data._gaps import Dropped, pieces
+from sjepa.data.names import numbered
 from sjepa.errors import DataError
 
 
@@ -56,8 +57,8 @@ class Trajectories:
         allow_nan: bool = False,
         _where: Where = check.place,
     ) -> None:
-        if names is None and hasattr(x, "columns"):
-            names = [str(c) for c in x.columns]
+        names = arrays.columns(x) if names is None else names
+        action_names = arrays.columns(u) if action_names is None else action_names
         self.x = arrays.series(x, "x", _where)
         arrays.same_shape(self.x, "x", _where)
         self.t = arrays.times(t, self.x, _where)
@@ -80,11 +81,34 @@ class Trajectories:
         self.names = check.labels(names, self.obs_shape[0], "names")
         m = self.u[0].shape[1] if self.u else 0
         if action_names is None and m:
-            action_names = [f"u{i + 1}" for i in range(m)]
+            action_names = numbered("u", m)
         self.action_names = check.labels(action_names, m, "action_names")
         if overlap := set(self.names or ()) & set(self.action_names or ()):
             raise DataError(f"{min(overlap)!r} names both a column of x and an action; rename one.")
         arrays.warn_if_transposed(t, self.x)
+
+    @classmethod
+    def of(
+        cls,
+        x: Any,
+        t: Any = None,
+        u: Any = None,
+        *,
+        names: Sequence[str] | None = None,
+        states: bool = False,
+    ) -> Trajectories:
+        """Whatever a user gives: arrays, lists, pandas tables, Trajectories or a list of them.
+
+        Parameters
+        ----------
+        x, t, u : as for the class; Trajectories hold their own times and actions
+        names : names of the columns; by default those of the tables or Trajectories
+        states : bool
+            Whether observations must be vectors; without names they are called x1, x2, ...
+        """
+        from sjepa.data._given import given
+
+        return given(x, t, u, names, states)
 
     @classmethod
     def from_frame(

@@ -20,19 +20,6 @@ SMALLEST = 1e-140
 SLOW, FAST = 1e-3, 1e3
 
 
-def as_trajectories(x: Any, t: Any, u: Any) -> Trajectories:
-    """What `fit` and `score` accept as data."""
-    if isinstance(x, list | tuple) and x and all(isinstance(one, Trajectories) for one in x):
-        x = Trajectories.concat(x)  # what model selection makes of a Trajectories
-    if isinstance(x, Trajectories):
-        if t is not None or u is not None:
-            raise DataError("Trajectories already hold their times and actions; give x alone.")
-        return x
-    if t is None:
-        raise DataError("Give the times as t: a constant step, an array, or a list of arrays.")
-    return Trajectories(x, t, u)
-
-
 def check_settings(model: Any, trajectories: Trajectories) -> None:
     """Refuse settings of an estimator that contradict each other or the data."""
     if model.search not in WAYS:

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from sjepa.control import Linearisation, linearise
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError
-from sjepa.estimator.checks import as_trajectories
 from sjepa.estimator.files import saved_from
 from sjepa.metrics import AffineMap, path_r2
 from sjepa.models import Simulation, Simulator, Transition
@@ -139,7 +138,7 @@ class Fitted(BaseEstimator):
         return isinstance(x, Trajectories)
 
     def _coordinates(self, x: Any, t: Any, u: Any) -> Trajectories:
-        return as_trajectories(x, t, u).map(self._encode)
+        return Trajectories.of(x, t, u).map(self._encode)
 
     def posterior(self, x: Any, t: Any = None, u: Any = None, **settings: Any) -> Posterior:
         """Which law moves the coordinates, how sure that is, and what follows; encoder fixed.
@@ -153,7 +152,7 @@ class Fitted(BaseEstimator):
 
         if self.order == 2:
             raise ConfigError("posterior needs order=1: give velocities as coordinates.")
-        trajectories = as_trajectories(x, t, u)
+        trajectories = Trajectories.of(x, t, u)
         latent = trajectories.map(self._encode, names=self.law_.outputs)
         space = self._space(self.latent_dim if self.encoder == "auto" else None)
         defaults = {

@@ -12,7 +12,8 @@ import pandas as pd
 from sjepa.backend import Backend
 from sjepa.callbacks import Callback, Log, ProgressCallback, check_callbacks
 from sjepa.data import Trajectories
-from sjepa.estimator.checks import as_trajectories, check_settings, look
+from sjepa.data.names import numbered
+from sjepa.estimator.checks import check_settings, look
 from sjepa.estimator.files import apply_saved, plain_params, saved_from
 from sjepa.estimator.fitted import Fitted
 from sjepa.models import Transition
@@ -160,7 +161,7 @@ class SJEPA(Fitted):
         stopped goes on from its last checkpoint when it is called again with the same folder,
         settings and data, and comes to the same result.
         """
-        trajectories = as_trajectories(x, t, u)
+        trajectories = Trajectories.of(x, t, u)
         self.check(trajectories)
         if run is None:
             return self._fit(trajectories, None)
@@ -240,15 +241,11 @@ class SJEPA(Fitted):
             return self.library if self.library is not None else self.grammar
         if dimension is None:
             return None
-        return default_terms(list(self.feature_names or _names(dimension)), actions)
+        return default_terms(list(self.feature_names or numbered("z", dimension)), actions)
 
     @property
     def _seed(self) -> int:
         return 0 if self.random_state is None else int(self.random_state)
-
-
-def _names(dimension: int) -> list[str]:
-    return [f"z{i + 1}" for i in range(dimension)]
 
 
 def load(folder: str | Path, encoder: Callable[[Any], Any] | None = None) -> SJEPA:

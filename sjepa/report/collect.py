@@ -12,7 +12,7 @@ import torch
 
 import sjepa
 from sjepa.data import Trajectories
-from sjepa.errors import ConfigError, DataError
+from sjepa.errors import ConfigError
 from sjepa.report.content import MAX_SIMULATED, ReportData, history_table, simulated
 from sjepa.report.svg import number
 from sjepa.symbolic import Front, Law
@@ -32,7 +32,7 @@ def collect(
     title : str
     recipe : lines that make the result again; written from the settings if left out
     """
-    trajectories = _trajectories(data, t)
+    trajectories = None if data is None else Trajectories.of(data, t)
     if isinstance(source, Law):
         return _of_law(source, None, trajectories, title, recipe)
     if isinstance(source, Front):
@@ -91,14 +91,6 @@ def _of_model(
         pd.DataFrame() if history is None else history_table(history), facts,
         tuple(recipe) or tuple(_model_recipe(model)),
     )  # fmt: skip
-
-
-def _trajectories(data: Any, t: Any) -> Trajectories | None:
-    if data is None or isinstance(data, Trajectories):
-        return data
-    if t is None:
-        raise DataError("Give the times as t: a constant step, an array, or a list of arrays.")
-    return Trajectories(data, t)
 
 
 def _complexity(law: Law) -> str:

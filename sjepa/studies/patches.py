@@ -15,6 +15,7 @@ import numpy as np
 
 from sjepa.backend import Problem
 from sjepa.backend.registry import make_backend
+from sjepa.data.names import numbered
 from sjepa.errors import ConfigError, DataError
 from sjepa.metrics import r2
 from sjepa.models.pretrained.embedder import encode_all
@@ -146,7 +147,7 @@ def discover_spatial(
     reader = fit_head(head, seen, [np.arange(len(e)) for e in seen], latent_dim)
     whole = HeadedEncoder(base, reader)
     context, target = (whole.read(e) for e in embedded)
-    names = [f"z{i + 1}" for i in range(latent_dim)]
+    names = numbered("z", latent_dim)
     if library is None:
         products = [f"{n}*{o}" for n in names for o in OFFSETS]
         library = ["1", *names, *OFFSETS, *products]

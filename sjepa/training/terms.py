@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sjepa.data import Trajectories
+from sjepa.data.names import numbered
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Grammar, Library
 
@@ -26,7 +27,7 @@ def library_for(space: Library | Grammar | None, latent_dim: int) -> Library:
         return space
     if space is not None:
         return space.library(space.inputs[:latent_dim])
-    return Library.paper([f"z{i + 1}" for i in range(latent_dim)])
+    return Library.paper(numbered("z", latent_dim))
 
 
 def coordinate_names(
@@ -45,7 +46,7 @@ def coordinate_names(
         return list(space.inputs[:size])
     if isinstance(encoder, str) and trajectories.names is not None:
         return list(trajectories.names)
-    return [f"z{i + 1}" for i in range(size)]
+    return list(numbered("z", size))
 
 
 def check_width(

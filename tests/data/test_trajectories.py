@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from sjepa.data import Trajectories
-from sjepa.errors import NumericalWarning
+from sjepa.errors import DataError, NumericalWarning
 
 
 def ragged(lengths: list[int], d: int = 2, seed: int = 0, actions: int = 1) -> Trajectories:
@@ -222,3 +222,37 @@ def test_pandas_missing_values_are_missing_values() -> None:
     table = pd.DataFrame({"t": range(4), "x": pd.array([1, 2, None, 4], dtype="Int64")})
     data = Trajectories.from_frame(table, time="t", allow_nan=True)
     assert np.isnan(data.x[0][2, 0])
+
+
+FRAME = pd.DataFrame({"q": [0.0, 1, 2], "p": [3.0, 4, 5]})
+
+
+def test_tables_keep_their_names_alone_in_lists_and_as_actions() -> None:
+    assert Trajectories.of(FRAME, 0.1).names == ("q", "p")
+    pushed = Trajectories.of(
+        [FRAME, FRAME], 0.1, [FRAME[["p"]].rename(columns={"p": "torque"})] * 2
+    )
+    assert pushed.names == ("q", "p") and pushed.action_names == ("torque",)
+    np.testing.assert_array_equal(pushed.x[1][:, 1], [3, 4, 5])
+    with pytest.raises(DataError, match="table 1 has the columns p, q"):
+        Trajectories.of([FRAME, FRAME[["p", "q"]]], 0.1)
+
+
+def test_a_stack_with_a_step_alone_asks_what_was_meant() -> None:
+    stack = np.arange(24.0).reshape(2, 4, 3)
+    with pytest.raises(DataError, match=r"\(2, 4, 3\).*list\(x\).*\[x\]"):
+        Trajectories.of(stack, 0.1)
+    assert len(Trajectories.of(list(stack), 0.1)) == 2
+    assert Trajectories.of([stack], 0.1).obs_shape == (4, 3)
+    assert Trajectories.of(stack, np.array([0.0, 1.0])).obs_shape == (4, 3)
+
+
+def test_several_trajectories_join_and_take_names() -> None:
+    one = Trajectories(np.zeros((3, 2)), 0.1)
+    joined = Trajectories.of([one, one], names=["a", "b"])
+    assert len(joined) == 2 and joined.names == ("a", "b")
+    assert Trajectories.of(one, states=True).names == ("x1", "x2")
+    with pytest.raises(DataError, match="already hold"):
+        Trajectories.of([one], 0.1)
+    with pytest.raises(DataError, match="Give the times"):
+        Trajectories.of(np.zeros((3, 2)))

@@ -10,6 +10,7 @@ import numpy as np
 
 from sjepa.backend import Progress
 from sjepa.data import Trajectories
+from sjepa.data.names import numbered, with_velocity_names
 from sjepa.errors import ConfigError, DataError, NumericalWarning
 from sjepa.metrics.induced import induced_complexity
 from sjepa.models.pretrained.embedder import encode_all
@@ -82,7 +83,7 @@ def diagnose(
     if not 1 <= steps <= room:
         raise ConfigError(f"A rollout of {steps} steps does not fit; use 1 to {room}.")
     if library is None:
-        names = [f"z{i + 1}" for i in range(latent_dim)]
+        names = numbered("z", latent_dim)
         library = Library.paper(names) if order == 1 else second_order_library(names)
     found = []
     for i, (name, given) in enumerate(encoders.items()):
@@ -99,9 +100,8 @@ def diagnose(
 
 def second_order_library(names: Sequence[str]) -> Library:
     """The library of the paper's experiment for accelerations: friction may be in it too."""
-    base = Library.paper(names)
-    speeds = [f"{n}_dot" for n in names]
-    return Library.from_terms([*base.names, *speeds], [*names, *speeds])
+    both = with_velocity_names(names)
+    return Library.from_terms([*Library.paper(names).names, *both[len(names) :]], both)
 
 
 def _one(

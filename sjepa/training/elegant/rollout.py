@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sjepa.data.names import state_names
 from sjepa.models import Transition
 from sjepa.symbolic import Law, Library
 from sjepa.training.elegant.observed import Observed
@@ -25,7 +26,7 @@ def law_of(library: Library, support: Support, coefficients: Tensor, order: int)
             values[p, j] = float(coefficients[j, s])
     if order == 1:
         return library.law(values, library.inputs)
-    names = state_names(library, len(support))
+    names = state_names(library.inputs, len(support))
     law = library.law(values, names[len(support) :])
     return Law(law.expressions, names, law.outputs, canonical=False)
 
@@ -38,13 +39,6 @@ def coefficients_of(law: Law, library: Library, support: Support) -> Tensor:
         for s, p in enumerate(row):
             result[j, s] = float(own.get(library.terms[p], 0.0))
     return result
-
-
-def state_names(library: Library, latent_dim: int) -> tuple[str, ...]:
-    """Coordinates and their velocities, which the library may have named."""
-    if len(library.inputs) == 2 * latent_dim:
-        return tuple(library.inputs)
-    return (*library.inputs, *(f"{name}_dot" for name in library.inputs))
 
 
 def states(z: Tensor, times: Tensor, order: int) -> Tensor:
