@@ -31,6 +31,7 @@ def benchmark(
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Compare engines on systems whose laws are known."""
+    from sjepa.storage import writing
     from sjepa.studies.backends import benchmark as run, matrix, plot_results, summary
 
     console = Console()
@@ -51,7 +52,8 @@ def benchmark(
             seconds=seconds, workers=workers, engine=engine, out=out, progress=show,
         )  # fmt: skip
     if out is not None:
-        plot_results(table).savefig(out / "results.png", dpi=150)
+        with writing(out / "results.png") as file:
+            plot_results(table).savefig(file, format="png", dpi=150)
     if json:
         print(json_module.dumps(json_module.loads(table.to_json(orient="records")), indent=1))
         return

@@ -10,6 +10,7 @@ import typer
 
 from sjepa.cli.app import app
 from sjepa.errors import FormatError
+from sjepa.storage import MAX_BYTES, read_bounded, write_whole
 from sjepa.symbolic import Law
 
 
@@ -43,7 +44,7 @@ def export(
     if out is None:
         print(text.rstrip("\n"))
     else:
-        out.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+        write_whole(out, (text.rstrip("\n") + "\n").encode())
 
 
 def read_law(source: Path, inputs: list[str] | None = None) -> Law:
@@ -53,7 +54,7 @@ def read_law(source: Path, inputs: list[str] | None = None) -> Law:
     if source.is_dir() and (source / "law.json").exists():
         source = source / "law.json"
     if source.suffix == ".json":
-        return Law.from_json(source.read_bytes())
+        return Law.from_json(read_bounded(source, MAX_BYTES))
     if source.is_dir() and not list(source.glob("hall_of_fame*")):
         raise FormatError(f"{source} holds neither a law.json nor PySR's hall_of_fame.csv.")
     if source.is_dir() or source.suffix in (".csv", ".bak"):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sjepa.cli.export import read_law
 from sjepa.errors import DataError, FormatError
+from sjepa.storage import writing
 
 
 if TYPE_CHECKING:
@@ -87,12 +87,5 @@ def write_table(frame: pd.DataFrame, out: Path | None) -> None:
         raise DataError(f"{out}: cannot write this ending; use .csv or .parquet.")
     if not out.parent.is_dir():
         raise DataError(f"{out}: the folder {out.parent} does not exist; create it first.")
-    draft = out.with_name(f".{out.name}.{secrets.token_hex(4)}.unfinished")
-    try:
-        if out.suffix.lower() == ".csv":
-            frame.to_csv(draft, index=False)
-        else:
-            frame.to_parquet(draft, index=False)
-        draft.replace(out)
-    finally:
-        draft.unlink(missing_ok=True)
+    with writing(out) as file:
+        (frame.to_csv if out.suffix.lower() == ".csv" else frame.to_parquet)(file, index=False)

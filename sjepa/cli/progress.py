@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
@@ -22,6 +23,7 @@ from rich.progress import (
 from rich.text import Text
 
 from sjepa.callbacks import Callback, Step
+from sjepa.storage import open_kept
 
 
 class ProgressBar(Callback):
@@ -97,8 +99,12 @@ class RunLog(logging.FileHandler):
     """The log of a run. A full disk ends the run by itself; no line of the log need say so."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, encoding="utf-8", delay=True)
+        super().__init__(path, encoding="utf-8")
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+
+    def _open(self) -> TextIOWrapper:
+        """A link there would lead the lines into a file elsewhere: it is refused."""
+        return TextIOWrapper(open_kept(Path(self.baseFilename)), encoding="utf-8")
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Nothing can be said where nothing can be written."""

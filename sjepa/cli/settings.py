@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from sjepa.errors import ConfigError, did_you_mean
+from sjepa.errors import ConfigError, FormatError, did_you_mean
 
 
-MOST_BYTES = 2**20
+MAX_BYTES = 2**20
 
 
 def _from_toml(context: typer.Context, path: Path | None) -> Path | None:
@@ -28,13 +28,12 @@ def _from_toml(context: typer.Context, path: Path | None) -> Path | None:
 
 def read_settings(path: Path, command: Any) -> dict[str, Any]:
     """The settings of a file, by the names of a command's options; unknown ones are refused."""
+    from sjepa.storage import read_bounded
+
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ConfigError(f"{path} is too large for a file of settings.")
-        with path.open("rb") as file:
-            data = tomllib.load(file)
-    except FileNotFoundError:
-        raise ConfigError(f"{path} does not exist; --config takes a TOML file.") from None
+        data = tomllib.loads(read_bounded(path, MAX_BYTES).decode("utf-8"))
+    except FormatError as error:
+        raise ConfigError(f"{error} --config takes a TOML file.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not TOML: {error}.") from None
     known = {p.name: p for p in command.params if p.name not in ("config", "help")}

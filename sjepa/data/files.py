@@ -15,7 +15,6 @@ Files are data: nothing in them is ever executed or unpickled.
 
 from __future__ import annotations
 
-import secrets
 import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ from sjepa.data import _array_files as arrays, _table_files as tables
 from sjepa.data.trajectories import Trajectories
 from sjepa.data.video import FILMS, films_of, read_video
 from sjepa.errors import DataError, SjepaError
+from sjepa.storage import writing
 
 
 _READERS: dict[str, Callable[[Path], Any]] = {
@@ -134,13 +134,8 @@ def write(trajectories: Trajectories, path: str | Path) -> Path:
         raise DataError(f"{path}: cannot write this ending; use {', '.join(_WRITERS)}.")
     if not path.parent.is_dir():
         raise DataError(f"{path}: the folder {path.parent} does not exist; create it first.")
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
-    try:
-        with unfinished.open("xb") as file:
-            writer(trajectories, file)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with writing(path) as file:
+        writer(trajectories, file)
     return path
 
 

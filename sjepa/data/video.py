@@ -14,6 +14,7 @@ from sjepa.data._array_files import natural
 from sjepa.data._check import Array
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError, MissingDependency
+from sjepa.storage import write_whole
 
 
 FILMS = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".gif")
@@ -208,7 +209,8 @@ def write_video(frames: Sequence[Array] | Array, path: str | Path, step: float) 
     if grey.ndim == 3:
         grey = np.repeat(grey[..., None], 3, axis=-1)
     if path.suffix.lower() == ".gif":
-        iio.imwrite(path, grey, plugin="pillow", duration=1000 * step, loop=0)
+        options = {"plugin": "pillow", "duration": 1000 * step, "loop": 0}
     else:
-        iio.imwrite(path, grey, plugin="pyav", codec="libx264", fps=round(1 / step))
+        options = {"plugin": "pyav", "codec": "libx264", "fps": round(1 / step)}
+    write_whole(path, iio.imwrite("<bytes>", grey, extension=path.suffix.lower(), **options))
     return path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from sjepa.errors import DataError
 from sjepa.report.collect import collect
 from sjepa.report.content import ReportData, Trail
 from sjepa.report.page import render
+from sjepa.storage import write_whole
 
 
 def write_report(
@@ -46,12 +46,7 @@ def write_report(
     if content is None:
         content = collect(source, data, t, title=title, recipe=recipe)
     page = render(content)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
-    try:
-        draft.write_text(page, encoding="utf-8")
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_whole(path, page.encode())
     return path
 
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, FormatError, OutputError
 from sjepa.runs.saving import Saved, read, write_files
-from sjepa.storage import read_json, sweep, write_json
+from sjepa.storage import open_kept, read_json, sweep, write_json
 
 
 KIND, VERSION = "sjepa-run", 1
@@ -46,7 +46,7 @@ class Run:
 
     @classmethod
     def begin(cls, folder: str | Path, asked: Mapping[str, Any]) -> Self:
-        """Start a run in a new or empty folder; `asked` is plain data."""
+        """Start a run in a new or empty folder and lock it; `asked` is plain data."""
         folder = Path(folder)
         cls.check_free(folder)
         try:
@@ -56,13 +56,15 @@ class Run:
                 f"{folder} cannot be made ({error.strerror or error}); choose another place."
             ) from error
         run = cls(folder, asked)
+        run._lock = _lock(folder)
+        cls.check_free(folder)  # another process may have been faster
         write_json(folder / "run.json", KIND, VERSION, {"asked": run.asked})
         return run
 
     @staticmethod
     def check_free(folder: Path) -> None:
         """Refuse a folder that something is in already."""
-        if (folder / "run.json").exists():
+        if os.path.lexists(folder / "run.json"):
             raise ConfigError(
                 f"{folder} already holds a run: go on with it by sjepa fit --resume {folder}, "
                 "or choose another folder."
@@ -133,7 +135,8 @@ class Run:
 
     def __enter__(self) -> Self:
         """Lock the folder against a second process, and clear what a killed one left."""
-        self._lock = _lock(self.folder)
+        if self._lock is None:
+            self._lock = _lock(self.folder)
         sweep(self.folder)
         return self
 
@@ -150,7 +153,7 @@ def _ours(name: str) -> bool:
 
 def _lock(folder: Path) -> Any:
     """An open file that no other process can lock; the system releases it when we die."""
-    file = (folder / ".lock").open("wb")
+    file = open_kept(folder / ".lock")
     try:
         import fcntl
     except ImportError:  # no such locks on Windows: two runs in one folder are then not noticed

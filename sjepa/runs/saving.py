@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import secrets
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,13 +27,14 @@ from sjepa.models import Transition
 from sjepa.models.stored import describe, rebuild
 from sjepa.runs.saved_front import front_from_plain, front_to_plain
 from sjepa.storage import (
+    digest_of,
     read_bounded,
     read_json,
     read_state,
-    regular,
     write_json,
     write_state,
     write_whole,
+    writing_folder,
 )
 from sjepa.symbolic import Front, Law
 
@@ -43,7 +42,7 @@ from sjepa.symbolic import Front, Law
 KIND, VERSION = "sjepa-model", 1
 FILES = ("model.safetensors", "law.json", "metrics.parquet", "config.json")
 METRICS = ("stage", "cycle", "epoch", "metric", "value")
-MOST_LAW, MOST_METRICS = 8 * 2**20, 256 * 2**20
+MAX_LAW, MAX_METRICS = 8 * 2**20, 256 * 2**20
 
 
 @dataclass(eq=False)
@@ -74,19 +73,8 @@ def save(folder: Path, saved: Saved) -> None:
         _check_replaceable(folder)
     if not folder.absolute().parent.is_dir():
         raise ConfigError(f"{folder.absolute().parent} does not exist; create that folder first.")
-    draft = folder.absolute().with_name(f".{folder.name}.{secrets.token_hex(4)}.unfinished")
-    draft.mkdir()
-    try:
+    with writing_folder(folder) as draft:
         write_files(draft, saved)
-        if folder.exists():
-            old = draft.with_name(draft.name + ".old")
-            folder.rename(old)
-            draft.rename(folder)
-            shutil.rmtree(old)
-        else:
-            draft.rename(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _check_replaceable(folder: Path) -> None:
@@ -145,7 +133,7 @@ def read(folder: Path) -> Saved:
             )
         raise FormatError(f"{folder} is not a saved model: there is no config.json in it.")
     config = read_json(folder / "config.json", KIND, VERSION)
-    law = Law.from_json(_verified(folder, config, "law.json", MOST_LAW))
+    law = Law.from_json(_verified(folder, config, "law.json", MAX_LAW))
     metrics = _read_metrics(folder, config)
     _verified(folder, config, "model.safetensors", None)
     tensors = read_state(folder / "model.safetensors", KIND, VERSION)
@@ -184,9 +172,7 @@ def _verified(folder: Path, config: Mapping[str, Any], name: str, most: int | No
     sums = config.get("checksums")
     wanted = sums.get(name) if isinstance(sums, dict) else None
     if most is None:
-        regular(folder / name)
-        with (folder / name).open("rb") as file:
-            found, content = hashlib.file_digest(file, "sha256").hexdigest(), b""
+        found, content = digest_of(folder / name), b""
     else:
         content = read_bounded(folder / name, most)
         found = hashlib.sha256(content).hexdigest()
@@ -249,11 +235,11 @@ def _read_metrics(folder: Path, config: Mapping[str, Any]) -> pd.DataFrame:
     import pyarrow
     import pyarrow.parquet
 
-    content = _verified(folder, config, "metrics.parquet", MOST_METRICS)
+    content = _verified(folder, config, "metrics.parquet", MAX_METRICS)
     try:
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
         # A few bytes of Parquet can stand for billions of rows.
-        if file.metadata.num_rows > MOST_METRICS // 8:
+        if file.metadata.num_rows > MAX_METRICS // 8:
             raise ValueError("too many rows")
         frame = file.read().to_pandas()
     except Exception as error:

@@ -11,7 +11,7 @@ from sjepa.errors import FormatError
 from sjepa.storage.files import read_bounded, write_whole
 
 
-MOST_BYTES = 64 * 2**20
+MAX_BYTES = 64 * 2**20
 
 
 def write_json(path: Path, kind: str, version: int, data: Mapping[str, Any]) -> bytes:
@@ -24,7 +24,7 @@ def write_json(path: Path, kind: str, version: int, data: Mapping[str, Any]) -> 
 
 def read_json(path: Path, kind: str, version: int) -> dict[str, Any]:
     """Read what :func:`write_json` wrote; anything else is refused in one line."""
-    content = read_bounded(path, MOST_BYTES)
+    content = read_bounded(path, MAX_BYTES)
     try:
         data = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:

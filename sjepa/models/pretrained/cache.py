@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
+
+from sjepa.storage import writing
 
 
 # Part of every name; raise it when the same inputs would give other embeddings.
@@ -73,10 +74,5 @@ def load(folder: Path, name: str) -> np.ndarray | None:
 def store(folder: Path, name: str, array: np.ndarray) -> None:
     """Make an entry appear, complete or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / f".{name}.{secrets.token_hex(4)}.unfinished"
-    try:
-        with unfinished.open("xb") as file:
-            np.save(file, array, allow_pickle=False)
-        unfinished.replace(folder / f"{name}.npy")
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with writing(folder / f"{name}.npy") as file:
+        np.save(file, array, allow_pickle=False)

@@ -14,6 +14,7 @@ import pandas as pd
 from sjepa.backend.registry import make_backend
 from sjepa.data import SYSTEMS
 from sjepa.errors import ConfigError, MissingDependency
+from sjepa.storage import writing
 from sjepa.studies.backends.cells import COLUMNS, Cell, run_cell, system_of
 
 
@@ -70,12 +71,11 @@ def benchmark(
 
 
 def write_results(table: pd.DataFrame, folder: Path) -> None:
-    """results.parquet and results.csv, each written under another name first."""
+    """results.parquet and results.csv."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, write in (("results.parquet", table.to_parquet), ("results.csv", table.to_csv)):
-        draft = folder / f".{name}"
-        write(draft, index=False)
-        draft.replace(folder / name)
+        with writing(folder / name) as file:
+            write(file, index=False)
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pandas as pd
 
+from sjepa.storage import writing
 from sjepa.studies.encoders.measure import Diagnosis
 
 
@@ -117,18 +117,14 @@ class Comparison:
         """Write table.csv, diagnosis.json and diagnosis.png; each appears when complete."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        drafts = {
-            "table.csv": lambda p: self.to_frame().to_csv(p, index=False),
-            "diagnosis.json": lambda p: p.write_text(json.dumps(self.to_dict(), indent=1)),
-            "diagnosis.png": lambda p: self.plot().savefig(p, dpi=130, format="png"),
+        files: dict[str, Callable[[BinaryIO], Any]] = {
+            "table.csv": lambda f: self.to_frame().to_csv(f, index=False),
+            "diagnosis.json": lambda f: f.write(json.dumps(self.to_dict(), indent=1).encode()),
+            "diagnosis.png": lambda f: self.plot().savefig(f, dpi=130, format="png"),
         }
-        for name, write in drafts.items():
-            unfinished = folder / f".{name}.{secrets.token_hex(4)}"
-            try:
-                write(unfinished)
-                unfinished.replace(folder / name)
-            finally:
-                unfinished.unlink(missing_ok=True)
+        for name, write in files.items():
+            with writing(folder / name) as file:
+                write(file)
         return folder
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sjepa.storage import write_whole
+from sjepa.storage import writing
 from sjepa.studies.paper.common import Result
 from sjepa.studies.paper.tables import LABELS
 
@@ -50,9 +49,8 @@ def draw(experiment: str, results: Sequence[Result], folder: Path) -> list[Path]
         figure = make(results)
         if figure is not None:
             path = folder / f"{name}.png"
-            picture = BytesIO()
-            figure.savefig(picture, format="png", dpi=160)
-            write_whole(path, picture.getvalue())
+            with writing(path) as file:
+                figure.savefig(file, format="png", dpi=160)
             written.append(path)
     return written
 

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 import sympy
 
 from sjepa.errors import FormatError, LawError, ParseError
+from sjepa.storage import MAX_BYTES, read_bounded
 from sjepa.symbolic.front import Candidate, Front, combine_outputs
 from sjepa.symbolic.law import Dynamics, Law
 from sjepa.symbolic.parse import CONSTANTS, parse
@@ -248,9 +250,13 @@ def _run_files(folder: Path) -> list[Path]:
 
 
 def _read_csv(path: Path) -> _Table:
-    if not path.is_file():
+    if not path.exists():
         raise FormatError(f"{path} does not exist.")
-    with path.open(newline="", encoding="utf-8") as file:
+    try:
+        text = read_bounded(path, MAX_BYTES).decode("utf-8")
+    except UnicodeDecodeError:
+        raise FormatError(f"{path} is not text: not a table of PySR.") from None
+    with StringIO(text, newline="") as file:
         lines = csv.reader(file)
         header = [name.strip().lower() for name in next(lines, [])]
         if missing := [name for name in _COLUMNS if name not in header]:
