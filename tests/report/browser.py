@@ -24,6 +24,8 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
+# Seconds until a browser counts as dead: far more than a busy machine needs.
+PATIENCE = 600.0
 
 
 class Browser:
@@ -67,8 +69,8 @@ class Browser:
                 return dict(answer["result"])
             self._note(answer)
 
-    def _next(self, seconds: float = 30.0) -> dict[str, Any]:
-        deadline = time.monotonic() + seconds
+    def _next(self) -> dict[str, Any]:
+        deadline = time.monotonic() + PATIENCE
         while b"\0" not in self.buffer:
             ready, _, _ = select.select([self.answers], [], [], deadline - time.monotonic())
             assert ready, "Chromium does not answer"
@@ -99,7 +101,7 @@ class Browser:
         self.problems.clear()
         self.requests.clear()
         self.call("Page.navigate", url=path.as_uri())
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while self.run("document.readyState + location.protocol") != "completefile:":
             assert time.monotonic() < deadline, f"{path} does not load"
             time.sleep(0.02)
@@ -147,5 +149,5 @@ class Browser:
         os.close(self.commands)
         os.close(self.answers)
         self.process.terminate()
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=PATIENCE)
         self.folder.cleanup()

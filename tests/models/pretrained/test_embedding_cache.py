@@ -116,7 +116,7 @@ def test_two_processes_may_write_the_same_entries_at_once(tmp_path: Path) -> Non
         subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True) for _ in range(2)
     ]
     for process in both:
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(f"entry{k}.npy" for k in range(40))
 
