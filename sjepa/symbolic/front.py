@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from sjepa.errors import FormatError, LawError, SjepaError
 from sjepa.symbolic.complexity import MEASURES
@@ -16,6 +15,7 @@ from sjepa.symbolic.law import Law
 
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
     from sjepa.symbolic.library import Library
@@ -160,6 +160,8 @@ class Front:
 
     def to_frame(self) -> pd.DataFrame:
         """A table with the columns PySR users know, and both complexities by name."""
+        import pandas as pd
+
         return pd.DataFrame(
             {
                 "complexity": [self.complexity(c) for c in self],
