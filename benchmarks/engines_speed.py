@@ -1,8 +1,7 @@
-"""Speed and memory of the engines on Gram matrices, and of the import.
+"""Speed and memory of the engines on Gram matrices.
 
 Prints: stlsq against PySINDy's STLSQ on the same 300,000 x 56 features, supports compared;
-100 million rows streamed through stlsq with the peak memory; subset at 30 terms with its proof;
-``import sjepa`` against ``import torch``.
+100 million rows streamed through stlsq with the peak memory; subset at 30 terms with its proof.
 
     python benchmarks/engines_speed.py [--rows 100000000]
 """
@@ -11,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import resource
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
@@ -97,28 +94,10 @@ def proof(terms: int = 30, active: int = 5) -> None:
         )
 
 
-def import_time(repeats: int = 5) -> None:
-    def seconds(module: str) -> float:
-        code = (
-            f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
-        )
-        runs = [
-            float(
-                subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
-            )
-            for _ in range(repeats)
-        ]
-        return sorted(runs)[repeats // 2]
-
-    torch, ours = seconds("torch"), seconds("sjepa")
-    print(f"import torch {torch:.2f} s, import sjepa {ours:.2f} s: {ours / torch:.2f} times")
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=20_000_000, help="rows to stream")
     arguments = parser.parse_args()
     streamed(arguments.rows)  # first, so that its peak memory is its own
-    import_time()
     against_pysindy()
     proof()

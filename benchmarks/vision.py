@@ -20,10 +20,10 @@ import pandas as pd
 import torch
 from pretrained import face_network
 
-from sjepa import SJEPA, encoders
+from sjepa import SJEPA, Library, encoders
 from sjepa.data import rendered
 from sjepa.metrics import AffineMap, r2
-from sjepa.studies.encoders import diagnose, second_order_library
+from sjepa.studies.encoders import diagnose
 from sjepa.studies.patches import discover_spatial
 from sjepa.training.elegant import elegant_search
 
@@ -80,7 +80,7 @@ def large(seed: int, threads: int) -> None:
     test = rendered("pendulum", 1000 + seed, trajectories=10, length=100, size=64)
     before = _peak()
     start, cpu = perf_counter(), process_time()
-    library = second_order_library(["z1"])
+    library = Library.paper(["z1"], velocities=["z1_dot"])
     model = SJEPA(1, order=2, library=library, random_state=seed).fit(train)
     seconds, busy = perf_counter() - start, process_time() - cpu
     z = np.concatenate(model.encode(test.x))  # type: ignore[arg-type]
@@ -96,7 +96,7 @@ def large(seed: int, threads: int) -> None:
 
 def sharp(seed: int) -> None:
     """What blurring is for, and where it ends."""
-    library = second_order_library(["z1"])
+    library = Library.paper(["z1"], velocities=["z1_dot"])
     cases = [("sharp, not blurred", 0.45, 0.0), ("sharp, blurred", 0.45, 0.0)]
     cases.append(("noise 0.1", 1.0, 0.1))
     for name, width, noise in cases:

@@ -28,30 +28,6 @@ POOR = 0.2
 MOST_INPUTS = 16
 
 
-def default_library(names: Sequence[str], states: int | None = None) -> Library:
-    """Monomials, sines, cosines and x|x|: small enough to be solved exactly.
-
-    Monomials go up to degree 3 for up to three inputs and up to 2 beyond. Only the first `states`
-    inputs stand inside functions; the others are actions.
-    """
-    inner = list(names[: states or len(names)])
-    monomials = Library.polynomial(names, degree=3 if len(names) <= 3 else 2)
-    functions = [f"{f}({n})" for f in ("sin", "cos") for n in inner]
-    functions += [f"{n}*abs({n})" for n in inner]
-    return monomials + Library.from_terms(functions, names)
-
-
-def default_grammar(names: Sequence[str], states: int | None = None) -> Grammar:
-    """Sums, products, sines, cosines and absolute values."""
-    actions = names[states:] if states else ()
-    return Grammar(
-        ["+", "-", "*", "sin", "cos", "abs"],
-        names,
-        roles={n: "action" for n in actions},
-        nested={f: {g: 0 for g in ("sin", "cos")} for f in ("sin", "cos")},
-    )
-
-
 def discover(
     x: Any,
     t: Any = None,
@@ -118,8 +94,7 @@ def discover(
     trajectories = Trajectories.of(x, t, u, names=feature_names, states=True)
     states = trajectories.obs_shape[0]
     names = [*(trajectories.names or ()), *(trajectories.action_names or ())]
-    if library is not None and not isinstance(library, Library):
-        library = _library(library, names)
+    library = Library.of(library, names)
     if library is None and grammar is None:
         if len(names) > MOST_INPUTS:
             raise DataError(
@@ -127,9 +102,9 @@ def discover(
                 "fewer columns. Rows are times; if x is transposed, give x.T."
             )
         if engine.trees:
-            grammar = default_grammar(names, states)
+            grammar = Grammar.default(names[:states], names[states:])
         else:
-            library = default_library(names, states)
+            library = Library.default(names[:states], names[states:])
     common: dict[str, Any] = {
         "names": names,
         "outputs": trajectories.names,
@@ -159,15 +134,6 @@ def discover(
     front = problem.solve(engine)
     _warn(front, problem)
     return front
-
-
-def _library(terms: Any, names: Sequence[str]) -> Library:
-    """A list of terms is a library too."""
-    if isinstance(terms, str) or not all(isinstance(t, str) for t in terms):
-        raise ConfigError(
-            f"library is a Library or a list of terms such as ['x', 'sin(x)'], got {terms!r:.60}."
-        )
-    return Library.from_terms(list(terms), names)
 
 
 def _warn(front: Front, problem: Problem) -> None:
@@ -276,7 +242,7 @@ def discover_accelerations(
     moved = motion(encoded)
     d = encoded.obs_shape[0]
     if space is None:
-        space = default_grammar(moved.names) if engine.trees else default_library(moved.names)
+        space = (Grammar if engine.trees else Library).default(moved.names)
     names = state_names(space, d)
     kind = "library" if isinstance(space, Library) else "grammar"
     given: dict[str, Any] = {kind: space, "seed": seed, "progress": progress}

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from sjepa import SJEPA, Trajectories
+from sjepa import SJEPA, Library, Trajectories
 from sjepa.data import rendered
 from sjepa.metrics import AffineMap, r2
-from sjepa.studies.encoders import second_order_library
 
 
 @pytest.mark.slow
@@ -14,7 +13,9 @@ from sjepa.studies.encoders import second_order_library
 def test_the_law_of_the_pendulum_is_read_off_its_film(width: float) -> None:
     film = {"trajectories": 40, "length": 100, "size": 32, "width": width}
     train, test = rendered("pendulum", 0, **film), rendered("pendulum", 1000, **film)
-    model = SJEPA(1, order=2, library=second_order_library(["z1"]), random_state=0).fit(train)
+    model = SJEPA(
+        1, order=2, library=Library.paper(["z1"], velocities=["z1_dot"]), random_state=0
+    ).fit(train)
     assert [str(t) for _, t in model.law_.terms[0]] == ["sin(z1)"]
     assert model.law_.coefficients[0] == pytest.approx(-1.0, abs=0.01)
     assert any("blurred" in note for note in model.diagnostics_) == (width < 1)

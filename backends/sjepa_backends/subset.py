@@ -10,7 +10,7 @@ import numpy as np
 
 from sjepa.backend import Backend, Problem
 from sjepa.errors import ConfigError
-from sjepa.symbolic.front import EXACT, KNEE, Front
+from sjepa.symbolic.front import EXACT, Front, knee
 from sjepa_backends._supports import Fit, fit, joint_front, undominated, warm_supports
 from sjepa_backends.stlsq import STLSQ
 
@@ -111,8 +111,8 @@ class _Branches:
         self.a, self.b, self.without = a[np.ix_(order, order)], b[order], without[order]
         self.weights = problem.candidate_library.weights[self.index]
         full_loss = full * self.unit
-        knee = max(full_loss**KNEE, EXACT * 0.1)
-        given = (settings.adequate, problem.adequate, knee)
+        limit = knee(full_loss, exact=EXACT * 0.1)
+        given = (settings.adequate, problem.adequate, limit)
         adequate = next(value for value in given if value is not None)
         self.adequate = max(adequate, full_loss) / self.unit
         self.found: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, 1.0)}

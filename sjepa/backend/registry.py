@@ -7,7 +7,6 @@ import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Any
 
 from sjepa.backend import Backend
@@ -34,6 +33,8 @@ class Source:
 
     def version(self) -> str:
         """Version of the package that does the work; empty when that is us."""
+        from importlib.metadata import PackageNotFoundError, version
+
         try:
             return version(self.needs[0]) if self.needs else ""
         except PackageNotFoundError:
@@ -75,6 +76,8 @@ BUILTIN: Mapping[str, Source] = {
 @cache
 def sources() -> dict[str, Source]:
     """Ours first; a plugin may add names but never replace one of ours."""
+    from importlib.metadata import entry_points
+
     plugins = {
         ep.name: Source(ep.value, ep.module, (ep.module.split(".")[0],), f"reinstall {ep.module}")
         for ep in entry_points(group="sjepa.backends")

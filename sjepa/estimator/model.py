@@ -23,7 +23,6 @@ from sjepa.runs.saving import read as read_saved
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.training import (
     Learned,
-    default_terms,
     learn_alternating,
     learn_correction,
     learn_elegant,
@@ -241,7 +240,7 @@ class SJEPA(Fitted):
             return self.library if self.library is not None else self.grammar
         if dimension is None:
             return None
-        return default_terms(list(self.feature_names or numbered("z", dimension)), actions)
+        return Library.paper(list(self.feature_names or numbered("z", dimension)), actions)
 
     @property
     def _seed(self) -> int:

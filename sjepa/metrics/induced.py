@@ -18,7 +18,7 @@ from sjepa.data import Trajectories, differentiate
 from sjepa.data.second_order import motion, state_names
 from sjepa.errors import ConfigError, DataError
 from sjepa.symbolic import Front, Grammar, Law, Library
-from sjepa.symbolic.front import EXACT, KNEE
+from sjepa.symbolic.front import knee
 
 
 Encoder = Callable[[Any], Any] | nn.Module | None
@@ -186,7 +186,7 @@ def _limit(delta: float | str, problems: Sequence[Problem]) -> float:
         allowed = problem.candidate_library.mask(problem.outputs)[:, 0]
         full = problem.sums.solve(allowed, 0)
         floor = max(floor, float(problem.sums.loss(full[:, None])[0]))
-    return max(min(floor, 1.0) ** KNEE, EXACT)
+    return knee(min(floor, 1.0))
 
 
 def _proven(front: Front, limit: float) -> bool:

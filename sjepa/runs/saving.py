@@ -25,7 +25,6 @@ from torch import nn
 from sjepa.errors import ConfigError, FormatError
 from sjepa.models import Transition
 from sjepa.models.stored import describe, rebuild
-from sjepa.runs.saved_front import front_from_plain, front_to_plain
 from sjepa.storage import (
     digest_of,
     read_bounded,
@@ -114,7 +113,7 @@ def write_files(folder: Path, saved: Saved) -> None:
         **described,
         "given_encoder": saved.given,
         "transition": transition,
-        "front": front_to_plain(saved.front),
+        "front": saved.front.to_dict(),
         "facts": saved.facts,
         "checksums": {name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
     }
@@ -141,7 +140,7 @@ def read(folder: Path) -> Saved:
     return Saved(
         params=get("params", dict),
         law=law,
-        front=_within(folder, lambda: front_from_plain(get("front", dict))),
+        front=_within(folder, lambda: Front.from_dict(get("front", dict))),
         encoder=_rebuilt(folder, config.get("encoder"), tensors, "encoder"),
         given=get("given_encoder", str),
         head=_rebuilt(folder, config.get("head"), tensors, "head"),

@@ -151,8 +151,7 @@ def discover_spatial(
     if library is None:
         products = [f"{n}*{o}" for n in names for o in OFFSETS]
         library = ["1", *names, *OFFSETS, *products]
-    if not isinstance(library, Library):
-        library = Library.from_terms(list(library), [*names, *OFFSETS])
+    library = Library.of(library, [*names, *OFFSETS])
     inputs = np.concatenate([context, known.offset], axis=1)
     problem = Problem(
         inputs[train], target[train], [*names, *OFFSETS], names, library=library,

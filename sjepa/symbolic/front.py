@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
-from sjepa.errors import LawError
+from sjepa.errors import FormatError, LawError, SjepaError
+from sjepa.symbolic.complexity import MEASURES
 from sjepa.symbolic.law import Law
 
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
     from sjepa.symbolic.library import Library
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 # regards laws that leave less than this share of the variance unexplained as exact.
 KNEE = 0.9
 EXACT = 1e-7
+# Longer fronts are not read from files.
+MAX_LAWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ class Front:
 
         A longer law must lower the loss by the share `min_gain` to be kept.
         """
-        if measure not in ("terms", "tree"):
+        if measure not in MEASURES:
             raise LawError(f"A front is ordered by 'terms' or 'tree', got {measure!r}.")
         best: dict[Any, Candidate] = {}
         for c in candidates:
@@ -157,6 +160,8 @@ class Front:
 
     def to_frame(self) -> pd.DataFrame:
         """A table with the columns PySR users know, and both complexities by name."""
+        import pandas as pd
+
         return pd.DataFrame(
             {
                 "complexity": [self.complexity(c) for c in self],
@@ -195,9 +200,7 @@ class Front:
 
     def best_candidate(self) -> Candidate:
         self._require_candidates()
-        losses = [max(c.loss, 1e-300) for c in self]
-        top, bottom = max(losses[0], 1.0), min(losses)
-        limit = max(top ** (1 - KNEE) * bottom**KNEE, EXACT)
+        limit = knee(min(c.loss for c in self), max(self[0].loss, 1.0))
         return next(c for c in self if c.loss <= limit * (1 + 1e-9))
 
     def _require_candidates(self) -> None:
@@ -225,11 +228,60 @@ class Front:
         ax.legend(fontsize=8, frameon=False)
         return ax
 
-    def merged(self, other: Front) -> Front:
-        """One front of the laws of both."""
-        return Front.of(
-            [*self, *other], self.measure, self.engine or other.engine, (*self.notes, *other.notes)
-        )
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that :meth:`from_dict` reads back to an equal front; laws travel as text."""
+        return {
+            "measure": self.measure,
+            "engine": self.engine,
+            "notes": list(self.notes),
+            "laws": [
+                {
+                    "law": c.law.to_dict(),
+                    "loss": c.loss,
+                    "losses": list(c.losses),
+                    "terms": c.terms,
+                    "tree": c.tree,
+                    "certified": c.certified,
+                }
+                for c in self
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Front:
+        """The front, its complexities as they were measured with the weights of the search."""
+        laws, measure, notes = data.get("laws"), data.get("measure"), data.get("notes")
+        if not isinstance(laws, list) or len(laws) > MAX_LAWS or measure not in MEASURES:
+            raise FormatError("Its front is not as it should be.")
+        if not isinstance(notes, list) or not all(isinstance(n, str) for n in notes):
+            raise FormatError("The notes of its front are not texts.")
+        candidates = tuple(_candidate(one, i) for i, one in enumerate(laws))
+        return cls(candidates, measure, str(data.get("engine", "")), tuple(notes))
+
+
+def _candidate(one: Any, row: int) -> Candidate:
+    try:
+        losses = tuple(_number(v) for v in one["losses"])
+        loss, terms, tree = (_number(one[key]) for key in ("loss", "terms", "tree"))
+        law = Law.from_dict(one["law"])
+        return Candidate(law, loss, terms, tree, losses, one["certified"] is True)
+    except (SjepaError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+        reason = " ".join(str(error).split())[:80]
+        raise FormatError(f"Row {row} of its front cannot be read ({reason}).") from None
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ValueError(f"{value!r:.40} is no number")
+    return float(value)
+
+
+def knee(best: float, worst: float = 1.0, exact: float = EXACT) -> float:
+    """The loss at which a law has won most of the fall from the worst to the best loss.
+
+    Below `exact` a law counts as exact, and there is nothing left to win.
+    """
+    return float(max(worst ** (1 - KNEE) * max(best, 1e-300) ** KNEE, exact))
 
 
 def combine_outputs(

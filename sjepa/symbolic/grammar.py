@@ -66,6 +66,16 @@ class Grammar:
     nested: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     masks: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
+    @classmethod
+    def default(cls, states: Sequence[str], actions: Sequence[str] = ()) -> Grammar:
+        """Sums, products, sines, cosines and absolute values."""
+        return cls(
+            ["+", "-", "*", "sin", "cos", "abs"],
+            [*states, *actions],
+            roles={n: "action" for n in actions},
+            nested={f: {g: 0 for g in ("sin", "cos")} for f in ("sin", "cos")},
+        )
+
     def __post_init__(self) -> None:
         set_ = object.__setattr__
         set_(self, "operators", _operator_names(self.operators))

@@ -114,6 +114,11 @@ class Law:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise FormatError(f"Not a law: the text is not JSON ({error}).") from None
+        return cls.from_dict(data)
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Law:
+        """Read what :meth:`to_dict` wrote, checking every part of it."""
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise FormatError(f"Not a law: expected a JSON object with format {FORMAT!r}.")
         if data.get("version") != VERSION:
@@ -367,17 +372,20 @@ class Law:
 
         return torch_source(self, name)
 
-    def to_json(self) -> str:
-        """Text that :meth:`from_json` reads back to an equal law."""
-        data = {
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that :meth:`from_dict` reads back to an equal law."""
+        return {
             "format": FORMAT,
             "version": VERSION,
             "dynamics": self.dynamics,
-            "inputs": self.inputs,
-            "outputs": self.outputs,
+            "inputs": list(self.inputs),
+            "outputs": list(self.outputs),
             "expressions": [to_text(e) for e in self.expressions],
         }
-        return json.dumps(data, indent=1, ensure_ascii=False)
+
+    def to_json(self) -> str:
+        """Text that :meth:`from_json` reads back to an equal law."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False)
 
     def numpy(self) -> NumpyLaw:
         """A vectorised function: array (..., inputs) to array (..., outputs)."""

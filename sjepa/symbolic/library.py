@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy
 
-from sjepa.errors import LawError
+from sjepa.errors import ConfigError, LawError
 from sjepa.symbolic.canonical import canonicalise
 from sjepa.symbolic.complexity import term_weight
 from sjepa.symbolic.law import Dynamics, Law
@@ -104,14 +104,48 @@ class Library:
         return cls(terms, names)
 
     @classmethod
-    def paper(cls, inputs: Sequence[str]) -> Library:
-        """1, z, sin z, cos z, squares and products: the library of the paper's Experiment 1."""
-        names = check_names(inputs, "input")
-        z = [symbol(n) for n in names]
+    def paper(
+        cls, inputs: Sequence[str], actions: Sequence[str] = (), velocities: Sequence[str] = ()
+    ) -> Library:
+        """1, z, sin z, cos z, squares and products: the library of the paper's Experiment 1.
+
+        Every action is there alone and times every state; velocities, which a law of
+        accelerations may need for friction, alone.
+        """
+        names = check_names([*inputs, *velocities, *actions], "input")
+        z = [symbol(n) for n in inputs]
         squares = [s**2 for s in z]
         products = [a * b for i, a in enumerate(z) for b in z[i + 1 :]]
         terms = [sympy.S.One, *z, *map(sympy.sin, z), *map(sympy.cos, z), *squares, *products]
+        terms += map(symbol, velocities)
+        for u in map(symbol, actions):
+            terms += [u, *(u * s for s in z)]
         return cls(terms, names)
+
+    @classmethod
+    def default(cls, states: Sequence[str], actions: Sequence[str] = ()) -> Library:
+        """Monomials, sines, cosines and x|x|: small enough to be solved exactly.
+
+        Monomials go up to degree 3 for up to three inputs and up to 2 beyond. Only states stand
+        inside functions.
+        """
+        names = [*states, *actions]
+        functions = [f"{f}({n})" for f in ("sin", "cos") for n in states]
+        functions += [f"{n}*abs({n})" for n in states]
+        monomials = cls.polynomial(names, degree=3 if len(names) <= 3 else 2)
+        return monomials + cls.from_terms(functions, names)
+
+    @classmethod
+    def of(cls, value: Library | Sequence[str] | None, inputs: Sequence[str]) -> Library | None:
+        """What a user may give as ``library=``: a Library, a list of terms, or nothing."""
+        if value is None or isinstance(value, Library):
+            return value
+        if isinstance(value, str) or not all(isinstance(t, str) for t in value):
+            raise ConfigError(
+                "library is a Library or a list of terms such as ['x', 'sin(x)'], "
+                f"got {value!r:.60}."
+            )
+        return cls.from_terms(list(value), inputs)
 
     def __add__(self, other: Library) -> Library:
         """Both sets of terms; the weights of the left one win where both have a term."""

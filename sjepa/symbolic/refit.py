@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import sympy
-from scipy.optimize import least_squares
 
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.law import Law
@@ -93,6 +92,8 @@ def _move_inner_numbers(
     start = single.coefficients
     if len(start) > len(rows):
         return expr
+    from scipy.optimize import least_squares  # slow to import, and most laws do not need it
+
     found = least_squares(
         residuals, start, method="lm", max_nfev=MOST_EVALUATIONS * (len(start) + 1)
     )

@@ -5,7 +5,6 @@ from sjepa.training.correction import CorrectionSettings, learn_correction
 from sjepa.training.elegant.learn import learn_elegant
 from sjepa.training.frozen import learn_frozen
 from sjepa.training.result import Frozen, Learned, identity
-from sjepa.training.terms import default_terms
 
 
 WAYS = ("elegant", "alternating")
@@ -15,7 +14,6 @@ __all__ = [
     "CorrectionSettings",
     "Frozen",
     "Learned",
-    "default_terms",
     "identity",
     "learn_alternating",
     "learn_correction",

@@ -11,16 +11,6 @@ from sjepa.errors import ConfigError
 from sjepa.symbolic import Grammar, Library
 
 
-def default_terms(states: Sequence[str], actions: Sequence[str] = ()) -> Library:
-    """The paper's library, with every action alone and times every state."""
-    library = Library.paper(states)
-    if not actions:
-        return library
-    driven = [t for u in actions for t in (u, *(f"{u}*{z}" for z in states))]
-    names = [*states, *actions]
-    return Library(library.terms, names) + Library.from_terms(driven, names)
-
-
 def library_for(space: Library | Grammar | None, latent_dim: int) -> Library:
     """A library for a search that needs one."""
     if isinstance(space, Library):

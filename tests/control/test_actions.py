@@ -6,12 +6,11 @@ import torch
 from scipy.integrate import solve_ivp
 
 import sjepa
-from sjepa import SJEPA, Trajectories
+from sjepa import SJEPA, Library, Trajectories
 from sjepa.data import TrajectoryBatch, is_piecewise_constant, zoh_rows
 from sjepa.errors import ConfigError, DataError
 from sjepa.models import NeuralField
 from sjepa.models.simulate import integrate_zoh
-from sjepa.training import default_terms
 from sjepa.training.alternating import (
     EXPERIMENT_1,
     Alternating,
@@ -281,6 +280,6 @@ def test_the_alternating_search_takes_actions_and_resumes(data, integrator: str)
 
 
 def test_the_default_library_has_actions_alone_and_times_states() -> None:
-    library = default_terms(["z1", "z2"], ["u1"])
+    library = Library.paper(["z1", "z2"], ["u1"])
     assert {str(t) for t in library.terms} >= {"u1", "u1*z1", "u1*z2", "sin(z1)", "z1*z2"}
     assert not any("sin(u1)" in str(t) for t in library.terms)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from sjepa.errors import LawError
+from sjepa.errors import ConfigError, LawError
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.symbolic.front import combine_outputs
 
@@ -202,3 +202,38 @@ def test_joining_outputs_equals_trying_all_combinations() -> None:
         lowest = min((loss for c, loss in every if c <= cost), default=None)
         found = min((sum(losses) for c, losses, _ in joint if c <= cost), default=None)
         assert found == pytest.approx(lowest)
+
+
+def test_a_library_argument_may_be_a_library_a_list_of_terms_or_nothing() -> None:
+    given = Library.paper(["x"])
+    assert Library.of(given, ["x"]) is given
+    assert Library.of(None, ["x"]) is None
+    listed = Library.of(["1", "x", "sin(x)"], ["x", "u"])
+    assert listed is not None and listed.names == ["1", "x", "sin(x)"]
+    assert listed.inputs == ("x", "u")
+    for wrong in ("sin(x)", [1, 2]):
+        with pytest.raises(ConfigError, match="a list of terms such as"):
+            Library.of(wrong, ["x"])  # type: ignore[arg-type]
+
+
+def test_the_default_library_puts_only_states_inside_functions() -> None:
+    library = Library.default(["q"], ["u"])
+    assert set(library.names) == {
+        "1", "q", "u", "q**2", "q*u", "u**2", "q**3", "q**2*u", "q*u**2", "u**3",
+        "sin(q)", "cos(q)", "q*Abs(q)",
+    }  # fmt: skip
+    # Degree 2 from four inputs on: 1 + 4 + 10 monomials and three functions of each state.
+    assert len(Library.default(["a", "b", "c"], ["u"])) == 15 + 3 * 3
+
+
+def test_the_library_for_accelerations_has_velocities_alone() -> None:
+    library = Library.paper(["z"], actions=["u"], velocities=["z_dot"])
+    assert library.inputs == ("z", "z_dot", "u")
+    assert set(library.names) == {"1", "z", "sin(z)", "cos(z)", "z**2", "z_dot", "u", "u*z"}
+
+
+def test_the_default_grammar_knows_its_actions() -> None:
+    grammar = Grammar.default(["q"], ["u"])
+    assert (grammar.role("q"), grammar.role("u")) == ("state", "action")
+    assert grammar.admits(Law.from_string("u*sin(q) - abs(q)", ["q", "u"], ["q"]))
+    assert not grammar.admits(Law.from_string("sin(cos(q))", ["q", "u"], ["q"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,8 @@ def diagnose(
         raise ConfigError(f"A rollout of {steps} steps does not fit; use 1 to {room}.")
     if library is None:
         names = numbered("z", latent_dim)
-        library = Library.paper(names) if order == 1 else second_order_library(names)
+        speeds = with_velocity_names(names)[latent_dim:] if order == 2 else ()
+        library = Library.paper(names, velocities=speeds)
     found = []
     for i, (name, given) in enumerate(encoders.items()):
         encoder, own = given if isinstance(given, tuple) else (given, head)
@@ -96,12 +97,6 @@ def diagnose(
     if progress is not None:
         progress("done", 1.0)
     return Comparison(found, delta, order, steps)
-
-
-def second_order_library(names: Sequence[str]) -> Library:
-    """The library of the paper's experiment for accelerations: friction may be in it too."""
-    both = with_velocity_names(names)
-    return Library.from_terms([*Library.paper(names).names, *both[len(names) :]], both)
 
 
 def _one(

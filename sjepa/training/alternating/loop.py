@@ -13,7 +13,7 @@ from sjepa.backend.registry import make_backend
 from sjepa.callbacks import Step
 from sjepa.data import TrajectoryBatch
 from sjepa.models import SparseLaw
-from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
+from sjepa.symbolic import Front, Grammar, Library
 from sjepa.training.alternating.conditions import EXPERIMENT_1, Condition
 from sjepa.training.alternating.config import TrainingConfig
 from sjepa.training.alternating.latent_model import LatentModel
@@ -200,7 +200,7 @@ class Alternating:
             "phase": None if self.phase is None else self.phase.state_dict(),
             "shortlist": self.shortlist.state_dict(),
             "diagnostics": [dict(row) for row in self.diagnostics],
-            "front": None if self.front is None else _front_to_rows(self.front),
+            "front": None if self.front is None else self.front.to_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -215,20 +215,5 @@ class Alternating:
         self.shortlist.load_state_dict(state["shortlist"])
         self.diagnostics = [dict(row) for row in state["diagnostics"]]
         rows = state["front"]
-        self.front = None if rows is None else _front_from_rows(rows, self.space)
+        self.front = None if rows is None else Front.from_dict(rows)
         self._resumed = state["phase"]
-
-
-def _front_to_rows(front: Front) -> dict[str, Any]:
-    """A front as plain data; laws travel as text."""
-    rows = [(c.law.to_json(), list(c.losses), c.certified) for c in front]
-    return {"measure": front.measure, "engine": front.engine, "rows": rows}
-
-
-def _front_from_rows(data: dict[str, Any], space: Library | Grammar) -> Front:
-    library = space if isinstance(space, Library) else None
-    candidates = [
-        Candidate.score(Law.from_json(text), losses, library, certified)
-        for text, losses, certified in data["rows"]
-    ]
-    return Front.of(candidates, data["measure"], data["engine"])

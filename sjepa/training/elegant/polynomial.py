@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from sjepa.models.encoders import LinearEncoder
-from sjepa.symbolic.front import KNEE
+from sjepa.symbolic.front import knee
 from sjepa.training.elegant.context import SearchContext
 from sjepa.training.elegant.gauge import THRESHOLDS, Gauge, search_gauge
 from sjepa.training.elegant.gauge_moves import PRESENT, GaugeMoves
@@ -53,7 +53,8 @@ def _regauged(
     if not heads:
         return None
     risks = [float(t.risk(h, setting.train, setting.validation).risk) for h, t in heads]
-    good = [pair for pair, risk in zip(heads, risks, strict=True) if risk <= min(risks) ** KNEE]
+    limit = knee(min(risks))
+    good = [pair for pair, risk in zip(heads, risks, strict=True) if risk <= limit]
     head, task = min(good, key=lambda pair: pair[1].structure.cost)
     library, d = setting.library, setting.latent_dim
     with torch.no_grad():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Front
-from sjepa.symbolic.front import EXACT, KNEE
+from sjepa.symbolic.front import knee
 from sjepa.training.elegant.result import Found
 
 
@@ -40,17 +40,17 @@ def adequacy(
             raise ConfigError(f"delta must be positive, got {value}.")
         return Adequacy(value, f"delta = {value:.3g} was given")
     best = max(min(risks), 1e-300)
-    knee = max(top ** (1 - KNEE) * best**KNEE, EXACT)
+    limit = knee(best, top)
     noise = NOISE_MULTIPLE * noise_floor
-    if noise > knee:
+    if noise > limit:
         return Adequacy(
             noise,
             f"delta = {noise:.3g}: {NOISE_MULTIPLE:g} times what noise alone would leave "
             f"({noise_floor:.2g}); the best law found leaves {best:.2g}",
         )
     return Adequacy(
-        knee,
-        f"delta = {knee:.3g}: nine tenths of the fall in log risk to the best law found, which "
+        limit,
+        f"delta = {limit:.3g}: nine tenths of the fall in log risk to the best law found, which "
         f"leaves {best:.2g} (noise alone would leave {noise_floor:.2g})",
     )
 
