@@ -148,11 +148,11 @@ def _check_place(out: Path) -> None:
 
 
 def _begin(out: Path, model: SJEPA, trajectories: Trajectories, source: dict[str, Any]) -> Run:
-    from sjepa.estimator.checks import check_settings
     from sjepa.estimator.files import plain_params
+    from sjepa.estimator.validate import validate
     from sjepa.runs import Run, fingerprint
 
-    check_settings(model, trajectories)  # before a folder is made for nothing
+    validate(model, trajectories)  # before a folder is made for nothing
     asked = {
         "settings": plain_params(model),
         "fingerprint": fingerprint(trajectories),

@@ -39,6 +39,7 @@ class Fitted(BaseEstimator):
     action_names_: Sequence[str]
     step_: float
     obs_shape_: tuple[int, ...]
+    seed_: int
     _moved_by: tuple[Law | None, Transition | None]
 
     if TYPE_CHECKING:  # settings of SJEPA
@@ -48,9 +49,6 @@ class Fitted(BaseEstimator):
         order: Any
         integrator: str
         progress: Any
-
-        @property
-        def _seed(self) -> int: ...
 
         def _space(self, dimension: int | None, actions: Sequence[str] = ()) -> Any: ...
 
@@ -157,7 +155,7 @@ class Fitted(BaseEstimator):
             "library": space if isinstance(space, Library) else None,
             "grammar": space if isinstance(space, Grammar) else None,
             "integrator": self.integrator,
-            "seed": self._seed,
+            "seed": self.seed_,
             "progress": self.progress,
         }
         found = posterior(latent, **{**defaults, **settings})

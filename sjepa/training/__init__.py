@@ -5,7 +5,7 @@ from sjepa.training.correction import CorrectionSettings, learn_correction
 from sjepa.training.elegant.learn import learn_elegant
 from sjepa.training.frozen import learn_frozen
 from sjepa.training.result import Frozen, Learned, identity
-from sjepa.training.terms import default_terms
+from sjepa.training.terms import default_terms, written
 
 
 WAYS = ("elegant", "alternating")
@@ -21,4 +21,5 @@ __all__ = [
     "learn_correction",
     "learn_elegant",
     "learn_frozen",
+    "written",
 ]
