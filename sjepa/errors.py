@@ -54,7 +54,7 @@ class BackendUnavailable(SjepaError, ImportError):
     """A backend exists but something it needs is not installed."""
 
 
-class UnknownBackend(SjepaError, LookupError):
+class UnknownBackend(ConfigError, LookupError):
     """No backend carries that name."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import logging
+import math
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -147,11 +148,11 @@ def _check_place(out: Path) -> None:
 
 
 def _begin(out: Path, model: SJEPA, trajectories: Trajectories, source: dict[str, Any]) -> Run:
-    from sjepa.estimator.checks import check_settings
     from sjepa.estimator.files import plain_params
+    from sjepa.estimator.validate import validate
     from sjepa.runs import Run, fingerprint
 
-    check_settings(model, trajectories)  # before a folder is made for nothing
+    validate(model, trajectories)  # before a folder is made for nothing
     asked = {
         "settings": plain_params(model),
         "fingerprint": fingerprint(trajectories),
@@ -217,7 +218,7 @@ def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> No
             "equations": model.law_.lines(6),
             "front": model.equations_.to_dict("records"),
             "diagnostics": model.diagnostics_,
-            "score": score,
+            "score": score if math.isfinite(score) else None,  # JSON has no infinity
             "run": None if run is None else str(run.folder),
         }
         print(json_module.dumps(result, indent=1))

@@ -94,6 +94,7 @@ def saved_from(model: Any) -> Saved:
         "frozen": isinstance(model.encoder_, Frozen),
         "action_names": list(model.action_names_),
         "step": model.step_,
+        "seed": model.seed_,
     }
     return Saved(
         params=plain_params(model),
@@ -112,7 +113,9 @@ def _with_result(model: Any) -> pd.DataFrame:
     """The history, and what the law is in the end."""
     law = model.law_
     final = {
-        "omega_terms": law.complexity("terms", model.library),
+        "omega_terms": law.complexity(
+            "terms", model.library if isinstance(model.library, Library) else None
+        ),
         "omega_tree": law.complexity("tree"),
         "coefficients": len(law.coefficients),
         "front_size": len(model.front_),
@@ -155,13 +158,14 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
     count, step = facts.get("n_features_in"), facts.get("step")
     shape = facts.get("obs_shape", [count])
     numbers = isinstance(count, int) and isinstance(step, float) and isinstance(shape, list)
-    numbers = numbers and all(isinstance(n, int) for n in shape)
+    numbers = numbers and all(isinstance(n, int) for n in (*shape, facts.get("seed", 0)))
     if not numbers or not all(_texts(given) for given in (notes, names, actions)):
         raise FormatError(
             "The model's config.json is damaged: its facts are not as they should be."
         )
     model.diagnostics_, model.n_features_in_, model.obs_shape_ = notes, count, tuple(shape)
     model.action_names_, model.step_ = tuple(actions or ()), step
+    model.seed_ = facts.get("seed", 0)
     if names:
         model.feature_names_in_ = np.array(names, dtype=object)
     return model

@@ -19,6 +19,7 @@ from sjepa.errors import ConfigError
 from sjepa.estimator.files import saved_from
 from sjepa.metrics import AffineMap, path_r2
 from sjepa.models import Simulation, Simulator, Transition
+from sjepa.models.pretrained.embedder import encode_all
 from sjepa.models.simulate import START_ROWS, rows_of_actions
 from sjepa.runs.saving import save as save_files
 from sjepa.symbolic import Front, Grammar, Law, Library
@@ -38,6 +39,7 @@ class Fitted(BaseEstimator):
     action_names_: Sequence[str]
     step_: float
     obs_shape_: tuple[int, ...]
+    seed_: int
     _moved_by: tuple[Law | None, Transition | None]
 
     if TYPE_CHECKING:  # settings of SJEPA
@@ -47,9 +49,6 @@ class Fitted(BaseEstimator):
         order: Any
         integrator: str
         progress: Any
-
-        @property
-        def _seed(self) -> int: ...
 
         def _space(self, dimension: int | None, actions: Sequence[str] = ()) -> Any: ...
 
@@ -73,16 +72,12 @@ class Fitted(BaseEstimator):
     def encode(self, x: Any) -> np.ndarray | list[np.ndarray]:
         """Coordinates of observations: an array for an array, a list for many trajectories."""
         check_is_fitted(self, "encoder_")
-        if isinstance(x, Trajectories):
-            return [self._encode(one) for one in x.x]
-        if isinstance(x, list | tuple):
-            return [self._encode(one) for one in x]
+        if self._is_many(x):
+            return encode_all(self.encoder_, x.x if isinstance(x, Trajectories) else x)
         return self._encode(x)
 
     def _encode(self, x: Any) -> np.ndarray:
-        array = torch.as_tensor(np.asarray(x, dtype=float))
-        with torch.no_grad():
-            return np.asarray(self.encoder_(array), dtype=float)
+        return encode_all(self.encoder_, [np.asarray(x, dtype=float)])[0]
 
     transform = encode
 
@@ -160,7 +155,7 @@ class Fitted(BaseEstimator):
             "library": space if isinstance(space, Library) else None,
             "grammar": space if isinstance(space, Grammar) else None,
             "integrator": self.integrator,
-            "seed": self._seed,
+            "seed": self.seed_,
             "progress": self.progress,
         }
         found = posterior(latent, **{**defaults, **settings})

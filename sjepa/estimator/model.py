@@ -13,9 +13,10 @@ from sjepa.backend import Backend
 from sjepa.callbacks import Callback, Log, ProgressCallback, check_callbacks
 from sjepa.data import Trajectories
 from sjepa.data.names import numbered
-from sjepa.estimator.checks import check_settings, look
+from sjepa.estimator.checks import check_data
 from sjepa.estimator.files import apply_saved, plain_params, saved_from
 from sjepa.estimator.fitted import Fitted
+from sjepa.estimator.validate import draw_seed, validate
 from sjepa.models import Transition
 from sjepa.runs import Run, fingerprint, writable
 from sjepa.runs.recorder import RunRecorder
@@ -27,6 +28,7 @@ from sjepa.training import (
     learn_correction,
     learn_elegant,
     learn_frozen,
+    written,
 )
 
 
@@ -54,7 +56,8 @@ class SJEPA(Fitted):
         How `latent_dim` coordinates are read off the embeddings of a frozen encoder; "learned"
         trains the read-out together with the law. "auto" is "pca" beyond 16 values.
     library, grammar : what may be written, in the names z1, z2, ...
-        By default 1, z, sin z, cos z, squares and products.
+        A library may be a list of terms such as ``["z1", "sin(z1)"]``. By default 1, z, sin z,
+        cos z, squares and products.
     delta : float or "auto"
         Largest adequate validation risk; "auto" estimates the noise floor and says so.
     correction : None, "neural", "neural_only", mapping or nn.Module
@@ -68,7 +71,8 @@ class SJEPA(Fitted):
         Whether the law gives first or second time derivatives of the coordinates.
     device : "auto", "cpu", "cuda" or "mps"
         Where the alternating search trains.
-    random_state : int, optional
+    random_state : int, numpy RandomState or Generator, optional
+        None draws a new seed for every fit; `seed_` tells which.
     progress : callable, optional
         Called with a line of text and the share of the work done.
     feature_names : sequence of str, optional
@@ -97,6 +101,8 @@ class SJEPA(Fitted):
     transition_ : Transition
         Law and correction as one differentiable predictor, which `simulate`, `linearize` and the
         planners of :mod:`sjepa.control` use.
+    seed_ : int
+        What the random numbers of the fit began with.
     step_ : float
         Median time between observations.
 
@@ -118,7 +124,7 @@ class SJEPA(Fitted):
         search: Literal["elegant", "alternating"] = "elegant",
         encoder: str | Callable[[Any], Any] = "auto",
         head: str = "auto",
-        library: Library | None = None,
+        library: Library | Sequence[str] | None = None,
         grammar: Grammar | None = None,
         delta: float | str = "auto",
         correction: Any = None,
@@ -126,7 +132,7 @@ class SJEPA(Fitted):
         dynamics: Literal["continuous", "discrete"] = "continuous",
         order: Literal[1, 2] = 1,
         device: str = "auto",
-        random_state: int | None = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
         progress: Callable[[str, float], None] | None = None,
         feature_names: Sequence[str] | None = None,
         options: Mapping[str, Any] | None = None,
@@ -162,15 +168,22 @@ class SJEPA(Fitted):
         """
         trajectories = Trajectories.of(x, t, u)
         self.check(trajectories)
+        self.seed_ = draw_seed(self.random_state)
         if run is None:
             return self._fit(trajectories, None)
-        asked = {"settings": plain_params(self), "fingerprint": fingerprint(trajectories)}
+        asked = {
+            "settings": plain_params(self),
+            "fingerprint": fingerprint(trajectories),
+            "seed": self.seed_,
+        }
         if not isinstance(run, Run):
             writable(Path(run))
             begun = (Path(run) / "run.json").exists()
             run = Run.open(run) if begun else Run.begin(run, asked)
         with run:
             run.check(asked)
+            # A fit that resumes is the one that began, also where its seed was drawn.
+            self.seed_ = int(run.asked.get("seed", self.seed_))
             if run.finished:
                 return apply_saved(self, run.result(), self.encoder)
             self._fit(trajectories, run)
@@ -197,7 +210,7 @@ class SJEPA(Fitted):
         if self.correction is not None:
             self.law_, transition = learn_correction(
                 trajectories.map(self._encode), self.law_, self.correction, self.integrator,
-                self._seed,
+                self.seed_,
             )  # fmt: skip
             self._moved_by = (self.law_, transition)
         self.obs_shape_ = tuple(trajectories.obs_shape)
@@ -210,11 +223,11 @@ class SJEPA(Fitted):
 
     def check(self, trajectories: Trajectories) -> None:
         """Refuse settings that contradict each other or the data, before anything is done."""
-        check_settings(self, trajectories)
-        look(trajectories, states=isinstance(self.encoder, str) and self.encoder == "identity")
+        validate(self, trajectories)
+        check_data(trajectories, states=isinstance(self.encoder, str) and self.encoder != "auto")
 
     def _learn(self, trajectories: Trajectories, journal: RunRecorder) -> Learned:
-        seed = self._seed
+        seed = self.seed_
         if self.encoder != "auto":
             return learn_frozen(
                 trajectories, self.encoder, self._space(None), self.backend, seed,
@@ -236,15 +249,11 @@ class SJEPA(Fitted):
         )  # fmt: skip
 
     def _space(self, dimension: int | None, actions: Sequence[str] = ()) -> Any:
-        if self.library is not None or self.grammar is not None:
-            return self.library if self.library is not None else self.grammar
+        given = self.grammar if self.library is None else self.library
         if dimension is None:
-            return None
-        return Library.paper(list(self.feature_names or numbered("z", dimension)), actions)
-
-    @property
-    def _seed(self) -> int:
-        return 0 if self.random_state is None else int(self.random_state)
+            return given
+        names = list(self.feature_names or numbered("z", dimension))
+        return Library.paper(names, actions) if given is None else written(given, names, actions)
 
 
 def load(folder: str | Path, encoder: Callable[[Any], Any] | None = None) -> SJEPA:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import torch
 from torch import nn
 
 from sjepa.backend import Backend, Problem
@@ -17,6 +16,7 @@ from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories, differentiate
 from sjepa.data.second_order import motion, state_names
 from sjepa.errors import ConfigError, DataError
+from sjepa.models.pretrained.embedder import encode_all
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.front import knee
 
@@ -134,21 +134,10 @@ def encode(
     encoder: Encoder, data: Trajectories, names: Sequence[str], order: int = 1
 ) -> Trajectories:
     """Latent trajectories with the given names."""
-
-    def run(x: np.ndarray) -> np.ndarray:
-        if encoder is None:
-            return x.reshape(len(x), -1)
-        if isinstance(encoder, nn.Module):
-            like = next((p for p in [*encoder.parameters(), *encoder.buffers()]), None)
-            tensor = torch.as_tensor(x)
-            with torch.no_grad():
-                z = encoder(tensor if like is None else tensor.to(like))
-            return z.double().cpu().numpy()
-        return np.asarray(encoder(x), dtype=float)
-
-    latents = [run(x) for x in data.x]
+    flat = [x.reshape(len(x), -1) for x in data.x]
+    latents = flat if encoder is None else encode_all(encoder, data.x)
     shape = latents[0].shape
-    if len(shape) != 2 or len(names) not in (shape[1], order * shape[1]):
+    if len(names) not in (shape[1], order * shape[1]):
         raise DataError(
             f"The encoder gives latents of shape {shape} for a trajectory; the library is for "
             f"{len(names)} coordinates ({', '.join(names)})."

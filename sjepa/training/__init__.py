@@ -5,6 +5,7 @@ from sjepa.training.correction import CorrectionSettings, learn_correction
 from sjepa.training.elegant.learn import learn_elegant
 from sjepa.training.frozen import learn_frozen
 from sjepa.training.result import Frozen, Learned, identity
+from sjepa.training.terms import written
 
 
 WAYS = ("elegant", "alternating")
@@ -19,4 +20,5 @@ __all__ = [
     "learn_correction",
     "learn_elegant",
     "learn_frozen",
+    "written",
 ]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sjepa.data import Trajectories, TrajectoryBatch
+from sjepa.data import Trajectories, TrajectoryBatch, windows
 from sjepa.errors import ConfigError, did_you_mean
 from sjepa.models import Correction, NeuralField, Residual, Scaled, Transition
 from sjepa.symbolic import Law
@@ -169,14 +169,9 @@ class _Windows:
     @classmethod
     def of(cls, trajectories: Trajectories, horizon: int) -> _Windows:
         data = TrajectoryBatch.make(trajectories, dtype=torch.float64)
-        inside = data.mask[:, horizon:].reshape(-1)
-
-        def cut(a: Tensor, size: int) -> Tensor:
-            return a.unfold(1, size, 1).flatten(0, 1)[inside]
-
-        z = cut(data.x, horizon + 1).movedim(-1, 1)
-        u = None if data.u is None else cut(data.u[:, :-1], horizon).movedim(-1, 1)
-        return cls(z, cut(data.dt, horizon), u)
+        cut = windows(data.x, data.dt, horizon, mask=data.mask, u=data.u)
+        u = None if cut.u is None else cut.u[cut.valid][:, :-1]
+        return cls(cut.z[cut.valid], cut.dt[cut.valid], u)
 
     def __getitem__(self, rows: Tensor) -> _Windows:
         u = None if self.u is None else self.u[rows]

@@ -1,4 +1,4 @@
-"""Fixed coordinates: somebody's encoder, or the observations themselves."""
+"""Fixed coordinates: those of a pretrained encoder, or the observations themselves."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import nn
 
 from sjepa.backend import Progress
 from sjepa.data import Trajectories, TrajectoryBatch, is_piecewise_constant
+from sjepa.data.names import numbered
 from sjepa.discovery import discover, discover_accelerations
-from sjepa.errors import ConfigError
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.models.pretrained.heads import HeadedEncoder, choose_head
 from sjepa.symbolic import Grammar, Law, Library
@@ -20,7 +20,7 @@ from sjepa.symbolic.law import Dynamics
 from sjepa.training.elegant import SearchBudget, elegant_search
 from sjepa.training.refine import refine
 from sjepa.training.result import Frozen, Learned, identity
-from sjepa.training.terms import check_width, coordinate_names, library_for
+from sjepa.training.terms import check_width, coordinate_names, library_for, written
 
 
 Space = Library | Grammar | None
@@ -29,7 +29,7 @@ Space = Library | Grammar | None
 def learn_frozen(
     trajectories: Trajectories,
     encoder: str | Callable[[Any], Any],
-    space: Space,
+    space: Space | Sequence[str],
     backend: Any,
     seed: int,
     latent_dim: int,
@@ -47,17 +47,14 @@ def learn_frozen(
     With actions that are held between observations the coefficients of a vector field are
     polished on free rollouts, since the search sees single steps only.
     """
-    if isinstance(encoder, str) and encoder != "identity":
-        raise ConfigError(
-            f"encoder is 'auto', 'identity', a callable or a module; got {encoder!r}."
-        )
-    function: Callable[[Any], Any] = identity if isinstance(encoder, str) else encoder
+    function: Any = identity if isinstance(encoder, str) and encoder == "identity" else encoder
     if isinstance(function, nn.Module):
         function = Frozen(function)
     embeddings = encode_all(function, trajectories.x)
     if head == "learned":
+        terms = written(space, numbered("z", latent_dim))
         return _learned_head(
-            trajectories, function, embeddings, space, latent_dim, order, delta, seed, progress
+            trajectories, function, embeddings, terms, latent_dim, order, delta, seed, progress
         )
     reader = choose_head(head, embeddings, trajectories.t, latent_dim)
     latents, notes = embeddings, []
@@ -65,21 +62,23 @@ def learn_frozen(
         function, notes = HeadedEncoder(function, reader), [reader.note]
         latents = [reader(torch.as_tensor(z)).numpy() for z in embeddings]
     size = latents[0].shape[1]
-    check_width(space, size, order, trajectories)
+    named = space if isinstance(space, Library | Grammar) else None
+    names = coordinate_names(encoder, trajectories, named, size, feature_names)
+    terms = written(space, names, trajectories.action_names or ())
+    check_width(terms, size, order, trajectories)
     encoded = Trajectories(
-        latents, trajectories.t, trajectories.u,
-        names=coordinate_names(encoder, trajectories, space, size, feature_names),
+        latents, trajectories.t, trajectories.u, names=names,
         action_names=trajectories.action_names,
     )  # fmt: skip
     if order == 2:
-        front = discover_accelerations(encoded, backend, space, seed, progress)
+        front = discover_accelerations(encoded, backend, terms, seed, progress)
     else:
         front = discover(
             encoded,
             backend=backend,
             form="discrete" if dynamics == "discrete" else "auto",
-            library=space if isinstance(space, Library) else None,
-            grammar=space if isinstance(space, Grammar) else None,
+            library=terms if isinstance(terms, Library) else None,
+            grammar=terms if isinstance(terms, Grammar) else None,
             seed=seed,
             progress=progress,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from sjepa.data import windows
 from sjepa.models.integrators import INTEGRATORS
 from sjepa.symbolic import Law
 
@@ -18,13 +19,13 @@ def refine(
     horizon: int = 10,
     mask: Tensor | None = None,
     u: Tensor | None = None,
-    windows: int = 2000,
+    most: int = 2000,
     iterations: int = 20,
 ) -> Law:
     """Gauss-Newton (Levenberg-Marquardt) on the errors of rollouts, without any penalty.
 
     The structure stays; every term gets a free multiplier. Works in double precision on up to
-    `windows` stretches of `horizon` steps, evenly spread over latents z (B, T, d) with steps
+    `most` stretches of `horizon` steps, evenly spread over latents z (B, T, d) with steps
     dt (B, T - 1); actions `u` (B, T, m) are held during each step. A law without numbers, or
     one that no step improves, comes back as it is.
     """
@@ -33,19 +34,11 @@ def refine(
         return law
     z, dt = z.detach().double().cpu(), dt.detach().double().cpu()
     horizon = min(horizon, dt.shape[1])
-    paths = z.unfold(1, horizon + 1, 1).movedim(-1, 2).flatten(0, 1)  # (n, horizon + 1, d)
-    steps = dt.unfold(1, horizon, 1).flatten(0, 1)
-    held = None
-    if u is not None:
-        held = u[:, :-1].detach().double().cpu().unfold(1, horizon, 1).movedim(-1, 2)
-        held = held.flatten(0, 1)  # (n, horizon, m)
-    if mask is not None:
-        inside = mask[:, horizon:].reshape(-1).cpu()
-        paths, steps = paths[inside], steps[inside]
-        held = None if held is None else held[inside]
-    every = max(1, len(paths) // windows)
-    paths, steps = paths[::every], steps[::every]
-    held = None if held is None else held[::every]
+    actions = None if u is None else u.detach().double().cpu()
+    cut = windows(z, dt, horizon, mask=None if mask is None else mask.cpu(), u=actions)
+    every = max(1, int(cut.valid.sum()) // most)
+    paths, steps = cut.z[cut.valid][::every], cut.dt[cut.valid][::every]
+    held = None if cut.u is None else cut.u[cut.valid][::every]
     module = free.torch(dtype=torch.float64)
     step = INTEGRATORS[integrator]
 

@@ -6,9 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from sjepa.data import Trajectories
-from sjepa.data.names import numbered
+from sjepa.data.names import numbered, with_velocity_names
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Grammar, Library
+
+
+def written(
+    space: Library | Grammar | Sequence[str] | None,
+    states: Sequence[str],
+    actions: Sequence[str] = (),
+) -> Library | Grammar | None:
+    """A list of terms as a library of these names; velocities are z1_dot, ... where they occur."""
+    if space is None or isinstance(space, Library | Grammar):
+        return space
+    moving = any("_dot" in term for term in space)
+    return Library.of(space, [*(with_velocity_names(states) if moving else states), *actions])
 
 
 def library_for(space: Library | Grammar | None, latent_dim: int) -> Library:

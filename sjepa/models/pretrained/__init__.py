@@ -1,7 +1,7 @@
-"""Somebody's trained network as a frozen encoder: loaded from local files, batched, cached.
+"""A pretrained network as a frozen encoder: loaded from local files, batched, cached.
 
->>> from sjepa import encoders
->>> encoder = encoders.huggingface("models/dinov2-small", pool="mean")  # doctest: +SKIP
+>>> from sjepa.models import pretrained
+>>> encoder = pretrained.huggingface("models/dinov2-small", pool="mean")  # doctest: +SKIP
 >>> sjepa.SJEPA(encoder=encoder, head="slow").fit(frames, t)  # doctest: +SKIP
 """
 

@@ -120,16 +120,25 @@ def _observations(x: Any) -> np.ndarray:
 
 
 def encode_all(encoder: Callable[[Any], Any], series: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Embeddings (T, D) of trajectories, by whatever kind of encoder."""
+    """Embeddings (T, D) of trajectories, by whatever kind of encoder.
+
+    A module gets tensors in the precision and on the device of its own numbers, any other function
+    the arrays as they are.
+    """
     if isinstance(encoder, Embedder):
         return [np.asarray(z, dtype=float) for z in encoder.many(series)]
     return [_called(encoder, x) for x in series]
 
 
 def _called(encoder: Callable[[Any], Any], x: np.ndarray) -> np.ndarray:
-    given = torch.as_tensor(x) if isinstance(encoder, nn.Module) else x
+    given: Any = x
+    if isinstance(encoder, nn.Module):
+        numbers = (*encoder.parameters(), *encoder.buffers())
+        like = next((n for n in numbers if n.is_floating_point()), None)
+        given = torch.as_tensor(x) if like is None else torch.as_tensor(x).to(like)
     with torch.no_grad():
-        z = np.asarray(encoder(given), dtype=float)
+        z = encoder(given)
+    z = np.asarray(z.double().cpu() if isinstance(z, Tensor) else z, dtype=float)
     if z.ndim != 2 or len(z) != len(x):
         raise DataError(
             f"The encoder turned a trajectory of shape {x.shape} into {z.shape}; "

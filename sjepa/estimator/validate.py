@@ -1,0 +1,254 @@
+"""Before a fit: every setting is read, and refused where it makes no sense or would go unread."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+
+from sjepa.backend.registry import make_backend
+from sjepa.callbacks import check_callbacks
+from sjepa.data import Trajectories
+from sjepa.errors import ConfigError, DataError, LawError, did_you_mean
+from sjepa.models import INTEGRATORS
+from sjepa.models.devices import resolve_device
+from sjepa.models.pretrained import HEADS
+from sjepa.symbolic import Grammar, Library
+from sjepa.symbolic.parse import check_names
+from sjepa.training import WAYS, CorrectionSettings
+from sjepa.training.options import search_budget, training_plan
+
+
+# What is no setting of the way at hand: the words for it, and why each is not read.
+GIVEN = "where the coordinates are given"
+UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "elegant": (
+        "by search='elegant'",
+        {
+            "head": "it reads coordinates off a given encoder",
+            "device": "it trains on the CPU",
+            "dynamics": "a map needs given coordinates: use encoder='identity' or your own",
+        },
+    ),
+    "alternating": (
+        "by search='alternating'",
+        {
+            "head": "it reads coordinates off a given encoder",
+            "delta": "its cycles are compared with options={'tolerance': ...}",
+            "dynamics": "a map needs given coordinates: use encoder='identity' or your own",
+            "order": "it learns laws of first order; use search='elegant'",
+        },
+    ),
+    "given": (
+        GIVEN,
+        {
+            "search": "there are no coordinates to search",
+            "options": "they are those of a search for coordinates",
+            "device": "nothing is trained",
+            "delta": "the front is cut at its knee",
+        },
+    ),
+    "learned head": (
+        "by head='learned'",
+        {
+            "search": "it is the elegant one",
+            "options": "they are those of a search with encoder='auto'",
+            "device": "it trains on the CPU",
+            "backend": "the head is found together with the law",
+            "dynamics": "a map needs given coordinates",
+            "feature_names": "its coordinates are z1, z2, ...",
+        },
+    ),
+}
+# Fewer observations decide nothing about coordinates.
+MIN_POINTS = 20
+
+
+def way_of(model: Any) -> str:
+    """Which way of learning an estimator's settings choose."""
+    if isinstance(model.encoder, str) and model.encoder == "auto":
+        return str(model.search)
+    return "learned head" if isinstance(model.head, str) and model.head == "learned" else "given"
+
+
+def validate(model: Any, trajectories: Trajectories) -> None:
+    """Refuse settings of an estimator that contradict each other or the data.
+
+    Every refusal is a ConfigError whose `argument` is the parameter's name, or a DataError.
+    """
+    _check_each(model)
+    way = way_of(model)
+    where, unread = UNREAD[way]
+    for name, why in unread.items():
+        _refuse_unless_default(model, name, where, why)
+    if model.dynamics == "discrete":
+        _refuse_unless_default(model, "integrator", "by dynamics='discrete'", "a map has no steps")
+    if way == "elegant" and model.order == 2:
+        why = "the library is searched whole"
+        _refuse_unless_default(model, "backend", "by search='elegant' with order=2", why)
+    _check_together(model, way)
+    _check_with_data(model, way, trajectories)
+
+
+@contextmanager
+def naming(argument: str) -> Iterator[None]:
+    """Give refusals from deeper down the name of the parameter they are about."""
+    try:
+        yield
+    except ConfigError as error:
+        error.argument = error.argument or argument
+        raise
+    except LawError as error:
+        raise ConfigError(f"{argument}: {error}", argument) from None
+
+
+def draw_seed(random_state: Any) -> int:
+    """A seed as scikit-learn takes randomness: fresh for None, drawn from what is a generator."""
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _refuse_unless_default(model: Any, name: str, where: str, why: str) -> None:
+    default = inspect.signature(type(model).__init__).parameters[name].default
+    value = getattr(model, name)
+    if value is default or (isinstance(value, str | Real) and value == default):
+        return
+    raise ConfigError(f"{name}={value!r:.40} is not read {where}: {why}.", name)
+
+
+def _check_together(model: Any, way: str) -> None:
+    if model.library is not None and model.grammar is not None:
+        raise ConfigError("Give a library or a grammar, not both.", "grammar")
+    if model.order == 2 and model.dynamics == "discrete":
+        raise ConfigError("order=2 is for dynamics='continuous': a map has no velocities.", "order")
+    if model.integrator == "verlet" and model.order == 1:
+        raise ConfigError("integrator='verlet' needs order=2; use 'rk4'.", "integrator")
+    if model.correction is not None and model.order == 2:
+        raise ConfigError(
+            "correction is for laws of first order; leave it out with order=2.", "correction"
+        )
+    with naming("options"):
+        if way == "elegant":
+            search_budget(model.options)
+        if way == "alternating":
+            training_plan(model.options, model.backend)
+
+
+def _check_with_data(model: Any, way: str, trajectories: Trajectories) -> None:
+    size, points = int(np.prod(trajectories.obs_shape)), int(trajectories.lengths.sum())
+    if trajectories.u is not None and way in ("elegant", "learned head"):
+        raise DataError(
+            f"Coordinates cannot be learned with actions {UNREAD[way][0]} yet: use "
+            "search='alternating', or encoder='identity' where the observations are the state."
+        )
+    if way != "given" and points < MIN_POINTS:
+        raise DataError(
+            f"Learning coordinates needs at least {MIN_POINTS} observations, got {points}; with "
+            "encoder='identity' fewer will do."
+        )
+    names = model.feature_names
+    if way in WAYS:
+        if names is not None and len(names) != model.latent_dim:
+            raise ConfigError(
+                f"{len(names)} feature_names for {model.latent_dim} coordinates.", "feature_names"
+            )
+        if names is not None and isinstance(model.library or model.grammar, Library | Grammar):
+            raise ConfigError(
+                "The library or grammar names the inputs; leave feature_names.", "feature_names"
+            )
+        if model.latent_dim > size * model.order:
+            raise ConfigError(
+                f"latent_dim={model.latent_dim} is more than the {size} values of an observation.",
+                "latent_dim",
+            )
+    plain = isinstance(model.encoder, str) and (model.head is None or model.head == "none")
+    if plain and way == "given" and model.latent_dim != size:
+        why = f"all {size} observed values are coordinates"
+        _refuse_unless_default(model, "latent_dim", "by head='none'", why)
+
+
+def _whole(value: Any, least: int) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+def _one_of(*known: Any) -> tuple[Callable[[Any], bool], str]:
+    def fine(value: Any) -> bool:
+        return any(type(value) is type(one) and value == one for one in known)
+
+    return fine, f"one of {', '.join(map(repr, known))}"
+
+
+def _is_library(value: Any) -> bool:
+    terms = isinstance(value, list | tuple) and all(isinstance(term, str) for term in value)
+    return value is None or isinstance(value, Library) or (terms and len(value) > 0)
+
+
+def _is_delta(value: Any) -> bool:
+    if isinstance(value, str):
+        return value == "auto"
+    return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < np.inf
+
+
+def _is_random_state(value: Any) -> bool:
+    generators = (np.random.RandomState, np.random.Generator)
+    return value is None or _whole(value, 0) or isinstance(value, generators)
+
+
+def _is_names(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, list | tuple | np.ndarray) and all(isinstance(v, str) for v in value)
+    )
+
+
+# What each parameter may be, and the words for it.
+_KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "latent_dim": (lambda v: _whole(v, 1), "a whole number from 1"),
+    "search": _one_of(*WAYS),
+    "encoder": (
+        lambda v: v in ("auto", "identity") if isinstance(v, str) else callable(v),
+        "'auto', 'identity', a callable or a module",
+    ),
+    "head": _one_of("auto", "none", None, *HEADS, "learned"),
+    "library": (_is_library, "a Library or a list of terms such as ['z1', 'sin(z1)']"),
+    "grammar": (lambda v: v is None or isinstance(v, Grammar), "a Grammar"),
+    "delta": (_is_delta, "'auto' or a positive number"),
+    "dynamics": _one_of("continuous", "discrete"),
+    "order": _one_of(1, 2),
+    "device": (lambda v: isinstance(v, str | torch.device), "'auto', 'cpu', 'cuda' or 'mps'"),
+    "integrator": _one_of(*INTEGRATORS),
+    "random_state": (_is_random_state, "None, a whole number from 0, or a numpy generator"),
+    "progress": (lambda v: v is None or callable(v), "a function of a text and a share"),
+    "feature_names": (_is_names, "a list of names"),
+    "options": (lambda v: v is None or isinstance(v, Mapping), "a mapping from names to values"),
+}
+# What is read by others, whose refusals get the parameter's name.
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "backend": make_backend,
+    "correction": lambda v: None if v is None else CorrectionSettings.of(v),
+    "device": resolve_device,
+    "feature_names": lambda v: None if v is None else check_names(v, "feature"),
+    "callbacks": check_callbacks,
+}
+
+
+def _check_each(model: Any) -> None:
+    for name, (fine, words) in _KINDS.items():
+        if not fine(value := getattr(model, name)):
+            hint = did_you_mean(value, _names_in(words)) if isinstance(value, str) else ""
+            raise ConfigError(f"{name} is {words}, got {value!r:.60}.{hint}", name)
+    for name, read in _READERS.items():
+        with naming(name):
+            read(getattr(model, name))
+
+
+def _names_in(words: str) -> list[str]:
+    return words.split("'")[1::2]
