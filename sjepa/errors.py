@@ -70,5 +70,9 @@ class MissingDependency(SjepaError, ImportError):
     """An optional package is needed for what was asked; the message is the install command."""
 
 
+class TrainingDiverged(SjepaError, ArithmeticError):
+    """Training left the range of numbers before anything usable was learnt."""
+
+
 class NumericalWarning(UserWarning):
     """A result was obtained, but something on the way deserves a look."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from sjepa.backend import Backend
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import Step
 from sjepa.data import TrajectoryBatch
+from sjepa.errors import NumericalWarning, TrainingDiverged
 from sjepa.models import SparseLaw
 from sjepa.symbolic import Front, Grammar, Library
 from sjepa.training.alternating.conditions import EXPERIMENT_1, Condition
@@ -105,20 +107,28 @@ class Alternating:
 
     def run(self) -> Record:
         """All cycles; the model ends as the best of them, and its record is returned."""
-        while self.cycle < self.plan.cycles:
-            if self.stage == "propose":
-                self._propose()
-                self.stage = "dynamics"
-            if self.stage == "dynamics":
-                row = {"cycle": self.cycle + 1} | self._run_phase(self.plan.dynamics, "dynamics_")
-                self.diagnostics.append(row)
-                self.stage = "space"
-            if self.stage == "space":
-                self.diagnostics[-1] |= self._run_phase(self.plan.space, "")
-                self._finish_cycle()
+        try:
+            while self.cycle < self.plan.cycles:
+                self._run_cycle()
+        except TrainingDiverged as error:
+            if not self.shortlist.entries:
+                raise
+            what = f"Cycle {self.cycle + 1}: {error} Cycle {self.best_cycle} is kept."
+            warnings.warn(what, NumericalWarning, stacklevel=2)
         best, snapshot = self.shortlist.best()
         self.model.restore(snapshot)
         return best
+
+    def _run_cycle(self) -> None:
+        if self.stage == "propose":
+            self._propose()
+            self.stage = "dynamics"
+        if self.stage == "dynamics":
+            row = {"cycle": self.cycle + 1} | self._run_phase(self.plan.dynamics, "dynamics_")
+            self.diagnostics.append(row)
+            self.stage = "space"
+        self.diagnostics[-1] |= self._run_phase(self.plan.space, "")
+        self._finish_cycle()
 
     @property
     def best_cycle(self) -> int:

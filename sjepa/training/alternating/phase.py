@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from math import isfinite
@@ -12,6 +13,7 @@ from torch import nn
 
 from sjepa.callbacks import Step
 from sjepa.data import TrajectoryBatch
+from sjepa.errors import NumericalWarning, TrainingDiverged
 from sjepa.metrics import latent_spread
 from sjepa.models import SparseLaw
 from sjepa.training.alternating.conditions import Component, Condition
@@ -76,17 +78,32 @@ class Phase:
         self.history: list[dict[str, Any]] = []
         self.epoch = 0
         self.stale = 0
+        self.diverged = False  # no update of the last epoch was finite
 
     def run(self) -> Record:
         """Train to the last epoch, restore the best checkpoint and return its record."""
         with _only_trained(self.model, self.parameters):
             while self.epoch < self.condition.epochs and not self._out_of_patience():
                 self.step()
+                if self.diverged:
+                    break
         if not self.shortlist.entries:
             self.shortlist.offer(self.validate(), self.model.snapshot())
         record, snapshot = self.shortlist.best()
+        if self.diverged:
+            self._report_divergence(record)
         self.model.restore(snapshot)
         return record
+
+    def _report_divergence(self, best: Record) -> None:
+        name = self.condition.name.replace("_", " ")
+        what = f"The {name} diverged in epoch {self.epoch}: no rollout stayed finite"
+        if not isfinite(best.risk):
+            raise TrainingDiverged(
+                f"{what}; train longer before it (warm_epochs), or with a shorter horizon or lower "
+                "rates."
+            )
+        warnings.warn(f"{what}; epoch {best.epoch} is kept.", NumericalWarning, stacklevel=3)
 
     def step(self) -> None:
         """One epoch, and validation if it is due."""
@@ -124,17 +141,21 @@ class Phase:
         self.model.train()
         flat = [p for group in self.parameters.values() for p in group]
         total, count = torch.zeros((), device=self.train.dt.device), 0
+        # One rollout that leaves the range of numbers would turn every parameter into NaN; without
+        # its batch, the others usually bring the law back within a few epochs.
         for chunk in epoch_of(self.train, self.settings, self.generator):
             loss = self.objective(chunk, self.generator).total
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
-            nn.utils.clip_grad_norm_(flat, self.settings.clip)
+            if not bool(nn.utils.clip_grad_norm_(flat, self.settings.clip).isfinite()):
+                continue
             self.optimizer.step()
             if self.condition.updates_encoder:
                 self.model.target.update(self.model.encoder)
             total += loss.detach()
             count += 1
-        return float(total) / max(count, 1)
+        self.diverged = count == 0
+        return float(total) / count if count else float("nan")
 
     @torch.no_grad()
     def validate(self) -> Record:

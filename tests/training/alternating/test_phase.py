@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
 from sjepa.callbacks import Step
-from sjepa.data import TrajectoryBatch
-from sjepa.errors import ConfigError, DataError
-from sjepa.models import SparseLaw
+from sjepa.data import Trajectories, TrajectoryBatch
+from sjepa.errors import ConfigError, DataError, NumericalWarning, TrainingDiverged
+from sjepa.models import SparseLaw, make_encoder
 from sjepa.models.devices import resolve_device
+from sjepa.symbolic import Library
 from sjepa.training.alternating import CONDITIONS, LatentModel, Phase, TrainingConfig
 from sjepa.training.alternating.conditions import COMPONENTS
 
@@ -195,3 +198,55 @@ def test_messages(train: TrajectoryBatch, validation: TrajectoryBatch) -> None:
     with pytest.raises(ConfigError, match="device is"):
         resolve_device("tpu")
     assert resolve_device("cpu") == torch.device("cpu")
+
+
+def far_and_near(count: int = 12) -> tuple[TrajectoryBatch, LatentModel]:
+    """A decay; the first trajectory is so far out that squares of it overflow in a few steps."""
+    t = torch.arange(8) * 0.1
+    start = torch.linspace(0.2, 1.0, count)
+    start[0] = 1e4
+    x = start[:, None] * torch.exp(-t)
+    data = TrajectoryBatch.make(Trajectories([one[:, None].numpy() for one in x], t.numpy()))
+    library = Library.from_terms(["z1", "z1**2"], inputs=["z1"])
+    law = SparseLaw(library, ("z1",))
+    with torch.no_grad():
+        law.coefficients.copy_(torch.tensor([[-0.5], [1.0]]))
+    return data, LatentModel(make_encoder("identity", 1, 1), symbolic=law)
+
+
+def test_an_overflowing_rollout_does_not_ruin_the_other_batches() -> None:
+    data, model = far_and_near()
+    near = TrajectoryBatch(data.x[1:], data.dt[1:], data.u, data.mask[1:])
+    condition = CONDITIONS["dynamics_phase"].with_(epochs=40, symbolic=0.0)
+    settings = TrainingConfig(horizon=4, batch=4, validate_every=5, symbolic_rate=0.05)
+    phase = Phase(model, condition, data, near, settings)
+    before = phase.validate().risk
+    assert phase.run().risk < 0.05 * before
+
+
+def test_training_that_only_overflows_is_an_error_that_says_what_to_do() -> None:
+    data, model = far_and_near(count=1)
+    condition = CONDITIONS["dynamics_phase"].with_(epochs=20)
+    with pytest.raises(
+        TrainingDiverged, match=r"dynamics phase diverged in epoch 1: .*warm_epochs"
+    ):
+        Phase(model, condition, data, data, TrainingConfig(horizon=4)).run()
+
+
+def test_training_that_overflows_later_keeps_what_it_had(
+    train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
+) -> None:
+    model = make_model()
+    condition = CONDITIONS["dynamics_phase"].with_(epochs=9)
+    phase = Phase(model, condition, train, validation, settings)
+
+    def overflow(step: Step) -> None:
+        if step.epoch == 3:
+            with torch.no_grad():
+                model.symbolic.coefficients.fill_(1e30)  # type: ignore[union-attr]
+
+    phase.on_step = overflow
+    with pytest.warns(NumericalWarning, match="diverged in epoch 4: .* epoch [123] is kept"):
+        record = phase.run()
+    assert math.isfinite(record.risk)
+    assert phase.validate().risk == pytest.approx(record.risk, rel=1e-6)
