@@ -23,9 +23,11 @@ SLOW, FAST = 1e-3, 1e3
 def check_settings(model: Any, trajectories: Trajectories) -> None:
     """Refuse settings of an estimator that contradict each other or the data."""
     if model.search not in WAYS:
-        raise ConfigError(f"search is one of {', '.join(WAYS)}, got {model.search!r}.")
+        raise ConfigError(f"search is one of {', '.join(WAYS)}, got {model.search!r}.", "search")
     if not isinstance(model.latent_dim, int) or model.latent_dim < 1:
-        raise ConfigError(f"latent_dim must be a whole number from 1, got {model.latent_dim!r}.")
+        raise ConfigError(
+            f"latent_dim must be a whole number from 1, got {model.latent_dim!r}.", "latent_dim"
+        )
     if model.library is not None and model.grammar is not None:
         raise ConfigError("Give a library or a grammar, not both.")
     if model.correction is not None:
@@ -56,7 +58,8 @@ def check_settings(model: Any, trajectories: Trajectories) -> None:
             raise ConfigError("The library or grammar names the inputs; leave feature_names.")
     if model.encoder == "auto" and model.latent_dim > size * (2 if model.order == 2 else 1):
         raise ConfigError(
-            f"latent_dim={model.latent_dim} is more than the {size} values of an observation."
+            f"latent_dim={model.latent_dim} is more than the {size} values of an observation.",
+            "latent_dim",
         )
 
 

@@ -49,7 +49,7 @@ def learn_frozen(
     """
     if isinstance(encoder, str) and encoder != "identity":
         raise ConfigError(
-            f"encoder is 'auto', 'identity', a callable or a module; got {encoder!r}."
+            f"encoder is 'auto', 'identity', a callable or a module; got {encoder!r}.", "encoder"
         )
     function: Callable[[Any], Any] = identity if isinstance(encoder, str) else encoder
     if isinstance(function, nn.Module):
