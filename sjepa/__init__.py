@@ -4,16 +4,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sjepa import errors
-from sjepa.backend import Backend, Budget, Problem
-from sjepa.backend.registry import available_backends, make_backend
-from sjepa.symbolic import Candidate, Front, Gram, Grammar, Law, Library
 
 
 if TYPE_CHECKING:
+    from sjepa.backend import Backend, Budget, Problem
+    from sjepa.backend.registry import available_backends, make_backend
     from sjepa.data import Trajectories
     from sjepa.discovery import discover
     from sjepa.estimator import SJEPA, load
     from sjepa.metrics.induced import induced_complexity
+    from sjepa.symbolic import Candidate, Front, Gram, Grammar, Law, Library
 
 
 __version__ = "0.1.0"
@@ -38,10 +38,21 @@ __all__ = [
     "make_backend",
 ]
 
-# Imported at first use: someone who only reads a law should not wait for the training code.
+# Imported at first use: who asks for help or reads a law should not wait for the training code.
 _LAZY = {
+    "Backend": "sjepa.backend:Backend",
+    "Budget": "sjepa.backend:Budget",
+    "Candidate": "sjepa.symbolic:Candidate",
+    "Front": "sjepa.symbolic:Front",
+    "Gram": "sjepa.symbolic:Gram",
+    "Grammar": "sjepa.symbolic:Grammar",
+    "Law": "sjepa.symbolic:Law",
+    "Library": "sjepa.symbolic:Library",
+    "Problem": "sjepa.backend:Problem",
     "SJEPA": "sjepa.estimator:SJEPA",
     "Trajectories": "sjepa.data:Trajectories",
+    "available_backends": "sjepa.backend.registry:available_backends",
+    "backend": "sjepa.backend",
     "bayes": "sjepa.bayes",
     "callbacks": "sjepa.callbacks",
     "control": "sjepa.control",
@@ -50,10 +61,12 @@ _LAZY = {
     "encoders": "sjepa.models.pretrained",
     "induced_complexity": "sjepa.metrics.induced:induced_complexity",
     "load": "sjepa.estimator:load",
+    "make_backend": "sjepa.backend.registry:make_backend",
     "metrics": "sjepa.metrics",
     "models": "sjepa.models",
     "report": "sjepa.report",
     "studies": "sjepa.studies",
+    "symbolic": "sjepa.symbolic",
 }
 
 

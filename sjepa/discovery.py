@@ -90,7 +90,7 @@ def discover(
     """
     engine = make_backend(backend)
     if form not in FORMS:
-        raise ConfigError(f"form is one of {', '.join(map(repr, FORMS))}, got {form!r}.")
+        raise ConfigError(f"form is one of {', '.join(map(repr, FORMS))}, got {form!r}.", "form")
     trajectories = Trajectories.of(x, t, u, names=feature_names, states=True)
     states = trajectories.obs_shape[0]
     names = [*(trajectories.names or ()), *(trajectories.action_names or ())]
@@ -99,7 +99,8 @@ def discover(
         if len(names) > MOST_INPUTS:
             raise DataError(
                 f"{len(names)} inputs are too many for the default library: give a library, or "
-                "fewer columns. Rows are times; if x is transposed, give x.T."
+                "fewer columns. Rows are times: transpose x if its rows are quantities.",
+                "library",
             )
         if engine.trees:
             grammar = Grammar.default(names[:states], names[states:])

@@ -14,8 +14,31 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+# Names and values in a message come from files; the beginning says what, the end what to do.
+MAX_MESSAGE = 1000
+
+
 class SjepaError(Exception):
     """Base class: ``except SjepaError`` catches all of ours and nothing else."""
+
+    argument: str | None = None
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(_bounded(a) if isinstance(a, str) else a for a in args))
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= MAX_MESSAGE:
+        return text
+    return f"{text[: MAX_MESSAGE - 300]} [...] {text[-290:]}"
+
+
+class _AboutArgument(SjepaError, ValueError):
+    """`argument` is the name of the parameter to change, where one is to blame."""
+
+    def __init__(self, message: str, argument: str | None = None) -> None:
+        super().__init__(message)
+        self.argument = argument
 
 
 class ParseError(SjepaError, ValueError):
@@ -30,16 +53,12 @@ class LawError(SjepaError, ValueError):
     """A law, a library or a grammar that contradicts itself."""
 
 
-class DataError(SjepaError, ValueError):
+class DataError(_AboutArgument):
     """Observations that cannot be used as they are; says which trajectory and what is wrong."""
 
 
-class ConfigError(SjepaError, ValueError):
-    """A setting that does not exist or is out of range; `argument` is its name, where known."""
-
-    def __init__(self, message: str, argument: str | None = None) -> None:
-        super().__init__(message)
-        self.argument = argument
+class ConfigError(_AboutArgument):
+    """A setting that does not exist or is out of range."""
 
 
 class BackendError(SjepaError, RuntimeError):

@@ -18,6 +18,7 @@ import sympy
 import torch
 
 import sjepa
+from sjepa.storage import write_json
 from tests.test_cli import run
 
 
@@ -148,11 +149,15 @@ def test_simulate_and_report_take_a_run(folder: Path, fitted: sjepa.SJEPA) -> No
 def test_report_finds_the_data_that_a_run_began_with(folder: Path, fitted: sjepa.SJEPA) -> None:
     source = {"path": str(folder / "observed.parquet"), "time": "t", "id": "trajectory"}
     source |= {"columns": None, "actions": [], "drop_nan": False}
-    (folder / "run" / "run.json").write_text(json.dumps({"asked": {"data": source}}))
+    write_json(folder / "run" / "run.json", "sjepa-run", 1, {"asked": {"data": source}})
     assert json.loads(run("report", "run", "--json", cwd=folder).stdout)["score"] > 0.999
-    for damaged in ('{"asked": {"data": {"path": 3}}}', "[]", '{"asked": {"data": {"path": "x"}}}'):
-        (folder / "run" / "run.json").write_text(damaged)
-        assert json.loads(run("report", "run", "--json", cwd=folder).stdout)["score"] is None
+    write_json(folder / "run" / "run.json", "sjepa-run", 1, {"asked": {}})  # begun in Python
+    again = run("report", "run", "--json", "--force", cwd=folder)
+    assert json.loads(again.stdout)["score"] is None
+    for damaged in ({"path": 3}, {"path": "x"}, {**source, "columns": [3]}, 7):
+        write_json(folder / "run" / "run.json", "sjepa-run", 1, {"asked": {"data": damaged}})
+        out = run("report", "run", "--json", "--force", cwd=folder)
+        assert out.returncode == 2 and "run.json is damaged" in out.stderr
 
 
 def test_report_of_a_law_without_data_says_what_is_missing(folder: Path) -> None:

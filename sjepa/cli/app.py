@@ -7,10 +7,11 @@ import importlib
 import os
 import sys
 import warnings
-from typing import Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
+import sjepa
 from sjepa.cli.words import in_options
 from sjepa.errors import BackendUnavailable, MissingDependency, OutputError, SjepaError
 
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-# Each module adds its commands to `app` when imported.
+# Each module adds the command of its name to `app`; what it computes with is imported when it runs.
 _COMMANDS = (
     "fit", "discover", "encode", "simulate", "export", "report", "diagnose", "backends",
     "benchmark", "experiment", "demo",
@@ -39,18 +40,34 @@ _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPER
 
 
 class Stopped(Exception):
-    """Somebody stopped a command; the message says how to go on."""
+    """The user stopped a command; the message says how to resume."""
 
 
-def main() -> None:
-    """Entry point of the ``sjepa`` command."""
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"sjepa {sjepa.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it."),
+    ] = False,
+) -> None:
+    pass
+
+
+def run() -> NoReturn:
+    """Run the command of this process and end it with an exit code."""
     warnings.showwarning = _show_warning
     for name in _COMMANDS:
         importlib.import_module(f"sjepa.cli.{name}")
     try:
         code = app(standalone_mode=False)
     except SjepaError as error:
-        _fail(in_options(str(error)), _code(error))
+        _fail(in_options(error, _parameters()), _code(error))
     except _Refused as error:
         if text := error.format_message():
             _fail(f"{text} See sjepa --help.", 2)
@@ -64,6 +81,13 @@ def main() -> None:
     except MemoryError:
         _fail("not enough memory; give fewer rows, columns or terms.", 2)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _parameters() -> set[str]:
+    """Names of the parameters of the command that was called."""
+    commands = getattr(typer.main.get_command(app), "commands", {})
+    called = next((commands[word] for word in sys.argv[1:] if word in commands), None)
+    return set() if called is None else {p.name for p in called.params}
 
 
 def _code(error: SjepaError) -> int:
@@ -80,7 +104,7 @@ def _of_system(error: OSError) -> str:
     return text
 
 
-def _fail(message: object, code: int) -> None:
+def _fail(message: object, code: int) -> NoReturn:
     print(f"sjepa: {' '.join(str(message).split())}", file=sys.stderr)
     if os.environ.get("SJEPA_TRACEBACK"):
         raise
@@ -89,4 +113,4 @@ def _fail(message: object, code: int) -> None:
 
 def _show_warning(message: Any, category: Any, *place: Any, **more: Any) -> None:
     """One line, without the place in our source that a user has no use for."""
-    print(f"sjepa: note: {in_options(' '.join(str(message).split()))}", file=sys.stderr)
+    print(f"sjepa: note: {' '.join(str(message).split())}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``sjepa backends``: which search engines there are."""
+"""``sjepa backends``: which backends there are."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sjepa.backend.registry import sources
 from sjepa.cli.app import app
 
 
 @app.command()
 def backends(json: Annotated[bool, typer.Option(help="Print JSON.")] = False) -> None:
-    """List the search engines, what is installed, and how to install the rest."""
+    """List the backends, what is installed, and how to install the rest."""
+    from sjepa.backend.registry import sources
+
     rows = [
         {
             "name": name,

@@ -1,4 +1,4 @@
-"""``sjepa benchmark``: engines side by side on known systems."""
+"""``sjepa benchmark``: backends side by side on known systems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sjepa.cli.settings import ConfigFile, words
 @app.command()
 def benchmark(
     config: ConfigFile = None,
-    backends: Annotated[str, typer.Option(help="Engines, comma-separated.")] = "stlsq,subset",
+    backends: Annotated[str, typer.Option(help="Backends, comma-separated.")] = "stlsq,subset",
     systems: Annotated[
         str, typer.Option(help="Systems, comma-separated; empty for all; 'dysts:Name' for dysts'.")
     ] = "",
@@ -26,11 +26,11 @@ def benchmark(
     seeds: Annotated[str, typer.Option(help="Data seeds, comma-separated.")] = "0",
     seconds: Annotated[float, typer.Option(help="Budget of one search.")] = 60.0,
     workers: Annotated[int, typer.Option(help="Processes.")] = 1,
-    engine: Annotated[str, typer.Option(help="Where to run: local, dask or ray.")] = "local",
+    executor: Annotated[str, typer.Option(help="Where to run: local, dask or ray.")] = "local",
     out: Annotated[Path | None, typer.Option(help="Folder for the table and the plot.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
-    """Compare engines on systems whose laws are known."""
+    """Compare backends on systems whose laws are known."""
     from sjepa.storage import writing
     from sjepa.studies.backends import benchmark as run, matrix, plot_results, summary
 
@@ -49,7 +49,7 @@ def benchmark(
 
         table = run(
             words(systems) or None, words(backends), _numbers(noise, float), _numbers(seeds, int),
-            seconds=seconds, workers=workers, engine=engine, out=out, progress=show,
+            seconds=seconds, workers=workers, executor=executor, out=out, progress=show,
         )  # fmt: skip
     if out is not None:
         with writing(out / "results.png") as file:

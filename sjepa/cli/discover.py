@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json as json_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from sjepa.cli.app import app
-from sjepa.cli.datafile import Actions, Columns, DropNan, Id, Time, read_source, source_of
+from sjepa.cli.inputs import Actions, Columns, DropNan, Id, Time, read_data, source_of
+from sjepa.cli.outputs import Force, check_place
 from sjepa.cli.settings import ConfigFile, pairs_of, terms_of
-from sjepa.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from sjepa.data import Trajectories
+    from sjepa.estimator import SJEPA
+    from sjepa.symbolic import Front
 
 
 @app.command()
@@ -21,9 +27,9 @@ def discover(
         Path, typer.Argument(help="CSV, Parquet, NPZ or HDF5 file, or a folder of them.")
     ],
     config: ConfigFile = None,
-    backend: Annotated[str, typer.Option(help="Search engine; see 'sjepa backends'.")] = "stlsq",
+    backend: Annotated[str, typer.Option(help="See 'sjepa backends'.")] = "stlsq",
     backend_option: Annotated[
-        list[str] | None, typer.Option(help="Option of the engine, name=value; repeatable.")
+        list[str] | None, typer.Option(help="Option of the backend, name=value; repeatable.")
     ] = None,
     time: Time = None,
     id: Id = None,
@@ -33,38 +39,69 @@ def discover(
     form: Annotated[str, typer.Option(help="auto, derivative, weak, zoh or discrete.")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     seconds: Annotated[float | None, typer.Option(help="Time budget.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the law as JSON to this file.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the result, like that of fit; NAME.json for the law alone."),
+    ] = None,
+    force: Force = False,
     drop_nan: DropNan = False,
     json: Annotated[bool, typer.Option("--json", help="Print the front as JSON.")] = False,
 ) -> None:
-    """Find the equations that move measured states."""
+    """Find the equations that move measured states, and the front they were chosen from."""
     from sjepa.cli.progress import ProgressBar
     from sjepa.data.names import numbered
     from sjepa.discovery import discover as run
+    from sjepa.estimator import SJEPA
+    from sjepa.runs import Run, writable
     from sjepa.storage import write_whole
     from sjepa.symbolic import Library
 
-    log = Console(stderr=True)
-    if out is not None and not out.absolute().parent.is_dir():
-        raise ConfigError(f"The folder {out.absolute().parent} does not exist; create it first.")
-    trajectories, dropped = read_source(source_of(data, time, id, columns, actions, drop_nan))
-    if dropped:
-        log.print(dropped, highlight=False, soft_wrap=True)
+    alone = out is not None and out.suffix.lower() == ".json"
+    if out is not None and not alone:
+        Run.check_free(out, force)
+        writable(out)
+    else:
+        check_place(out, force)
+    source = source_of(data, time, id, columns, actions, drop_nan)
+    trajectories = read_data(source)
     library = None
     if terms:
         names = trajectories.names or numbered("x", trajectories.obs_shape[0])
         library = Library.from_terms(terms_of(terms), [*names, *(trajectories.action_names or ())])
-    settings = pairs_of(backend_option, "--backend-option")
-    with ProgressBar(log, "differentiating") as bar:
+    chosen = {"name": backend, **pairs_of(backend_option, "--backend-option")}
+    with ProgressBar(Console(stderr=True), "differentiating") as bar:
         front = run(
-            trajectories, backend={"name": backend, **settings}, library=library,
+            trajectories, backend=chosen, library=library,
             form=form, seed=seed, budget=seconds, progress=bar.show,  # type: ignore[arg-type]
         )  # fmt: skip
     law = front.best()
-    if out is not None:
+    if out is not None and alone:
         write_whole(out, law.to_json().encode())
+    elif out is not None:
+        model = SJEPA(
+            encoder="identity", backend=chosen, library=library, random_state=seed,
+            dynamics=law.dynamics,
+        )  # fmt: skip
+        _save(out, model, front, trajectories, source)
     if json:
         rows: list[dict[str, Any]] = front.to_frame().to_dict("records")
         print(json_module.dumps({"law": json_module.loads(law.to_json()), "front": rows}, indent=1))
     else:
         print("\n".join(law.lines(digits=6)))
+        print(f"\n{front}")
+
+
+def _save(
+    out: Path, model: SJEPA, front: Front, data: Trajectories, source: dict[str, Any]
+) -> None:
+    """A run folder like that of a fit with the columns as coordinates."""
+    from sjepa.estimator.files import plain_params, saved_from
+    from sjepa.runs import Run, RunRecorder, fingerprint
+    from sjepa.storage import writing_folder
+    from sjepa.training import Learned, identity
+
+    learned = Learned(front.best(), front, identity, list(front.notes))
+    model._keep(learned, data, RunRecorder().table())
+    asked = {"settings": plain_params(model), "fingerprint": fingerprint(data), "data": source}
+    with writing_folder(out) as draft, Run.begin(draft, asked) as run:
+        run.finish(saved_from(model))

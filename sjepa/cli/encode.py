@@ -9,7 +9,17 @@ from typing import Annotated
 import typer
 
 from sjepa.cli.app import app
-from sjepa.cli.inputs import read_data, read_model, write_table
+from sjepa.cli.inputs import (
+    Actions,
+    Columns,
+    DropNan,
+    Id,
+    Time,
+    read_data,
+    read_model,
+    source_of,
+)
+from sjepa.cli.outputs import Force, TableFile, check_table, write_table
 
 
 @app.command()
@@ -18,24 +28,28 @@ def encode(
     data: Annotated[
         Path, typer.Argument(help="Observations: CSV, Parquet, NPZ or HDF5 file, or a folder.")
     ],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="CSV or Parquet file; without it CSV on the screen."),
-    ] = None,
-    time: Annotated[str | None, typer.Option(help="Name of the time column.")] = None,
-    id: Annotated[str | None, typer.Option(help="Column that tells trajectories apart.")] = None,
-    columns: Annotated[str, typer.Option(help="Observed columns, comma-separated.")] = "",
-    actions: Annotated[str, typer.Option(help="Action columns, comma-separated.")] = "",
+    out: TableFile = None,
+    force: Force = False,
+    time: Time = None,
+    id: Id = None,
+    columns: Columns = "",
+    actions: Actions = "",
+    drop_nan: DropNan = False,
     json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
-    """Turn observations into the coordinates that a run has learned."""
+    """Turn observations into the coordinates that a run has learned.
+
+    Columns are read as those of the run were, unless said otherwise.
+    """
     import numpy as np
     import pandas as pd
 
     from sjepa.errors import DataError
 
+    check_table(out, force)
     model = read_model(run)
-    trajectories = read_data(data, time, id, columns, actions)
+    source = source_of(data, time, id, columns, actions, drop_nan, run)
+    trajectories = read_data(source)
     size = int(np.prod(trajectories.obs_shape))
     if size != model.n_features_in_:
         raise DataError(
@@ -47,7 +61,7 @@ def encode(
         names = list(model.law_.inputs[: z.shape[1]])
         part = pd.DataFrame(z, columns=names)
         part.insert(0, "t", t)
-        part.insert(0, "trajectory", i)
+        part.insert(0, "trajectory", trajectories.ids[i] if trajectories.ids else i)
         if trajectories.u is not None:
             labels = [f"action.{name}" for name in trajectories.action_names or ()]
             part[labels] = trajectories.u[i]

@@ -34,7 +34,7 @@ def experiment(
     seeds: Annotated[
         list[str] | None, typer.Option(help="Optimisation seeds: --seeds 7 19 37, or 7,19,37.")
     ] = None,
-    backend: Annotated[str, typer.Option(help="Search engine for the laws.")] = "stlsq",
+    backend: Annotated[str, typer.Option(help="See 'sjepa backends'.")] = "stlsq",
     profile: Annotated[
         ProfileName,
         typer.Option(help="default: our own way; paper: the appendix to the letter; fast."),

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sjepa.cli.app import app
-from sjepa.errors import FormatError
-from sjepa.storage import MAX_BYTES, read_bounded, write_whole
-from sjepa.symbolic import Law
+from sjepa.cli.inputs import read_law
+from sjepa.cli.outputs import Force, check_place
+
+
+if TYPE_CHECKING:
+    from sjepa.symbolic import Law
 
 
 class Language(StrEnum):
@@ -37,29 +40,18 @@ def export(
     inputs: Annotated[
         str | None, typer.Option(help="For a PySR file: names of the inputs, comma-separated.")
     ] = None,
+    force: Force = False,
 ) -> None:
     """Write a law as LaTeX, Python, C, Julia, ..."""
+    from sjepa.storage import write_whole
+
+    check_place(out, force)
     law = read_law(source, inputs.split(",") if inputs else None)
     text = render(law, to.value)
     if out is None:
         print(text.rstrip("\n"))
     else:
         write_whole(out, (text.rstrip("\n") + "\n").encode())
-
-
-def read_law(source: Path, inputs: list[str] | None = None) -> Law:
-    """Whatever holds a law: our JSON, a folder with one, or PySR's files."""
-    if not source.exists():
-        raise FormatError(f"{source} does not exist.")
-    if source.is_dir() and (source / "law.json").exists():
-        source = source / "law.json"
-    if source.suffix == ".json":
-        return Law.from_json(read_bounded(source, MAX_BYTES))
-    if source.is_dir() and not list(source.glob("hall_of_fame*")):
-        raise FormatError(f"{source} holds neither a law.json nor PySR's hall_of_fame.csv.")
-    if source.is_dir() or source.suffix in (".csv", ".bak"):
-        return Law.from_pysr(source, inputs=inputs)
-    raise FormatError(f"{source} is not a law.json, a run folder or a hall-of-fame CSV.")
 
 
 def render(law: Law, language: str) -> str:

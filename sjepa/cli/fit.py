@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from sjepa.cli.app import Stopped, app
-from sjepa.cli.datafile import Actions, Columns, DropNan, Id, Time, read_source, source_of
+from sjepa.cli.inputs import Actions, Columns, DropNan, Id, Time, read_data, source_of
 from sjepa.cli.settings import ConfigFile, pairs_of, terms_of, words
 from sjepa.errors import ConfigError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("sjepa.cli")
 # Simulating all of a large data set would take longer than the fit.
-MOST_SCORED = 20
+MAX_SCORED = 20
 
 
 @app.command()
@@ -37,7 +37,7 @@ def fit(
         Path | None, typer.Option(help="Folder for checkpoints, log and the model.")
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on with the run in this folder.", metavar="RUN")
+        Path | None, typer.Option(help="Resume the run in this folder.", metavar="RUN")
     ] = None,
     config: ConfigFile = None,
     latent_dim: Annotated[int, typer.Option(help="Number of coordinates to find.")] = 2,
@@ -47,9 +47,9 @@ def fit(
     search: Annotated[
         str, typer.Option(help="elegant, or alternating as in the paper.")
     ] = "elegant",
-    backend: Annotated[str, typer.Option(help="Search engine; see 'sjepa backends'.")] = "stlsq",
+    backend: Annotated[str, typer.Option(help="See 'sjepa backends'.")] = "stlsq",
     backend_option: Annotated[
-        list[str] | None, typer.Option(help="Option of the engine, name=value; repeatable.")
+        list[str] | None, typer.Option(help="Option of the backend, name=value; repeatable.")
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option(help="Option of the search, name=value; repeatable.")
@@ -82,14 +82,15 @@ def fit(
         if out is not None:
             raise ConfigError("--resume goes on in its own folder; leave --out away.")
         run, model, source = _reopen(resume, data)
-        trajectories = _read(source, log)
+        trajectories = read_data(source)
     else:
         if data is None:
             raise ConfigError("Give a data file, or --resume with the folder of a run.")
         source = source_of(data, time, id, columns, actions, drop_nan)
+        options = pairs_of(backend_option, "--backend-option")
         model = SJEPA(
             latent_dim,
-            backend={"name": backend, **pairs} if (pairs := _engine(backend_option)) else backend,
+            backend={"name": backend, **options} if options else backend,
             search=search,  # type: ignore[arg-type]
             encoder=encoder,
             delta=_delta(delta),
@@ -102,7 +103,7 @@ def fit(
         )
         if out is not None:
             _check_place(out)
-        trajectories = _read(source, log)
+        trajectories = read_data(source)
         if terms:
             model.library = _library(terms, model, trajectories)
         run = None if out is None else _begin(out, model, trajectories, source)
@@ -110,22 +111,11 @@ def fit(
     _report(model, trajectories, run, json)
 
 
-def _engine(texts: list[str] | None) -> dict[str, Any]:
-    return pairs_of(texts, "--backend-option")
-
-
 def _delta(text: str) -> float | str:
     try:
         return text if text == "auto" else float(text)
     except ValueError:
         raise ConfigError(f"--delta is a number or auto, got {text!r}.") from None
-
-
-def _read(source: dict[str, Any], log: Console) -> Trajectories:
-    trajectories, dropped = read_source(source)
-    if dropped:
-        log.print(dropped, highlight=False, soft_wrap=True)
-    return trajectories
 
 
 def _library(terms: str, model: SJEPA, trajectories: Trajectories) -> Any:
@@ -211,7 +201,7 @@ def _fit(
 
 
 def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> None:
-    score = model.score(data[:: -(-len(data) // MOST_SCORED)])
+    score = model.score(data[:: -(-len(data) // MAX_SCORED)])
     if json:
         result = {
             "law": json_module.loads(model.law_.to_json()),

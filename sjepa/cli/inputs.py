@@ -1,25 +1,80 @@
-"""What several commands read and write: runs or laws, data files, tables."""
+"""What commands read: data files with their options, runs, laws."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from sjepa.cli.export import read_law
-from sjepa.errors import DataError, FormatError
-from sjepa.storage import writing
+import typer
+
+from sjepa.cli.settings import number_or_name, words
+from sjepa.errors import FormatError
 
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from sjepa.data import Trajectories
+    from sjepa.symbolic import Law
+
+# The data options of every command.
+Time = Annotated[
+    str | None, typer.Option(help="Name of the time column, or a constant step in time.")
+]
+Id = Annotated[str | None, typer.Option(help="Column that tells trajectories apart.")]
+Columns = Annotated[str, typer.Option(help="Observed columns, comma-separated; by default all.")]
+Actions = Annotated[str, typer.Option(help="Action columns, comma-separated.")]
+DropNan = Annotated[bool, typer.Option("--drop-nan", help="Leave out rows with missing values.")]
 
 
-def words(text: str) -> list[str]:
-    """The parts of a comma-separated list."""
-    return [word.strip() for word in text.split(",") if word.strip()]
+def source_of(
+    path: Path,
+    time: str | None,
+    id: str | None,
+    columns: str,
+    actions: str,
+    drop_nan: bool,
+    run: Path | None = None,
+) -> dict[str, Any]:
+    """Where data come from, as plain data that a run can keep.
+
+    What is not given is as it was for `run`, the folder of a run.
+    """
+    recorded = None if run is None else recorded_source(run)
+    before = recorded or {}
+    return {
+        "path": str(path.absolute()),
+        "time": number_or_name(time) if time else before.get("time"),
+        "id": id or before.get("id"),
+        "columns": words(columns) or before.get("columns"),
+        "actions": words(actions) or before.get("actions", []),
+        "drop_nan": drop_nan or before.get("drop_nan", False),
+    }
+
+
+def recorded_source(run: Path) -> dict[str, Any] | None:
+    """Where the data of a run came from; None for a law, or a run that was begun in Python."""
+    from sjepa.runs import Run
+
+    if not run.is_dir() or not (run / "run.json").exists():
+        return None
+    opened = Run.open(run)
+    return None if opened.asked.get("data") is None else opened.source()
+
+
+def read_data(source: Mapping[str, Any]) -> Trajectories:
+    """The trajectories; what was left out of them is printed."""
+    from sjepa.data import read
+
+    data = read(
+        source["path"], time=source["time"], id=source["id"], columns=source["columns"],
+        actions=source["actions"], allow_nan=source["drop_nan"],
+    )  # fmt: skip
+    if source["drop_nan"]:
+        data, dropped = data.drop_nan()
+        if text := str(dropped):
+            print(text, file=sys.stderr)
+    return data
 
 
 def is_run(source: Path) -> bool:
@@ -38,54 +93,24 @@ def read_model(source: Path) -> Any:
     return sjepa.load(source)
 
 
+def read_law(source: Path, inputs: list[str] | None = None) -> Law:
+    """Whatever holds a law: our JSON, a folder with one, or PySR's files."""
+    from sjepa.storage import MAX_BYTES, read_bounded
+    from sjepa.symbolic import Law
+
+    if not source.exists():
+        raise FormatError(f"{source} does not exist.")
+    if source.is_dir() and (source / "law.json").exists():
+        source = source / "law.json"
+    if source.suffix == ".json":
+        return Law.from_json(read_bounded(source, MAX_BYTES))
+    if source.is_dir() and not list(source.glob("hall_of_fame*")):
+        raise FormatError(f"{source} holds neither a law.json nor PySR's hall_of_fame.csv.")
+    if source.is_dir() or source.suffix in (".csv", ".bak"):
+        return Law.from_pysr(source, inputs=inputs)
+    raise FormatError(f"{source} is not a law.json, a run folder or a hall-of-fame CSV.")
+
+
 def read_model_or_law(source: Path) -> Any:
     """A fitted model from a run, or a law from whatever else holds one."""
     return read_model(source) if is_run(source) else read_law(source)
-
-
-def read_data(
-    path: Path,
-    time: str | float | None = None,
-    id: str | None = None,
-    columns: str | list[str] | None = None,
-    actions: str | list[str] = "",
-    drop_nan: bool = False,
-) -> Any:
-    """Trajectories from a data file with the usual options; `time` may be a constant step."""
-    from sjepa.data import read
-
-    if isinstance(time, str):
-        with contextlib.suppress(ValueError):
-            time = float(time)
-    names = words(columns) if isinstance(columns, str) else columns
-    trajectories = read(
-        path, time=time, id=id, columns=names or None,
-        actions=words(actions) if isinstance(actions, str) else actions, allow_nan=drop_nan,
-    )  # fmt: skip
-    return trajectories.drop_nan()[0] if drop_nan else trajectories
-
-
-def recorded_data(run: Path) -> tuple[Path, dict[str, Any]] | None:
-    """Where a run's ``run.json`` says its data came from, if that is still there."""
-    try:
-        source = json.loads((run / "run.json").read_bytes())["asked"]["data"]
-        path = Path(source["path"])
-        options = {k: source[k] for k in ("time", "id", "columns", "actions", "drop_nan")}
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
-    listed = [options["columns"] or [], options["actions"]]
-    plain = all(isinstance(n, str) for names in listed for n in names)
-    return (path, options) if plain and path.exists() else None
-
-
-def write_table(frame: pd.DataFrame, out: Path | None) -> None:
-    """A CSV or Parquet file that appears when it is complete, or CSV on the screen."""
-    if out is None:
-        frame.to_csv(sys.stdout, index=False)
-        return
-    if out.suffix.lower() not in (".csv", ".parquet"):
-        raise DataError(f"{out}: cannot write this ending; use .csv or .parquet.")
-    if not out.parent.is_dir():
-        raise DataError(f"{out}: the folder {out.parent} does not exist; create it first.")
-    with writing(out) as file:
-        (frame.to_csv if out.suffix.lower() == ".csv" else frame.to_parquet)(file, index=False)

@@ -12,7 +12,19 @@ from typing import Annotated
 import typer
 
 from sjepa.cli.app import app
-from sjepa.cli.inputs import is_run, read_data, read_model_or_law, recorded_data
+from sjepa.cli.inputs import (
+    Actions,
+    Columns,
+    DropNan,
+    Id,
+    Time,
+    is_run,
+    read_data,
+    read_model_or_law,
+    recorded_source,
+    source_of,
+)
+from sjepa.cli.outputs import Force, check_place
 
 
 @app.command()
@@ -27,22 +39,25 @@ def report(
             help="Observations (for a law: states) to show the law on; by default the run's own."
         ),
     ] = None,
-    time: Annotated[str | None, typer.Option(help="Name of the time column.")] = None,
-    id: Annotated[str | None, typer.Option(help="Column that tells trajectories apart.")] = None,
-    columns: Annotated[str, typer.Option(help="Observed columns, comma-separated.")] = "",
-    actions: Annotated[str, typer.Option(help="Action columns, comma-separated.")] = "",
+    force: Force = False,
+    time: Time = None,
+    id: Id = None,
+    columns: Columns = "",
+    actions: Actions = "",
+    drop_nan: DropNan = False,
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "",
     json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Write one self-contained HTML page: equations, front, simulated paths, diagnostics."""
     from sjepa.report import collect, write_report
 
+    check_place(out, force)
     found = read_model_or_law(source)
     trajectories = None
     if data is not None:
-        trajectories = read_data(data, time, id, columns, actions)
-    elif recorded := recorded_data(source):
-        trajectories = read_data(recorded[0], **recorded[1])
+        trajectories = read_data(source_of(data, time, id, columns, actions, drop_nan, source))
+    elif (recorded := recorded_source(source)) and Path(recorded["path"]).exists():
+        trajectories = read_data(recorded)
     command = f"sjepa {shlex.join(sys.argv[1:])}"
     content = collect(found, trajectories, title=title or source.resolve().name)
     content = content.with_recipe((*content.recipe, "", "# this page", command))

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import json as json_module
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sjepa.cli.app import app
-from sjepa.cli.inputs import read_data, read_model_or_law, words, write_table
+from sjepa.cli.inputs import (
+    Actions,
+    Columns,
+    DropNan,
+    Id,
+    Time,
+    read_data,
+    read_model_or_law,
+    source_of,
+)
+from sjepa.cli.outputs import Force, TableFile, check_table, write_table
+from sjepa.cli.settings import words
 from sjepa.errors import ConfigError, DataError
 
 
@@ -39,17 +51,16 @@ def simulate(
             help="Start from the first observation (for a law: state) of each trajectory."
         ),
     ] = None,
-    time: Annotated[str | None, typer.Option(help="Name of the time column.")] = None,
-    id: Annotated[str | None, typer.Option(help="Column that tells trajectories apart.")] = None,
-    columns: Annotated[str, typer.Option(help="Observed columns, comma-separated.")] = "",
-    actions: Annotated[str, typer.Option(help="Action columns, comma-separated.")] = "",
+    time: Time = None,
+    id: Id = None,
+    columns: Columns = "",
+    actions: Actions = "",
+    drop_nan: DropNan = False,
     method: Annotated[
         str, typer.Option(help="DOP853 (laws), RK45 (with a correction), LSODA, Radau or BDF.")
     ] = "",
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="CSV or Parquet file; without it CSV on the screen."),
-    ] = None,
+    out: TableFile = None,
+    force: Force = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Simulate a law or a model; a path that diverges ends there, and that is said."""
@@ -59,6 +70,7 @@ def simulate(
 
     if bool(start) == (data is not None):
         raise ConfigError("Give where to start: either --start 1,0 or --data file.")
+    check_table(out, force)
     found = read_model_or_law(source)
     simulator = Simulator(found)
     if clash := {"t", "trajectory"} & set(simulator.names):
@@ -69,18 +81,20 @@ def simulate(
         if grid is None:
             raise ConfigError("Give the times, such as --times 0:10:0.01.")
         runs = [(grid, simulator.simulate(_state(start, simulator), grid, **options))]
+        labels: Sequence[Any] = [0]
     else:
-        trajectories = read_data(data, time, id, columns, actions)
+        trajectories = read_data(source_of(data, time, id, columns, actions, drop_nan, source))
         runs = _from_data(found, simulator, trajectories, grid, options)
+        labels = trajectories.ids or range(len(runs))
     frames = []
-    for i, (t, run) in enumerate(runs):
+    for label, (t, run) in zip(labels, runs, strict=True):
         frame = pd.DataFrame(run.z[: run.reached], columns=list(simulator.names))
         frame.insert(0, "t", t[: run.reached])
-        frame.insert(0, "trajectory", i)
+        frame.insert(0, "trajectory", label)
         frames.append(frame)
         if run.status != "ok":
             end = "diverges" if run.status == "diverged" else "is too slow to simulate"
-            print(f"trajectory {i} {end} after t = {t[run.reached - 1]:g}", file=sys.stderr)
+            print(f"trajectory {label} {end} after t = {t[run.reached - 1]:g}", file=sys.stderr)
     frame = pd.concat(frames, ignore_index=True)
     if not json:
         write_table(frame, out)

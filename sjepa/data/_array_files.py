@@ -55,7 +55,8 @@ def from_arrays(
         key = time or next((k for k in ("t", "time") if k in arrays), None)
         if key is None:
             raise DataError(
-                f"there is no array 't'; found: {', '.join(arrays)}, or pass time=0.01."
+                f"there is no array 't'; found: {', '.join(arrays)}. Give a step: time=0.01.",
+                "time",
             )
         require(arrays, [key], "array")
         t = arrays[key]

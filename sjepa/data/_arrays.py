@@ -97,7 +97,7 @@ def warn_if_transposed(t: Any, x: list[Array]) -> None:
     if by_step and all(a.ndim == 2 and len(a) < a.shape[1] for a in x):
         warnings.warn(
             f"every trajectory has more columns than rows, e.g. {x[0].shape}: "
-            "if x is transposed, pass x.T (time comes first).",
+            "rows are times; transpose x if its rows are quantities.",
             NumericalWarning,
             stacklevel=3,
         )

@@ -6,7 +6,7 @@ and a row into the words for the place, so that tables can speak of their own ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,7 +94,8 @@ def finite(array: Array, what: str, index: int, where: Where = place) -> None:
         bad = int((~good).sum())
         raise DataError(
             f"{what} is NaN or infinite in {where(index, row)} ({bad} such rows in all); clean the "
-            "data, or load with allow_nan=True and call .drop_nan()."
+            "data, or leave such rows out: allow_nan=True, then drop_nan().",
+            "allow_nan",
         )
 
 
@@ -117,7 +118,7 @@ def same_length(n: int, x: Array, what: str, where: str) -> None:
         return
     hint = "give one per observation."
     if what == "t" and x.ndim == 2 and n == x.shape[1]:
-        hint = "x looks transposed, pass x.T (time comes first)."
+        hint = "x looks transposed: rows are times (x.T)."
     elif what == "t" and x.ndim > 2 and n == x.shape[1]:
         hint = "x looks like a stack of trajectories, pass list(x)."
     raise DataError(f"{where} has {len(x)} observations but {what} has {n} entries; {hint}")
@@ -132,8 +133,23 @@ def labels(names: Sequence[str] | None, size: int, what: str) -> tuple[str, ...]
     if wrong:
         raise DataError(f"{what} must be text, got {wrong[0]!r}; pass str({wrong[0]!r}).")
     if len(result) != size:
-        raise DataError(f"{len(result)} {what} for {size} columns; give one name per column.")
+        raise DataError(f"{len(result)} {what} for {size}; give one name for each.")
     if len(set(result)) < size:
-        twice = next(n for n in result if result.count(n) > 1)
-        raise DataError(f"{what} hold {twice!r} twice; names must differ.")
+        raise DataError(f"{what} hold {repeated(result)!r} twice; names must differ.")
     return result
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """The first name that occurs a second time."""
+    seen: set[str] = set()
+    return next((n for n in names if n in seen or seen.add(n)), None)  # type: ignore[func-returns-value]
+
+
+def distinct(names: Iterable[str]) -> tuple[str, ...]:
+    """Pieces of one trajectory get its name with a number."""
+    seen: dict[str, int] = {}
+    found = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        found.append(name if seen[name] == 1 else f"{name} part {seen[name]}")
+    return tuple(found)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sjepa.data._check import Array
+from sjepa.data._check import Array, repeated
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError, did_you_mean
 
@@ -41,10 +41,10 @@ def from_frame(
     columns = _names(columns)
     require(frame.columns, [*columns, *actions, *state])
     if not columns:
-        raise DataError("no column is left to observe; name some with columns=[...].")
+        raise DataError("no column is left to observe; name some: columns=[...].", "columns")
     roles = [*special, *columns, *actions]
-    if twice := {c for c in roles if roles.count(c) > 1}:
-        raise DataError(f"column {min(twice)!r} is given two roles; each column has one.")
+    if (twice := repeated(roles)) is not None:
+        raise DataError(f"column {twice!r} is given two roles; each column has one.")
 
     groups = _groups(frame, id)
 
@@ -69,6 +69,7 @@ def from_frame(
         state=cut(state),
         names=[str(c) for c in columns],
         action_names=[str(c) for c in actions] or None,
+        ids=None if id is None else [str(label) for label, _ in groups],
         allow_nan=allow_nan,
         _where=where,
     )
@@ -76,11 +77,11 @@ def from_frame(
 
 def require(known: Iterable[Any], wanted: Iterable[Any], kind: str = "column") -> None:
     """Refuse a column that does not exist, with the name that was probably meant."""
-    names = [str(c) for c in known]
+    names = {str(c): None for c in known}  # a dictionary keeps their order
     for name in wanted:
         if str(name) not in names:
             hint = did_you_mean(name, names)
-            listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+            listed = ", ".join(list(names)[:20]) + (", ..." if len(names) > 20 else "")
             raise DataError(f"there is no {kind} {name!r}.{hint} There are: {listed}.")
 
 
@@ -112,8 +113,9 @@ def _refuse_text(frame: pd.DataFrame, columns: Sequence[str]) -> None:
         known = column.dropna()
         if _is_date(column) or pd.to_numeric(known, errors="coerce").notna().mean() < 0.5:
             raise DataError(
-                f"column {name!r} does not hold numbers; name the columns to observe with "
-                "columns=[...]."
+                f"column {name!r} does not hold numbers; name the columns to observe: "
+                "columns=[...].",
+                "columns",
             )
 
 

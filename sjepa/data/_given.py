@@ -32,7 +32,7 @@ def given(x: Any, t: Any, u: Any, names: Sequence[str] | None, states: bool) -> 
         if len(found.obs_shape) != 1:
             raise DataError(
                 f"Expected states (T, d), got observations of shape {found.obs_shape}; "
-                "learn coordinates first with sjepa.SJEPA."
+                "learn coordinates first, with SJEPA or sjepa fit."
             )
         found.check_finite()
         names = names or found.names or numbered("x", found.obs_shape[0])

@@ -52,7 +52,9 @@ def from_table(
         time = next((c for c in frame.columns if str(c).lower() in ("t", "time")), None)
         if time is None:
             listed = ", ".join(map(str, frame.columns[:20]))
-            raise DataError(f"no column is called t or time; pass time=..., one of: {listed}.")
+            raise DataError(
+                f"no column is called t or time; give one of these as time=...: {listed}.", "time"
+            )
     if id is None and "trajectory" in frame.columns and "trajectory" not in (columns or ()):
         id = "trajectory"
     if not len(actions):
@@ -75,6 +77,8 @@ def _to_table(trajectories: Trajectories) -> pd.DataFrame:
     names = trajectories.names or numbered("x", rows.shape[1])
     if clash := {"trajectory", "t"} & set(names):
         raise DataError(f"{min(clash)!r} is also what the table calls its own column; rename it.")
+    if trajectories.ids:
+        index = np.asarray(trajectories.ids)[index]
     data: dict[str, Array] = {"trajectory": index, "t": np.concatenate(trajectories.t)}
     data |= dict(zip(names, rows.T, strict=True))
     if trajectories.u and trajectories.action_names:

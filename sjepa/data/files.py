@@ -89,11 +89,12 @@ def read(
             return tables.from_table(found, time, id, columns, actions, allow_nan)
         if id is not None or columns is not None or len(actions):
             raise DataError(
-                "id, columns and actions are for tables; name the arrays x, t, u instead."
+                "id, columns and actions are for tables; name the arrays x, t, u instead.",
+                "columns",
             )
         return Trajectories.concat([arrays.from_arrays(group, time, allow_nan) for group in found])
     except DataError as error:
-        raise DataError(f"{path}: {error}") from error
+        raise DataError(f"{path}: {error}", error.argument) from error
     except MemoryError as error:
         raise DataError(f"{path}: too large for the memory of this machine.") from error
 

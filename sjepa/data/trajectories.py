@@ -31,6 +31,8 @@ class Trajectories:
     names, action_names : sequences of str, optional
         Names of the observed columns (vectors only) and of the actions. Without them `names` is
         None and the actions are called u1, u2, ...
+    ids : sequence of str, optional
+        What to call each trajectory, such as the names of experiments.
     allow_nan : bool, default=False
         Accept NaN and infinity for now, so that :meth:`drop_nan` can remove them.
 
@@ -44,6 +46,7 @@ class Trajectories:
     state: list[Array] | None
     names: tuple[str, ...] | None
     action_names: tuple[str, ...] | None
+    ids: tuple[str, ...] | None = None
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class Trajectories:
         state: Any = None,
         names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
         allow_nan: bool = False,
         _where: Where = check.place,
     ) -> None:
@@ -85,6 +89,7 @@ class Trajectories:
         self.action_names = check.labels(action_names, m, "action_names")
         if overlap := set(self.names or ()) & set(self.action_names or ()):
             raise DataError(f"{min(overlap)!r} names both a column of x and an action; rename one.")
+        self.ids = check.labels(ids, len(self.x), "ids")
         arrays.warn_if_transposed(t, self.x)
 
     @classmethod
@@ -157,12 +162,15 @@ class Trajectories:
         def joined(lists: list[list[Array] | None]) -> list[Array] | None:
             return None if lists[0] is None else [a for part in lists for a in part or []]
 
-        return first._like(
+        new = first._like(
             [a for p in parts for a in p.x],
             [a for p in parts for a in p.t],
             joined([p.u for p in parts]),
             joined([p.state for p in parts]),
         )
+        if all(p.ids for p in parts):
+            new.ids = check.distinct(name for p in parts for name in p.ids or ())
+        return new
 
     # Looking at it
 
@@ -251,6 +259,7 @@ class Trajectories:
             state=self.state,
             names=names,
             action_names=self.action_names,
+            ids=self.ids,
         )
 
     def stacked(self) -> tuple[Array, Array]:
@@ -303,7 +312,10 @@ class Trajectories:
             return [series[i][s] for i, s in cuts]
 
         u, state = self.u and take(self.u), self.state and take(self.state)
-        return self._like(take(self.x), take(self.t), u, state)
+        new = self._like(take(self.x), take(self.t), u, state)
+        if self.ids:
+            new.ids = check.distinct(self.ids[i] for i, _ in cuts)
+        return new
 
     def _like(
         self, x: list[Array], t: list[Array], u: list[Array] | None, state: list[Array] | None

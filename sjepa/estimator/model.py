@@ -197,13 +197,19 @@ class SJEPA(Fitted):
         journal = RunRecorder(callbacks, None if run is None else run.checkpoint)
         for callback in callbacks:
             callback.on_start(self)
-        learned = self._learn(trajectories, journal)
+        self._keep(self._learn(trajectories, journal), trajectories, journal.table())
+        for callback in callbacks:
+            callback.on_end(self)
+        return self
+
+    def _keep(self, learned: Learned, trajectories: Trajectories, history: pd.DataFrame) -> SJEPA:
+        """Become the fitted model of what a search has found."""
         # Canonical, so that the law that is saved and read again is the same to the last bit.
         self.law_: Law = learned.law.canonical()
         self.front_: Front = learned.front
         self.encoder_ = learned.encoder
         self.diagnostics_: list[str] = list(learned.notes)
-        self.history_: pd.DataFrame = journal.table()
+        self.history_: pd.DataFrame = history
         self.action_names_ = trajectories.action_names or ()
         self.step_ = float(np.median(np.concatenate(trajectories.steps)))
         self._moved_by: tuple[Law | None, Transition | None] = (None, None)
@@ -217,8 +223,6 @@ class SJEPA(Fitted):
         self.n_features_in_ = int(np.prod(self.obs_shape_))
         if trajectories.names is not None:
             self.feature_names_in_ = np.array(trajectories.names, dtype=object)
-        for callback in callbacks:
-            callback.on_end(self)
         return self
 
     def check(self, trajectories: Trajectories) -> None:

@@ -20,7 +20,9 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
         return torch.device(next((name for name, there in usable.items() if there), "cpu"))
     kind = device.split(":")[0]
     if kind not in ("cpu", "cuda", "mps"):
-        raise ConfigError(f"device is 'auto', 'cpu', 'cuda' or 'mps', got {device!r}.")
+        raise ConfigError(f"device is 'auto', 'cpu', 'cuda' or 'mps', got {device!r}.", "device")
     if not usable.get(kind, True):
-        raise ConfigError(f"{device!r} is not available here; use device='auto' or 'cpu'.")
+        raise ConfigError(
+            f"{device!r} is not available here; use device='auto' or 'cpu'.", "device"
+        )
     return torch.device(device)

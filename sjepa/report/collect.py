@@ -73,7 +73,7 @@ def _of_model(
     coordinates = None
     if observations is not None:
         encoded = list(model.encode(observations))
-        coordinates = Trajectories(encoded, observations.t, observations.u)
+        coordinates = Trajectories(encoded, observations.t, observations.u, ids=observations.ids)
     law, front = model.law_, getattr(model, "front_", None)
     corrected = getattr(model, "correction", None) is not None and observations is not None
     data = _of_law(law, front, coordinates, title or "Coordinates and law", recipe, model)

@@ -34,6 +34,7 @@ class Trail:
     path: np.ndarray
     u: np.ndarray | None = None
     status: str = "ok"
+    name: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +117,7 @@ def simulated(source: Any, coordinates: Trajectories) -> tuple[tuple[Trail, ...]
                 path.z,
                 coordinates.u[i] if coordinates.u is not None and simulator.actions else None,
                 path.status,
+                coordinates.ids[i] if coordinates.ids else f"Trajectory {i + 1}",
             )
         )
         for i, (z, t, path) in enumerate(
@@ -128,7 +130,7 @@ def simulated(source: Any, coordinates: Trajectories) -> tuple[tuple[Trail, ...]
 def _thin(trail: Trail) -> Trail:
     rows = np.unique(np.linspace(0, len(trail.t) - 1, MAX_POINTS).astype(int))
     u = None if trail.u is None else trail.u[rows]
-    return Trail(trail.t[rows], trail.seen[rows], trail.path[rows], u, trail.status)
+    return replace(trail, t=trail.t[rows], seen=trail.seen[rows], path=trail.path[rows], u=u)
 
 
 def history_table(records: Any) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from html import escape
 from importlib.resources import files
 
 from sjepa.report import charts
-from sjepa.report.content import ReportData
+from sjepa.report.content import ReportData, Trail
 from sjepa.report.svg import number
 from sjepa.symbolic import Candidate
 from sjepa.symbolic.export.html import equations
@@ -151,8 +151,8 @@ def _rollouts(data: ReportData) -> str:
         return ""
     figures = "".join(
         f"<figure>{charts.rollout(trail, data.names)}"
-        f"<figcaption>{escape(_caption(i, trail.status))}</figcaption></figure>"
-        for i, trail in enumerate(data.trails)
+        f"<figcaption>{escape(_caption(trail))}</figcaption></figure>"
+        for trail in data.trails
     )
     return _section(
         "Simulated from the first point",
@@ -162,9 +162,9 @@ def _rollouts(data: ReportData) -> str:
     )
 
 
-def _caption(i: int, status: str) -> str:
-    end = {"diverged": ": the path diverges", "budget": ": too slow to simulate"}.get(status, "")
-    return f"Trajectory {i + 1}{end}"
+def _caption(trail: Trail) -> str:
+    ends = {"diverged": ": the path diverges", "budget": ": too slow to simulate"}
+    return f"{trail.name}{ends.get(trail.status, '')}"
 
 
 def _portrait(data: ReportData) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, FormatError, OutputError
-from sjepa.runs.saving import Saved, read, write_files
+from sjepa.runs.saving import FILES, Saved, read, write_files
 from sjepa.storage import open_kept, read_json, sweep, write_json
 
 
@@ -32,6 +32,10 @@ _SOURCE: Mapping[str, tuple[type, ...]] = {
     "actions": (list,),
     "drop_nan": (bool,),
 }
+
+
+# All that can be in the folder of a run.
+_OWN = {*FILES, "run.json", "checkpoint.safetensors", "log.txt", ".lock"}
 
 
 class Run:
@@ -62,16 +66,17 @@ class Run:
         return run
 
     @staticmethod
-    def check_free(folder: Path) -> None:
-        """Refuse a folder that something is in already."""
+    def check_free(folder: Path, force: bool = False) -> None:
+        """Refuse a folder that something is in already; with `force` only if it is no run."""
+        names = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
+        if force and "run.json" in names and names <= _OWN:
+            return
         if os.path.lexists(folder / "run.json"):
             raise ConfigError(
                 f"{folder} already holds a run: go on with it by sjepa fit --resume {folder}, "
                 "or choose another folder."
             )
-        if folder.exists() and (
-            not folder.is_dir() or any(not _ours(p.name) for p in folder.iterdir())
-        ):
+        if folder.exists() and (not folder.is_dir() or any(not _ours(n) for n in names)):
             raise ConfigError(f"{folder} already holds other things; choose another folder.")
 
     @classmethod
@@ -93,9 +98,13 @@ class Run:
                 f"The run in {self.folder} was begun in Python; go on there, with "
                 "fit(..., run=folder) and the same data."
             )
-        if not isinstance(source, dict) or any(
-            key not in source or not isinstance(source[key], kinds)
-            for key, kinds in _SOURCE.items()
+        if (
+            not isinstance(source, dict)
+            or any(
+                key not in source or not isinstance(source[key], kinds)
+                for key, kinds in _SOURCE.items()
+            )
+            or not all(isinstance(n, str) for n in [*(source["columns"] or ()), *source["actions"]])
         ):
             raise FormatError(f"{self.folder}/run.json is damaged: it does not say where data are.")
         return {key: source[key] for key in _SOURCE}

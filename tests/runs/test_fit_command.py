@@ -13,6 +13,7 @@ import sjepa
 from sjepa import Law
 from sjepa.cli.settings import number_or_name, pairs_of
 from sjepa.cli.words import in_options
+from sjepa.errors import ConfigError, DataError
 from sjepa.training.refine import refine
 
 from .small import command, oscillators
@@ -80,9 +81,27 @@ def test_values_on_the_line() -> None:
     assert (number_or_name("0.01"), number_or_name("t"), number_or_name(None)) == (0.01, "t", None)
 
 
-def test_messages_name_options_not_arguments() -> None:
-    said = "load with allow_nan=True and call .drop_nan(); latent_dim=3, use device='cpu'"
-    assert in_options(said) == "use --drop-nan; --latent-dim 3, use --device cpu"
+FIT = {"latent_dim", "drop_nan", "device", "time", "columns", "terms", "option", "order"}
+
+
+@pytest.mark.parametrize(
+    ("message", "argument", "said"),
+    [
+        ("clean them: allow_nan=True, then x", "allow_nan", "clean them: --drop-nan, then x"),
+        ("latent_dim must be 1, got 0.", "latent_dim", "--latent-dim must be 1, got 0."),
+        ("latent_dim=7 is too many.", "latent_dim", "--latent-dim 7 is too many."),
+        ("use device='cpu'.", "device", "use --device cpu."),
+        ("none is a time; give time=...: a, b.", "time", "none is a time; give --time: a, b."),
+        ("name some: columns=[...].", "columns", "name some: --columns."),
+        ("use horizon=3 or less.", "horizon", "use --option horizon=3 or less."),
+        ("Too many for the library.", "library", "Too many for the library. See --terms."),
+        ("A library of order 2.", "order", "A library of order 2. See --order."),
+        ("No argument: order=2.", None, "No argument: order=2."),
+    ],
+)
+def test_messages_name_the_option_to_change(message: str, argument: str | None, said: str) -> None:
+    assert in_options(ConfigError(message, argument), FIT) == said
+    assert in_options(DataError(message, argument), set()) == message
 
 
 def test_a_refined_law_is_the_same_every_time() -> None:

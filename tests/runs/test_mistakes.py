@@ -55,7 +55,7 @@ MISTAKES: list[tuple[str, pd.DataFrame, list[str], int, str]] = [
     ("no id given", table(), ["--id="], 2, "not strictly increasing.*split into trajectories"),
     ("unknown column", table(), ["--columns=q,pp"], 2, "no column 'pp'. Did you mean 'p'"),
     ("unknown time column", table(), ["--time=tt"], 2, "no column 'tt'. Did you mean 't'"),
-    ("no time column", table().drop(columns="t"), [], 2, "give --time with one of: run, q, p"),
+    ("no time column", table().drop(columns="t"), [], 2, "give one of these as --time: run, q, p"),
     ("a column in two roles", table(), ["--columns=q,p", "--actions=p"], 2, "'p' is given two roles"),
     ("huge values", table(q=lambda f: f.q * 1e200), [], 2, "rescale the data"),
     ("single precision overflows", table(q=lambda f: f.q * 1e30), ["--encoder=auto", "--search=alternating"], 2, "rescale the data"),
@@ -66,7 +66,7 @@ MISTAKES: list[tuple[str, pd.DataFrame, list[str], int, str]] = [
     ("unknown option of a search", table(), ["--encoder=auto", "--option=restart=1"], 2, "no option 'restart'. Did you mean 'restarts'"),
     ("option without a value", table(), ["--option=restarts"], 2, "name=value"),
     ("unknown search", table(), ["--encoder=auto", "--search=elegnt"], 2, "--search is one of elegant, alternating"),
-    ("unknown encoder", table(), ["--encoder=resnet"], 2, "--encoder is auto or identity"),
+    ("unknown encoder", table(), ["--encoder=resnet"], 2, "--encoder is 'auto', 'identity'"),
     ("unknown option", table(), ["--latentdim=2"], 2, "--latentdim"),
     ("unknown option in TOML", table(), ["--config=bad.toml"], 2, "no option 'latentdim'. Did you mean 'latent-dim'"),
     ("broken TOML", table(), ["--config=broken.toml"], 2, "not TOML.*line 1"),
@@ -155,7 +155,7 @@ def test_a_file_that_cannot_be_read_is_named(
 T = np.arange(0.0, 4.0, 0.1)
 X = np.stack([np.cos(T), -np.sin(T)], axis=1)
 CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
-    ("transposed", (X.T, T), {}, r"x looks transposed, pass x\.T"),
+    ("transposed", (X.T, T), {}, r"x looks transposed: rows are times"),
     (
         "a stack of trajectories",
         (np.stack([X] * 3), T),

@@ -1,4 +1,4 @@
-"""Systems x engines x noise x seeds, on as many workers as there are."""
+"""Systems x backends x noise x seeds, on as many workers as there are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sjepa.storage import writing
 from sjepa.studies.backends.cells import COLUMNS, Cell, run_cell, system_of
 
 
-ENGINES = ("local", "dask", "ray")
+EXECUTORS = ("local", "dask", "ray")
 
 
 def benchmark(
@@ -30,18 +30,18 @@ def benchmark(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     seconds: float | None = 60.0,
     workers: int = 1,
-    engine: str = "local",
+    executor: str = "local",
     out: str | Path | None = None,
     progress: Callable[[dict[str, Any], int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Run every combination and return one row each; a failing engine is a row with its error.
+    """Run every combination and return one row each; a failing backend is a row with its error.
 
     Parameters
     ----------
     systems : names in ``sjepa.data.SYSTEMS`` (all by default), or ``"dysts:Name"``
-    options : settings of an engine, by its name
+    options : settings of a backend, by its name
     seconds : budget of one search
-    workers, engine : how many processes, and joblib's place to run them: "local", "dask", "ray"
+    workers, executor : how many processes, and joblib's place to run them: "local", "dask", "ray"
     out : folder for results.parquet and results.csv
     progress : called with each finished row, the number finished and the number in all
     """
@@ -57,7 +57,7 @@ def benchmark(
     if not cells:
         raise ConfigError("Nothing to run: give at least one system, backend, noise and seed.")
     rows = []
-    with _place(engine):
+    with _place(executor):
         pool = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
         for row in pool(joblib.delayed(run_cell)(c) for c in cells):
             rows.append(row)
@@ -79,7 +79,7 @@ def write_results(table: pd.DataFrame, folder: Path) -> None:
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Per engine and noise level: systems recovered, mean scores, failures, median time."""
+    """Per backend and noise level: systems recovered, mean scores, failures, median time."""
     groups = table.assign(failed=table["error"] != "").groupby(["backend", "noise"])
     return groups.agg(
         recovered=("recovered", "sum"),
@@ -93,7 +93,7 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def matrix(table: pd.DataFrame) -> pd.DataFrame:
-    """Systems down, engine and noise across: how many seeds were recovered, in what time."""
+    """Systems down, backend and noise across: how many seeds were recovered, in what time."""
 
     def cell(rows: pd.DataFrame) -> str:
         if (rows["error"] != "").all():
@@ -112,13 +112,15 @@ def matrix(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"system": table["system"].unique(), **data})
 
 
-def _place(engine: str) -> Any:
-    if engine not in ENGINES:
-        raise ConfigError(f"engine is one of {', '.join(ENGINES)}, got {engine!r}.")
-    if engine == "local":
+def _place(executor: str) -> Any:
+    if executor not in EXECUTORS:
+        raise ConfigError(
+            f"executor is one of {', '.join(EXECUTORS)}, got {executor!r}.", "executor"
+        )
+    if executor == "local":
         return nullcontext()
     try:
-        if engine == "dask":
+        if executor == "dask":
             from dask.distributed import Client
 
             Client(processes=False)
@@ -127,6 +129,6 @@ def _place(engine: str) -> Any:
 
             register_ray()
     except ImportError:
-        package = "dask[distributed]" if engine == "dask" else "ray"
-        raise MissingDependency(f"engine={engine!r} needs it: pip install '{package}'") from None
-    return joblib.parallel_config(backend=engine)
+        package = "dask[distributed]" if executor == "dask" else "ray"
+        raise MissingDependency(f"executor={executor!r} needs: pip install '{package}'") from None
+    return joblib.parallel_config(backend=executor)

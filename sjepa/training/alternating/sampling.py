@@ -90,7 +90,8 @@ def check_horizon(data: TrajectoryBatch, horizon: int) -> None:
     if longest <= horizon:
         raise DataError(
             f"A rollout of {horizon} steps does not fit into trajectories of {longest} points; "
-            f"use horizon={longest - 1} or less."
+            f"use horizon={longest - 1} or less.",
+            "horizon",
         )
 
 

@@ -95,7 +95,7 @@ def prepare(
             f"{' or '.join(map(str, sorted(sizes)))} inputs, got {len(library.inputs)}."
         )
     if trajectories.u is not None:
-        raise DataError("The search for coordinates does not take actions yet; leave u out.")
+        raise DataError("The search for coordinates does not take actions yet; leave u out.", "u")
     if validation is None:
         trajectories, validation = trajectories.split((0.8, 0.2), seed=seed)
     whitening = fit_whitening(trajectories, rank)
