@@ -44,6 +44,14 @@ wheel: $(VENV)/.core
 	cd build && empty/bin/python ../.ci/check_wheel.py ../dist/*.whl ..
 	rm -rf build
 
+# Random changes to the code that the tests ought to notice: make mutants FILES=sjepa/bayes N=100
+FILES ?= sjepa backends/sjepa_backends
+TESTS ?= tests
+N ?= 50
+SEED ?= 0
+mutants: $(VENV)/.test
+	$(BIN)/python -m tests.mutants $(FILES) -n $(N) --seed $(SEED) --tests $(TESTS)
+
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/symbolic_speed.py
 	$(BIN)/python benchmarks/engines_speed.py
