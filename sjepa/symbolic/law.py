@@ -90,6 +90,7 @@ class Law:
         self.expressions: tuple[sympy.Expr, ...] = tuple(
             canonicalise(e) if canonical else e for e in expressions
         )
+        self._is_canonical = canonical
 
     # Reading -------------------------------------------------------------------------------------
 
@@ -219,6 +220,10 @@ class Law:
 
     def canonical(self) -> Law:
         """The law in canonical form, which those with trained or free coefficients may not be."""
+        return self if self._is_canonical else self._canonical
+
+    @cached_property
+    def _canonical(self) -> Law:
         return Law(self.expressions, self.inputs, self.outputs, self.dynamics)
 
     def round(self, digits: int = 4) -> Law:
@@ -272,7 +277,7 @@ class Law:
     @cached_property
     def key(self) -> tuple[Any, ...]:
         """Equal for equal laws, also between processes."""
-        forms = tuple(canonical_key(canonicalise(e)) for e in self.expressions)
+        forms = tuple(canonical_key(e) for e in self.canonical().expressions)
         return (self.inputs, self.outputs, self.dynamics, forms)
 
     def __eq__(self, other: object) -> bool:
