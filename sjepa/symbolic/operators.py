@@ -16,6 +16,7 @@ import sympy
 
 from sjepa.errors import LawError, did_you_mean
 from sjepa.symbolic import definitions as own, functions as safe
+from sjepa.symbolic.powers import power
 
 
 @dataclass(frozen=True)
@@ -158,18 +159,18 @@ _ROWS = (
     Operator("log_safe", 1, _T, safe.log_safe, safe.log_safe, pysr="log_safe"),
     Operator("sqrt_safe", 1, 2.5, safe.sqrt_safe, safe.sqrt_safe, pysr="sqrt_safe"),
     # Spellings that become sums, products and powers at once.
-    Operator("sqrt", 1, 2.5, sympy.sqrt, pysr="sqrt", operon="Sqrt", aliases=("safe_sqrt",)),
+    Operator("sqrt", 1, 2.5, lambda x: power(x, sympy.S.Half), pysr="sqrt", operon="Sqrt", aliases=("safe_sqrt",)),
     Operator("cbrt", 1, 2.5, lambda x: sympy.sign(x) * sympy.Abs(x) ** sympy.Rational(1, 3), pysr="cbrt"),
-    Operator("square", 1, POWER, lambda x: x**2, pysr="square", operon="Square"),
-    Operator("cube", 1, POWER + EXPONENT, lambda x: x**3, pysr="cube"),
-    Operator("inv", 1, QUOTIENT, lambda x: 1 / x, pysr="inv"),
+    Operator("square", 1, POWER, lambda x: power(x, sympy.Integer(2)), pysr="square", operon="Square"),
+    Operator("cube", 1, POWER + EXPONENT, lambda x: power(x, sympy.Integer(3)), pysr="cube"),
+    Operator("inv", 1, QUOTIENT, lambda x: power(x, sympy.S.NegativeOne), pysr="inv"),
     Operator("neg", 1, 0.5, lambda x: -x, pysr="neg"),
     Operator("relu", 1, 2.0, lambda x: sympy.Max(x, sympy.S.Zero), pysr="relu"),
     Operator("add", 2, SUM, lambda a, b: a + b, pysr="+", operon="Add", aliases=("plus",), example=(0.7, 0.2)),
     Operator("sub", 2, SUM, lambda a, b: a - b, pysr="-", operon="Sub", example=(0.7, 0.2)),
     Operator("mul", 2, PRODUCT, lambda a, b: a * b, pysr="*", operon="Mul", aliases=("mult",), example=(0.7, 0.2)),
     Operator("div", 2, QUOTIENT, lambda a, b: a / b, pysr="/", operon="Div", example=(0.7, 0.2)),
-    Operator("pow", 2, 2.5, lambda a, b: a**b, pysr="^", operon="Pow", aliases=("safe_pow",), example=(0.7, 1.2)),
+    Operator("pow", 2, 2.5, power, pysr="^", operon="Pow", aliases=("safe_pow",), example=(0.7, 1.2)),
     Operator("log2", 1, _T, lambda x: _log(x, sympy.Integer(2)), pysr="log2", aliases=("safe_log2",)),
     Operator("log10", 1, _T, lambda x: _log(x, sympy.Integer(10)), pysr="log10", aliases=("safe_log10",)),
     Operator("log1p", 1, _T, lambda x: sympy.log(1 + x), pysr="log1p", operon="Log1p", aliases=("safe_log1p",)),

@@ -13,21 +13,21 @@ import math
 import re
 import unicodedata
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import sympy
 
 from sjepa.errors import LawError, ParseError, did_you_mean
 from sjepa.symbolic.operators import SPELLINGS, Operator
+from sjepa.symbolic.powers import MAX_EXPONENT, power, tame
 
 
 MAX_LENGTH = 20_000
 MAX_NESTING = 100
 MAX_NODES = 4_000
-MAX_DIGITS = 60
-MAX_EXPONENT = 400
 MAX_NUMBER = 1e300
 
 CONSTANTS = {"pi": sympy.pi, "E": sympy.E}
@@ -253,7 +253,7 @@ class _Reader:
             if base.is_Rational and exponent.is_Integer:
                 return self.bounded(node, base**exponent)
             return self.fold(node, lambda: float(base) ** float(exponent))
-        return base**exponent
+        return self.bounded(node, self.built(node, power, base, exponent))
 
     def call(self, node: ast.Call, depth: int) -> sympy.Expr:
         if not isinstance(node.func, ast.Name):
@@ -286,7 +286,13 @@ class _Reader:
             if row.name == "log" and len(arguments) == 2:
                 return self.fold(node, lambda: math.log(*(float(a) for a in arguments)))
             return self.fold(node, lambda: row.numpy(*(float(a) for a in arguments)))
-        return self.bounded(node, row.build(*arguments))
+        return self.bounded(node, self.built(node, row.build, *arguments))
+
+    def built(self, node: ast.AST, build: Callable[..., sympy.Expr], *parts: Any) -> sympy.Expr:
+        try:
+            return build(*parts)
+        except LawError as error:
+            raise self.fail(node, str(error).rstrip(".")) from None
 
     def where(self, node: ast.Call, depth: int) -> sympy.Expr:
         if len(node.args) != 3:
@@ -316,8 +322,7 @@ class _Reader:
     def bounded(self, node: ast.AST, value: sympy.Expr) -> sympy.Expr:
         if value.is_Number and not (value.is_finite and abs(value) <= MAX_NUMBER):
             raise self.fail(node, f"The number is larger than {MAX_NUMBER:g}")
-        if value.is_Rational and len(str(value.q)) > 2 * MAX_DIGITS:
-            return sympy.Float(float(value))
+        value = tame(value)
         if value.has(sympy.zoo, sympy.nan, sympy.oo, -sympy.oo, sympy.I):
             raise self.fail(node, "This part is not a finite real number")
         return value
