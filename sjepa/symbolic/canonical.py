@@ -122,6 +122,9 @@ def _exact_condition(condition: sympy.Basic) -> sympy.Basic:
         return condition.func(*(_exact_condition(a) for a in condition.args))
     if isinstance(condition, sympy.core.relational.Relational):
         return condition.func(*(canonicalise(a) for a in condition.args))
+    if isinstance(condition, sympy.ITE | sympy.Not):
+        # What SymPy makes of a comparison with a comparison; "and" and "or" can say it too.
+        return _exact_condition(sympy.to_nnf(condition, simplify=True))
     return condition
 
 

@@ -149,8 +149,8 @@ _ROWS = (
     _everywhere("sign", sympy.sign, 1.0, operon=False),
     _everywhere("floor", sympy.floor, 2.0),
     _everywhere("ceil", sympy.ceiling, 2.0, aliases=("ceiling",)),
-    Operator("Max", 2, 2.0, sympy.Max, sympy.Max, {"c": "fmax"}, own.maximum, "max", "Fmax", ("max", "fmax"), (0.7, -0.2, 1.1), most=64),
-    Operator("Min", 2, 2.0, sympy.Min, sympy.Min, {"c": "fmin"}, own.minimum, "min", "Fmin", ("min", "fmin"), (0.7, -0.2, 1.1), most=64),
+    Operator("Max", 2, 2.0, safe.Max, safe.Max, {"c": "fmax"}, own.maximum, "max", "Fmax", ("max", "fmax"), (0.7, -0.2, 1.1), most=64),
+    Operator("Min", 2, 2.0, safe.Min, safe.Min, {"c": "fmin"}, own.minimum, "min", "Fmin", ("min", "fmin"), (0.7, -0.2, 1.1), most=64),
     Operator("Mod", 2, 2.5, sympy.Mod, sympy.Mod, {"numpy": "mod", "torch": "remainder"}, own.floor_mod, "mod", "", ("mod",), (2.7, 0.8)),
     Operator("Heaviside", 1, 2.0, sympy.Heaviside, sympy.Heaviside, {}, own.heaviside, "", "", ("heaviside",), most=2),
     # Domain-safe operators.
@@ -165,7 +165,7 @@ _ROWS = (
     Operator("cube", 1, POWER + EXPONENT, lambda x: power(x, sympy.Integer(3)), pysr="cube"),
     Operator("inv", 1, QUOTIENT, lambda x: power(x, sympy.S.NegativeOne), pysr="inv"),
     Operator("neg", 1, 0.5, lambda x: -x, pysr="neg"),
-    Operator("relu", 1, 2.0, lambda x: sympy.Max(x, sympy.S.Zero), pysr="relu"),
+    Operator("relu", 1, 2.0, lambda x: safe.Max(x, sympy.S.Zero), pysr="relu"),
     Operator("add", 2, SUM, lambda a, b: a + b, pysr="+", operon="Add", aliases=("plus",), example=(0.7, 0.2)),
     Operator("sub", 2, SUM, lambda a, b: a - b, pysr="-", operon="Sub", example=(0.7, 0.2)),
     Operator("mul", 2, PRODUCT, lambda a, b: a * b, pysr="*", operon="Mul", aliases=("mult",), example=(0.7, 0.2)),
@@ -182,7 +182,7 @@ _ROWS = (
     Operator("less_equal", 2, 2.0, lambda a, b: _indicator(a <= b), pysr="less_equal", example=(0.7, 0.2)),
     Operator("cond", 2, 2.0, lambda a, b: _where(a > 0, b, sympy.S.Zero), pysr="cond", example=(0.7, 0.2)),
     Operator("fma", 3, SUM + PRODUCT, lambda a, b, c: a * b + c, aliases=("muladd",), example=(0.7, 0.2, 0.1)),
-    Operator("clamp", 3, 2.5, lambda x, a, b: sympy.Min(sympy.Max(x, a), b), example=(0.7, 0.2, 0.5)),
+    Operator("clamp", 3, 2.5, lambda x, a, b: safe.Min(safe.Max(x, a), b), example=(0.7, 0.2, 0.5)),
 )  # fmt: skip
 
 OPERATORS: dict[str, Operator] = {}
@@ -215,6 +215,8 @@ def register(row: Operator) -> None:
 
 for _row in _ROWS:
     register(_row)
+# SymPy's own appear in derivatives, and in expressions that others made.
+NODES |= {sympy.Max: OPERATORS["Max"], sympy.Min: OPERATORS["Min"]}
 
 
 def functions(library: str, xp: Any) -> dict[str, Callable[..., Any]]:
