@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from fractions import Fraction
 
 import numpy as np
 import sympy
 
 from sjepa.errors import LawError
 from sjepa.symbolic.operators import NODES
+from sjepa.symbolic.powers import MAX_ROOT, power, rational, tame
 from sjepa.symbolic.text import to_text
 
 
@@ -63,20 +63,12 @@ def threshold(expr: sympy.Expr, smallest: float) -> sympy.Expr:
     return canonicalise(sympy.Add(*kept))
 
 
-def _rational(value: float) -> sympy.Rational:
-    """The shortest decimal that means this double; rounding happens once, at the end."""
-    if not math.isfinite(value):
-        raise LawError("An expression contains a constant that is not a finite number.")
-    exact = Fraction(repr(value))
-    return sympy.Rational(exact.numerator, exact.denominator)
-
-
 def _exact(expr: sympy.Expr) -> sympy.Expr:
     """Fold constants and make every number a fraction; rebuilds the tree bottom up."""
     if expr.is_Float:
-        return _rational(float(expr))
+        return rational(float(expr))
     if expr.is_Rational or expr.is_Symbol or not expr.args:
-        return _rational(float(expr)) if expr.is_NumberSymbol else expr
+        return rational(float(expr)) if expr.is_NumberSymbol else expr
     if isinstance(expr, sympy.Piecewise):
         return sympy.Piecewise(
             *((_exact(value), _exact_condition(condition)) for value, condition in expr.args)
@@ -84,19 +76,24 @@ def _exact(expr: sympy.Expr) -> sympy.Expr:
     arguments = [_exact(a) for a in expr.args]
     rebuilt = _rebuild(expr, arguments)
     if rebuilt.is_number and not rebuilt.is_Rational:
-        return _rational(_value(rebuilt))
+        return rational(_value(rebuilt))
     return rebuilt
 
 
 def _rebuild(expr: sympy.Expr, arguments: list[sympy.Expr]) -> sympy.Expr:
     if expr.is_Mul:
-        return _fold_signs(sympy.Mul(*arguments))
-    if expr.is_Pow:
-        base, exponent = arguments
-        return base ** _nice_exponent(exponent)
-    if expr.func in NODES and arguments and all(a.is_number for a in arguments):
-        return sympy.Float(_value(expr.func(*arguments)))
-    return expr.func(*arguments)
+        return tame(_fold_signs(sympy.Mul(*arguments)))
+    if expr.func not in NODES:
+        return _again(expr, arguments)
+    node = NODES[expr.func].node
+    assert node is not None
+    folded = node(*arguments)
+    return sympy.Float(_value(folded)) if all(a.is_number for a in arguments) else folded
+
+
+def _again(expr: sympy.Expr, arguments: Iterable[sympy.Expr]) -> sympy.Expr:
+    """The same node of other arguments."""
+    return power(*arguments) if expr.is_Pow else expr.func(*arguments)
 
 
 def _value(expr: sympy.Expr) -> float:
@@ -104,15 +101,6 @@ def _value(expr: sympy.Expr) -> float:
     if value.imag or not math.isfinite(value.real):
         raise LawError(f"The constant {to_text(expr)} is not a finite real number.")
     return value.real
-
-
-def _nice_exponent(exponent: sympy.Expr) -> sympy.Expr:
-    """0.333... was meant as 1/3: exponents with a small denominator are that fraction."""
-    if exponent.is_Rational and exponent.q > 12:
-        near = Fraction(int(exponent.p), int(exponent.q)).limit_denominator(12)
-        if abs(near - Fraction(int(exponent.p), int(exponent.q))) < 1e-12:
-            return sympy.Rational(near.numerator, near.denominator)
-    return exponent
 
 
 def _fold_signs(product: sympy.Expr) -> sympy.Expr:
@@ -134,6 +122,9 @@ def _exact_condition(condition: sympy.Basic) -> sympy.Basic:
         return condition.func(*(_exact_condition(a) for a in condition.args))
     if isinstance(condition, sympy.core.relational.Relational):
         return condition.func(*(canonicalise(a) for a in condition.args))
+    if isinstance(condition, sympy.ITE | sympy.Not):
+        # What SymPy makes of a comparison with a comparison; "and" and "or" can say it too.
+        return _exact_condition(sympy.to_nnf(condition, simplify=True))
     return condition
 
 
@@ -153,7 +144,7 @@ def _multiply_out(expr: sympy.Expr) -> sympy.Expr:
     """Expand products and powers of sums, inside function arguments too."""
     if not expr.args or isinstance(expr, sympy.Piecewise):
         return expr
-    rebuilt = expr.func(*(_multiply_out(a) for a in expr.args))
+    rebuilt = _again(expr, (_multiply_out(a) for a in expr.args))
     if (rebuilt.is_Mul or rebuilt.is_Pow) and rebuilt.has(sympy.Add):
         if 1 < _terms(rebuilt) <= MAX_TERMS or _has_product_below(rebuilt):
             return sympy.expand(rebuilt, deep=False, power_base=False, power_exp=False, log=False)
@@ -164,7 +155,7 @@ def _join_exponentials(expr: sympy.Expr) -> sympy.Expr:
     """exp(a)*exp(b) is exp(a + b), and a constant in an exponent is a factor."""
     if not expr.has(sympy.exp) or not expr.args or isinstance(expr, sympy.Piecewise):
         return expr
-    rebuilt = expr.func(*(_join_exponentials(a) for a in expr.args))
+    rebuilt = _again(expr, (_join_exponentials(a) for a in expr.args))
     factors = sympy.Mul.make_args(rebuilt)
     exponents = [a.args[0] for a in factors if isinstance(a, sympy.exp)]
     if not exponents:
@@ -173,7 +164,7 @@ def _join_exponentials(expr: sympy.Expr) -> sympy.Expr:
     if abs(constant) > MAX_CONSTANT_EXPONENT:
         constant, exponent = sympy.S.Zero, sympy.Add(*exponents)
     rest = [a for a in factors if not isinstance(a, sympy.exp)]
-    return sympy.Mul(_rational(math.exp(float(constant))), *rest, sympy.exp(exponent))
+    return sympy.Mul(rational(math.exp(float(constant))), *rest, sympy.exp(exponent))
 
 
 def _has_product_below(expr: sympy.Expr) -> bool:
@@ -206,7 +197,7 @@ def _gather(expr: sympy.Expr) -> sympy.Expr:
 def _inner(expr: sympy.Expr) -> sympy.Expr:
     """Gather inside function arguments of one term."""
     if expr.is_Mul or expr.is_Pow:
-        return expr.func(*(_inner(a) for a in expr.args))
+        return _again(expr, (_inner(a) for a in expr.args))
     return _gather(expr) if expr.args else expr
 
 
@@ -280,7 +271,7 @@ def _doubles(expr: sympy.Expr) -> sympy.Expr:
 
 
 def _is_structure(exponent: sympy.Expr) -> bool:
-    return bool(exponent.is_Rational and exponent.q <= 12)
+    return bool(exponent.is_Rational and exponent.q <= MAX_ROOT)
 
 
 def _as_double(value: sympy.Rational) -> sympy.Expr:

@@ -90,6 +90,7 @@ class Law:
         self.expressions: tuple[sympy.Expr, ...] = tuple(
             canonicalise(e) if canonical else e for e in expressions
         )
+        self._is_canonical = canonical
 
     # Reading -------------------------------------------------------------------------------------
 
@@ -219,6 +220,10 @@ class Law:
 
     def canonical(self) -> Law:
         """The law in canonical form, which those with trained or free coefficients may not be."""
+        return self if self._is_canonical else self._canonical
+
+    @cached_property
+    def _canonical(self) -> Law:
         return Law(self.expressions, self.inputs, self.outputs, self.dynamics)
 
     def round(self, digits: int = 4) -> Law:
@@ -272,7 +277,7 @@ class Law:
     @cached_property
     def key(self) -> tuple[Any, ...]:
         """Equal for equal laws, also between processes."""
-        forms = tuple(canonical_key(canonicalise(e)) for e in self.expressions)
+        forms = tuple(canonical_key(e) for e in self.canonical().expressions)
         return (self.inputs, self.outputs, self.dynamics, forms)
 
     def __eq__(self, other: object) -> bool:
@@ -400,15 +405,21 @@ class Law:
     ) -> TorchLaw:
         """A differentiable module: tensor (..., inputs) to tensor (..., outputs).
 
-        `trainable="terms"` also trains the coefficients that are 1 or whole numbers.
+        By default (True, or "terms") the multiplier of every term is trained, also where it is 1
+        or another whole number, and so are the doubles inside functions; exponents and whole
+        numbers inside functions are structure. A list says which coefficients follow the
+        gradient: one entry for each of `coefficients`, or of the default module's. False trains
+        nothing.
         """
         from sjepa.symbolic.torch_law import TorchLaw
 
         if isinstance(trainable, str):
             if trainable != "terms":
                 raise LawError(f"trainable is True, False, 'terms' or a list, got {trainable!r}.")
-            return TorchLaw(self.with_free_terms(), True, dtype)
-        return TorchLaw(self, trainable, dtype)
+            trainable = True
+        given = len(self.coefficients)
+        as_it_is = not trainable if isinstance(trainable, bool) else len(trainable) == given
+        return TorchLaw(self if as_it_is else self.with_free_terms(), trainable, dtype)
 
     def casadi(self, name: str = "law") -> Any:
         """A ``casadi.Function`` from the vector of inputs to the vector of outputs."""

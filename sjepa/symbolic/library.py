@@ -50,9 +50,12 @@ class Library:
         inputs: Sequence[str],
         weights: Sequence[float] | None = None,
         mask: Mask = None,
+        *,
+        canonical: bool = True,
     ) -> None:
+        """`canonical=False` says that the terms are in canonical form already."""
         self.inputs = check_names(inputs, "input")
-        self.terms = tuple(canonicalise(t).as_coeff_Mul()[1] for t in terms)
+        self.terms = tuple((canonicalise(t) if canonical else t).as_coeff_Mul()[1] for t in terms)
         if not self.terms:
             raise LawError("A library needs at least one term.")
         for i, term in enumerate(self.terms):
@@ -101,7 +104,7 @@ class Library:
             for k in range(0 if bias else 1, degree + 1)
             for factors in combinations_with_replacement(symbols, k)
         ]
-        return cls(terms, names)
+        return cls(terms, names, canonical=False)
 
     @classmethod
     def paper(
@@ -120,7 +123,7 @@ class Library:
         terms += map(symbol, velocities)
         for u in map(symbol, actions):
             terms += [u, *(u * s for s in z)]
-        return cls(terms, names)
+        return cls(terms, names, canonical=False)
 
     @classmethod
     def default(cls, states: Sequence[str], actions: Sequence[str] = ()) -> Library:
@@ -130,10 +133,10 @@ class Library:
         inside functions.
         """
         names = [*states, *actions]
-        functions = [f"{f}({n})" for f in ("sin", "cos") for n in states]
-        functions += [f"{n}*abs({n})" for n in states]
+        z = [symbol(n) for n in states]
+        functions = [*map(sympy.sin, z), *map(sympy.cos, z), *(s * sympy.Abs(s) for s in z)]
         monomials = cls.polynomial(names, degree=3 if len(names) <= 3 else 2)
-        return monomials + cls.from_terms(functions, names)
+        return cls([*monomials.terms, *functions], names, canonical=False)
 
     @classmethod
     def of(cls, value: Library | Sequence[str] | None, inputs: Sequence[str]) -> Library | None:
@@ -157,7 +160,10 @@ class Library:
             (t, w) for t, w in zip(other.terms, other.weights, strict=True) if t not in self.terms
         ]
         return Library(
-            [*self.terms, *(t for t, _ in new)], self.inputs, [*self.weights, *(w for _, w in new)]
+            [*self.terms, *(t for t, _ in new)],
+            self.inputs,
+            [*self.weights, *(w for _, w in new)],
+            canonical=False,
         )
 
     def __len__(self) -> int:
@@ -175,7 +181,7 @@ class Library:
         return dict(zip(self.terms, self.weights.tolist(), strict=True))
 
     def with_mask(self, mask: Mask) -> Library:
-        return Library(self.terms, self.inputs, self.weights.tolist(), mask)
+        return Library(self.terms, self.inputs, self.weights.tolist(), mask, canonical=False)
 
     def mask(self, outputs: Sequence[str]) -> np.ndarray:
         """Boolean array (terms, outputs): which output may use which term."""

@@ -16,6 +16,7 @@ import sympy
 
 from sjepa.errors import LawError, did_you_mean
 from sjepa.symbolic import definitions as own, functions as safe
+from sjepa.symbolic.powers import power
 
 
 @dataclass(frozen=True)
@@ -148,8 +149,8 @@ _ROWS = (
     _everywhere("sign", sympy.sign, 1.0, operon=False),
     _everywhere("floor", sympy.floor, 2.0),
     _everywhere("ceil", sympy.ceiling, 2.0, aliases=("ceiling",)),
-    Operator("Max", 2, 2.0, sympy.Max, sympy.Max, {"c": "fmax"}, own.maximum, "max", "Fmax", ("max", "fmax"), (0.7, -0.2, 1.1), most=64),
-    Operator("Min", 2, 2.0, sympy.Min, sympy.Min, {"c": "fmin"}, own.minimum, "min", "Fmin", ("min", "fmin"), (0.7, -0.2, 1.1), most=64),
+    Operator("Max", 2, 2.0, safe.Max, safe.Max, {"c": "fmax"}, own.maximum, "max", "Fmax", ("max", "fmax"), (0.7, -0.2, 1.1), most=64),
+    Operator("Min", 2, 2.0, safe.Min, safe.Min, {"c": "fmin"}, own.minimum, "min", "Fmin", ("min", "fmin"), (0.7, -0.2, 1.1), most=64),
     Operator("Mod", 2, 2.5, sympy.Mod, sympy.Mod, {"numpy": "mod", "torch": "remainder"}, own.floor_mod, "mod", "", ("mod",), (2.7, 0.8)),
     Operator("Heaviside", 1, 2.0, sympy.Heaviside, sympy.Heaviside, {}, own.heaviside, "", "", ("heaviside",), most=2),
     # Domain-safe operators.
@@ -158,18 +159,18 @@ _ROWS = (
     Operator("log_safe", 1, _T, safe.log_safe, safe.log_safe, pysr="log_safe"),
     Operator("sqrt_safe", 1, 2.5, safe.sqrt_safe, safe.sqrt_safe, pysr="sqrt_safe"),
     # Spellings that become sums, products and powers at once.
-    Operator("sqrt", 1, 2.5, sympy.sqrt, pysr="sqrt", operon="Sqrt", aliases=("safe_sqrt",)),
+    Operator("sqrt", 1, 2.5, lambda x: power(x, sympy.S.Half), pysr="sqrt", operon="Sqrt", aliases=("safe_sqrt",)),
     Operator("cbrt", 1, 2.5, lambda x: sympy.sign(x) * sympy.Abs(x) ** sympy.Rational(1, 3), pysr="cbrt"),
-    Operator("square", 1, POWER, lambda x: x**2, pysr="square", operon="Square"),
-    Operator("cube", 1, POWER + EXPONENT, lambda x: x**3, pysr="cube"),
-    Operator("inv", 1, QUOTIENT, lambda x: 1 / x, pysr="inv"),
+    Operator("square", 1, POWER, lambda x: power(x, sympy.Integer(2)), pysr="square", operon="Square"),
+    Operator("cube", 1, POWER + EXPONENT, lambda x: power(x, sympy.Integer(3)), pysr="cube"),
+    Operator("inv", 1, QUOTIENT, lambda x: power(x, sympy.S.NegativeOne), pysr="inv"),
     Operator("neg", 1, 0.5, lambda x: -x, pysr="neg"),
-    Operator("relu", 1, 2.0, lambda x: sympy.Max(x, sympy.S.Zero), pysr="relu"),
+    Operator("relu", 1, 2.0, lambda x: safe.Max(x, sympy.S.Zero), pysr="relu"),
     Operator("add", 2, SUM, lambda a, b: a + b, pysr="+", operon="Add", aliases=("plus",), example=(0.7, 0.2)),
     Operator("sub", 2, SUM, lambda a, b: a - b, pysr="-", operon="Sub", example=(0.7, 0.2)),
     Operator("mul", 2, PRODUCT, lambda a, b: a * b, pysr="*", operon="Mul", aliases=("mult",), example=(0.7, 0.2)),
     Operator("div", 2, QUOTIENT, lambda a, b: a / b, pysr="/", operon="Div", example=(0.7, 0.2)),
-    Operator("pow", 2, 2.5, lambda a, b: a**b, pysr="^", operon="Pow", aliases=("safe_pow",), example=(0.7, 1.2)),
+    Operator("pow", 2, 2.5, power, pysr="^", operon="Pow", aliases=("safe_pow",), example=(0.7, 1.2)),
     Operator("log2", 1, _T, lambda x: _log(x, sympy.Integer(2)), pysr="log2", aliases=("safe_log2",)),
     Operator("log10", 1, _T, lambda x: _log(x, sympy.Integer(10)), pysr="log10", aliases=("safe_log10",)),
     Operator("log1p", 1, _T, lambda x: sympy.log(1 + x), pysr="log1p", operon="Log1p", aliases=("safe_log1p",)),
@@ -181,7 +182,7 @@ _ROWS = (
     Operator("less_equal", 2, 2.0, lambda a, b: _indicator(a <= b), pysr="less_equal", example=(0.7, 0.2)),
     Operator("cond", 2, 2.0, lambda a, b: _where(a > 0, b, sympy.S.Zero), pysr="cond", example=(0.7, 0.2)),
     Operator("fma", 3, SUM + PRODUCT, lambda a, b, c: a * b + c, aliases=("muladd",), example=(0.7, 0.2, 0.1)),
-    Operator("clamp", 3, 2.5, lambda x, a, b: sympy.Min(sympy.Max(x, a), b), example=(0.7, 0.2, 0.5)),
+    Operator("clamp", 3, 2.5, lambda x, a, b: safe.Min(safe.Max(x, a), b), example=(0.7, 0.2, 0.5)),
 )  # fmt: skip
 
 OPERATORS: dict[str, Operator] = {}
@@ -214,6 +215,8 @@ def register(row: Operator) -> None:
 
 for _row in _ROWS:
     register(_row)
+# SymPy's own appear in derivatives, and in expressions that others made.
+NODES |= {sympy.Max: OPERATORS["Max"], sympy.Min: OPERATORS["Min"]}
 
 
 def functions(library: str, xp: Any) -> dict[str, Callable[..., Any]]:

@@ -13,22 +13,24 @@ import math
 import re
 import unicodedata
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cache
+from typing import Any
 
 import numpy as np
 import sympy
 
 from sjepa.errors import LawError, ParseError, did_you_mean
 from sjepa.symbolic.operators import SPELLINGS, Operator
+from sjepa.symbolic.powers import MAX_EXPONENT, power, tame
 
 
 MAX_LENGTH = 20_000
 MAX_NESTING = 100
 MAX_NODES = 4_000
-MAX_DIGITS = 60
-MAX_EXPONENT = 400
 MAX_NUMBER = 1e300
+MAX_COMPARED = 6
 
 CONSTANTS = {"pi": sympy.pi, "E": sympy.E}
 
@@ -44,30 +46,43 @@ def symbol(name: str) -> sympy.Symbol:
     return sympy.Symbol(name, real=True)
 
 
+def plain_letters(name: str) -> str:
+    """The name as Python would read it: letters that only look different become the same."""
+    return unicodedata.normalize("NFKC", name)
+
+
 def check_names(names: Sequence[str], what: str) -> tuple[str, ...]:
-    """Names that can stand in an equation, each once."""
+    """Names that can stand in an equation, each once, and none that looks like another."""
     names = (names,) if isinstance(names, str) else tuple(names)
+    seen: dict[str, str] = {}
     for name in names:
         if not isinstance(name, str) or not name.isidentifier():
             raise LawError(
                 f"{what.capitalize()} name {name!r} cannot be used in an equation: "
                 "use letters, digits and underscores, starting with a letter."
             )
-        if what == "input" and (name in SPELLINGS or name == "where" or keyword.iskeyword(name)):
+        plain = plain_letters(name)
+        if what == "input" and (plain in SPELLINGS or plain == "where" or keyword.iskeyword(plain)):
             raise LawError(f"{name!r} is a function or a reserved word; call the input otherwise.")
-    if repeated := sorted({n for n in names if names.count(n) > 1}):
-        raise LawError(f"The {what} name {repeated[0]!r} is used twice.")
+        if plain in seen:
+            if seen[plain] == name:
+                raise LawError(f"The {what} name {name!r} is used twice.")
+            raise LawError(
+                f"The {what} names {seen[plain]!r} and {name!r} look alike; call one otherwise."
+            )
+        seen[plain] = name
     if what == "input" and not names:
         raise LawError("A law needs at least one input.")
     return names
 
 
-def parse(text: str, inputs: Sequence[str]) -> sympy.Expr:
+def parse(text: str, inputs: Sequence[str], *, indicator: bool = False) -> sympy.Expr:
     """Turn text into a SymPy expression of the given inputs.
 
     Both ``**`` and ``^`` mean power. Numbers are kept exactly as written. Raises
     :class:`~sjepa.errors.ParseError` with the column for anything else than numbers, the inputs,
-    ``+ - * / ** ( )``, calls of known operators and comparisons inside ``where``.
+    ``+ - * / ** ( )``, calls of known operators and comparisons inside ``where``. With
+    `indicator`, a comparison that stands for a value is 1 or 0.
 
     >>> parse("-sin(z1) - 0.4*z2*abs(z2)", ["z1", "z2"])
     -2*z2*Abs(z2)/5 - sin(z1)
@@ -84,7 +99,7 @@ def parse(text: str, inputs: Sequence[str]) -> sympy.Expr:
         )
     _check_characters(text, inputs)
     _check_nesting(text)
-    return _Reader(text, inputs).read()
+    return _Reader(text, inputs, indicator).read()
 
 
 def _check_characters(text: str, inputs: Sequence[str]) -> None:
@@ -116,11 +131,19 @@ def _check_nesting(text: str) -> None:
         raise ParseError(f"More than {MAX_NESTING} signs in a row (column {run.start() + 1}).")
 
 
+@cache
+def _compares(name: str) -> bool:
+    """Whether an operator is a comparison in the shape of a call."""
+    row = SPELLINGS[name]
+    return row.build(*sympy.symbols(f"x:{row.arity}", real=True)).has(sympy.Piecewise)
+
+
 class _Reader:
     """Walks one parsed text; holds what error messages need."""
 
-    def __init__(self, text: str, inputs: Sequence[str]) -> None:
+    def __init__(self, text: str, inputs: Sequence[str], indicator: bool) -> None:
         self.text = text
+        self.indicator = indicator
         self.symbols = {name: symbol(name) for name in inputs}
         self.nodes = 0
 
@@ -132,7 +155,8 @@ class _Reader:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SyntaxWarning)  # "3(x)" warns before it fails
-                tree = ast.parse(python.strip(), mode="eval")
+                self.source = python.strip().encode()
+                tree = ast.parse(self.source, mode="eval")
         except SyntaxError as error:
             column = self._original((error.offset or 1) + leading)
             hint = " Write products as 2*x." if _MISSING_SIGN.search(self.text) else ""
@@ -140,10 +164,11 @@ class _Reader:
         except (MemoryError, RecursionError, ValueError, OverflowError):
             raise ParseError("The equation is too deeply nested (column 1).") from None
         self.leading = leading
-        value = self.visit(tree.body, 0)
-        if not isinstance(value, sympy.Expr):
-            raise ParseError("A comparison is not a value (column 1); use where(condition, a, b).")
-        return value
+        return self.expression(tree.body, -1)
+
+    def written(self, node: ast.expr) -> str:
+        """A name as it stands in the text; Python's tree has the letters that look like it."""
+        return self.source[node.col_offset : node.end_col_offset].decode()
 
     def _original(self, column: int) -> int:
         """Column in the text as given, for a column after ^ was replaced by **."""
@@ -155,7 +180,8 @@ class _Reader:
         return max(len(self.text), 1)
 
     def fail(self, node: ast.AST, message: str) -> ParseError:
-        column = self._original(getattr(node, "col_offset", 0) + 1 + self.leading)
+        before = self.source[: getattr(node, "col_offset", 0)].decode(errors="ignore")
+        column = self._original(len(before) + 1 + self.leading)
         return ParseError(f"{message} (column {column}).")
 
     def visit(self, node: ast.AST, depth: int) -> sympy.Basic:
@@ -167,8 +193,8 @@ class _Reader:
         match node:
             case ast.Constant():
                 return self.number(node)
-            case ast.Name(id=name):
-                return self.name(node, name)
+            case ast.Name():
+                return self.name(node, self.written(node))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return -self.expression(operand, depth)
             case ast.UnaryOp(op=ast.UAdd(), operand=operand):
@@ -189,9 +215,11 @@ class _Reader:
 
     def expression(self, node: ast.AST, depth: int) -> sympy.Expr:
         value = self.visit(node, depth + 1)
-        if not isinstance(value, sympy.Expr):
+        if isinstance(value, sympy.Expr):
+            return value
+        if not self.indicator:
             raise self.fail(node, "A comparison is only allowed as the condition of where(...)")
-        return value
+        return sympy.Piecewise((sympy.S.One, value), (sympy.S.Zero, True))
 
     def condition(self, node: ast.AST, depth: int) -> sympy.Basic:
         value = self.visit(node, depth + 1)
@@ -253,12 +281,12 @@ class _Reader:
             if base.is_Rational and exponent.is_Integer:
                 return self.bounded(node, base**exponent)
             return self.fold(node, lambda: float(base) ** float(exponent))
-        return base**exponent
+        return self.bounded(node, self.built(node, power, base, exponent))
 
     def call(self, node: ast.Call, depth: int) -> sympy.Expr:
         if not isinstance(node.func, ast.Name):
             raise self.fail(node.func, "Only functions called by name are allowed")
-        name = node.func.id
+        name = self.written(node.func)
         if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
             raise self.fail(node, f"{name} takes plain arguments only")
         if name == "where":
@@ -286,7 +314,20 @@ class _Reader:
             if row.name == "log" and len(arguments) == 2:
                 return self.fold(node, lambda: math.log(*(float(a) for a in arguments)))
             return self.fold(node, lambda: row.numpy(*(float(a) for a in arguments)))
-        return self.bounded(node, row.build(*arguments))
+        if _compares(row.name):
+            self.check_compared(node, arguments)
+        return self.bounded(node, self.built(node, row.build, *arguments))
+
+    def check_compared(self, node: ast.AST, parts: Sequence[sympy.Expr]) -> None:
+        """Every comparison inside another doubles the work of telling all cases apart."""
+        if sum(len(part.atoms(sympy.Piecewise)) for part in parts) > MAX_COMPARED:
+            raise self.fail(node, f"More than {MAX_COMPARED} comparisons inside a comparison")
+
+    def built(self, node: ast.AST, build: Callable[..., sympy.Expr], *parts: Any) -> sympy.Expr:
+        try:
+            return build(*parts)
+        except LawError as error:
+            raise self.fail(node, str(error).rstrip(".")) from None
 
     def where(self, node: ast.Call, depth: int) -> sympy.Expr:
         if len(node.args) != 3:
@@ -300,6 +341,7 @@ class _Reader:
             raise self.fail(node, "Conditions compare two values with < <= > >=")
         a = self.expression(node.left, depth)
         b = self.expression(node.comparators[0], depth)
+        self.check_compared(node, (a, b))
         return _RELATIONS[type(node.ops[0])](a, b)
 
     def fold(self, node: ast.AST, compute: object) -> sympy.Expr:
@@ -316,8 +358,7 @@ class _Reader:
     def bounded(self, node: ast.AST, value: sympy.Expr) -> sympy.Expr:
         if value.is_Number and not (value.is_finite and abs(value) <= MAX_NUMBER):
             raise self.fail(node, f"The number is larger than {MAX_NUMBER:g}")
-        if value.is_Rational and len(str(value.q)) > 2 * MAX_DIGITS:
-            return sympy.Float(float(value))
+        value = tame(value)
         if value.has(sympy.zoo, sympy.nan, sympy.oo, -sympy.oo, sympy.I):
             raise self.fail(node, "This part is not a finite real number")
         return value

@@ -96,4 +96,4 @@ class TorchLaw(nn.Module):
         return self._law.with_coefficients(self.coefficients.detach().double().cpu().numpy())
 
     def extra_repr(self) -> str:
-        return "; ".join(self.law().round(4).lines())
+        return "; ".join(self.law().lines(digits=4))

@@ -33,7 +33,7 @@ def test_the_module_gives_the_values_of_the_law_for_every_operator(law: Law) -> 
 def test_its_coefficients_are_those_of_the_law_and_train() -> None:
     law = Law.from_string(["p", "-0.9*sin(q) - 0.4*p*abs(p) + 0.1"], ["q", "p"])
     module, ours = module_of(law), law.torch()
-    np.testing.assert_array_equal(module.c.detach().numpy(), law.coefficients)
+    assert module.c.tolist() == ours.coefficients.tolist() == [1.0, 0.1, -0.4, -0.9]
     z = torch.tensor(POINTS)
     module(z).square().sum().backward()
     ours(z).square().sum().backward()

@@ -9,6 +9,7 @@ import sympy
 
 from sjepa.symbolic.definitions import python_text
 from sjepa.symbolic.operators import OPERATORS, Operator
+from sjepa.symbolic.parse import plain_letters
 from sjepa.symbolic.text import TextPrinter, safe_quotient
 
 
@@ -90,12 +91,15 @@ class PythonPrinter(CallPrinter):
 
 
 def local_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """The names, with underscores after those that the generated text uses for itself."""
-    used, result = {*taken, *names}, []
+    """The names, with underscores after those that the generated text uses for itself.
+
+    Compared as the other language reads them, in which letters may be the same that look alike.
+    """
+    used, result = {*taken, *map(plain_letters, names)}, []
     for name in names:
-        while name in taken or name in result:
+        while plain_letters(name) in taken or name in result:
             name += "_"
-            if name not in used:
+            if plain_letters(name) not in used:
                 break
         result.append(name)
     return result

@@ -32,7 +32,7 @@ class TorchPrinter(PythonPrinter):
 
 def torch_source(law: Law, name: str = "Law") -> str:
     """A module (..., inputs) -> (..., outputs) with the coefficients as one parameter vector."""
-    stripped, coefficients, values = law.skeleton
+    stripped, coefficients, values = law.with_free_terms().skeleton
     printer = TorchPrinter()
     taken = ("z", "c", "zero", "self", "nn", name, *printer.reserved())
     names = local_names(law.inputs, taken)

@@ -6,7 +6,6 @@ writes beside them (``checkpoint.pkl``) is never opened.
 
 from __future__ import annotations
 
-import ast
 import csv
 import math
 import re
@@ -32,29 +31,11 @@ _COLUMNS = ("complexity", "loss", "equation")
 _CALL = re.compile(r"\s*\(")
 _NAME = re.compile(r"(?<![\w.#])[^\W\d]\w*")
 _NUMBERED = re.compile(r"x(\d+)")
-_COMPARISONS = {ast.Gt: "greater", ast.GtE: "greater_equal", ast.Lt: "less", ast.LtE: "less_equal"}
 
 
 def parse_pysr(text: str, inputs: Sequence[str]) -> sympy.Expr:
     """Read an equation as PySR writes it, where ``x0 > 1`` is a number, 1 or 0."""
-    if "<" in text or ">" in text:
-        text = _comparisons_as_calls(text)
-    return parse(text, inputs)
-
-
-def _comparisons_as_calls(text: str) -> str:
-    class Rewrite(ast.NodeTransformer):
-        def visit_Compare(self, node: ast.Compare) -> ast.AST:
-            self.generic_visit(node)
-            name = _COMPARISONS.get(type(node.ops[0]))
-            if name is None or len(node.ops) != 1:
-                return node
-            return ast.Call(ast.Name(name), [node.left, node.comparators[0]], [])
-
-    try:
-        return ast.unparse(Rewrite().visit(ast.parse(text.strip().replace("^", "**"), mode="eval")))
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return text  # the parser says what is wrong with it
+    return parse(text, inputs, indicator=True)
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ def refine_by_rollouts(
     head: nn.Module, law: Law, observed: Observed, horizon: int, order: int, steps: int = 25
 ) -> tuple[Law, float]:
     """Move encoder and coefficients together; changes `head`, returns the law and its loss."""
-    module = law.with_free_terms().torch(trainable=True).double()
+    module = law.torch().double()
     loss = RolloutLoss(observed, horizon, order)
     trained = [*head.parameters(), *module.parameters()]
     value = minimise(lambda: loss(head, module), trained, steps)
