@@ -102,7 +102,8 @@ class Simulator:
         """States at times `t` from one state; `options` go to :func:`integrate`.
 
         Each row of actions `u` (T, m) is held from its time to the next; one row (m,) is held all
-        the time. A map makes one step from each time to the next.
+        the time; a function gives the row of a time. A map makes one step from each time to the
+        next.
         """
         z0, times = np.asarray(start, dtype=float), np.asarray(t, dtype=float)
         if z0.shape != (self.size,):
@@ -112,11 +113,13 @@ class Simulator:
             )
         if times.ndim != 1:
             raise DataError(f"Times are one array (T,), got shape {times.shape}.")
-        actions = rows_of_actions(u, len(times), self.actions)
+        actions = rows_of_actions(u(times) if callable(u) else u, len(times), self.actions)
         if self.dynamics == "discrete":
             return iterate(self.run, z0, len(times) - 1, actions)
         if not self.symbolic_only:
             options = {**NEURAL, **options}
+        if callable(u):
+            return integrate(lambda s, z: self.velocity(z, u(s)), z0, times, **options)
         if actions is None:
             return integrate(lambda _, z: self.velocity(z), z0, times, **options)
 
