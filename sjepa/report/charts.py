@@ -181,16 +181,3 @@ def training(history: pd.DataFrame, column: str) -> str:
     known = np.isfinite(values)
     body = frame.axes("step", "") + frame.line(step[known], values[known], "path c1")
     return figure(WIDTH, height, body, f"{column} during training")
-
-
-def legend(names: Sequence[str]) -> str:
-    """Which colour is which coordinate, and what faint and strong mean."""
-    items = [
-        f'<span class="key c{j % COLOURS + 1}"><i></i>{escape(pretty(n))}</span>'
-        for j, n in enumerate(names)
-    ]
-    how = [
-        f'<span class="key how"><i{mark}></i>{word}</span>'
-        for mark, word in ((' class="wide"', "seen"), ("", "law"))
-    ]
-    return f'<p class="legend">{"".join(items + how)}</p>'
