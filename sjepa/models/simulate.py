@@ -28,6 +28,24 @@ START_ROWS = 5
 NEURAL = {"rtol": 1e-6, "atol": 1e-8, "method": "RK45"}
 
 
+def plane_velocity(
+    velocity: Callable[[np.ndarray, np.ndarray | None], np.ndarray],
+    x: np.ndarray,
+    y: np.ndarray,
+    axes: tuple[int, int] = (0, 1),
+    middle: Sequence[float] | np.ndarray = (0.0, 0.0),
+    u: np.ndarray | None = None,
+) -> np.ndarray:
+    """Velocities (len(y), len(x), 2) in the plane of two coordinates, for phase portraits.
+
+    The other coordinates stay at `middle`, the actions (m,) at `u`.
+    """
+    grid = np.tile(np.asarray(middle, dtype=float), (len(y), len(x), 1))
+    grid[..., axes[0]], grid[..., axes[1]] = np.meshgrid(x, y)
+    actions = None if u is None else np.broadcast_to(u, (*grid.shape[:2], len(u)))
+    return velocity(grid, actions)[..., list(axes)]
+
+
 class Simulator:
     """Simulates a law of first or second order or a map, with or without actions.
 
