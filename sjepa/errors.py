@@ -6,11 +6,14 @@ says about its input, and the built-in that a stranger would expect in that situ
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """ " Did you mean 'x'?" for the nearest of the known names, or nothing if none is near."""
-    close = get_close_matches(str(name), [str(k) for k in known], n=1)
+    # Comparing takes time: neither a long text nor one of thousands of names is looked for.
+    names = [str(k) for k in islice(known, 2000)]
+    close = get_close_matches(str(name), names, n=1) if len(str(name)) < 100 else []
     return f" Did you mean {close[0]!r}?" if close else ""
 
 

@@ -111,6 +111,26 @@ def test_columns_are_found_by_the_names_of_the_law(folder: Path) -> None:
     np.testing.assert_allclose(found["x"], exact, atol=0.005)
 
 
+def test_simulate_takes_actions_from_the_line(folder: Path) -> None:
+    """x' = u - x from 0: closed forms for a constant, for sin t, and for steps from a file."""
+
+    def path(*u: str) -> pd.DataFrame:
+        given = ("simulate", "forced.json", "--start=0", "--times=0:3:0.5", *u)
+        out = run(*given, cwd=folder)
+        assert out.returncode == 0, out.stderr
+        return pd.read_csv(pd.io.common.StringIO(out.stdout))
+
+    table = path("--u", "u=0.5")
+    np.testing.assert_allclose(table["x"], 0.5 * (1 - np.exp(-table["t"])), atol=1e-7)
+    table = path("--u", "u = sin(t)")  # not held from time to time: exact on a coarse grid
+    t = table["t"]
+    np.testing.assert_allclose(table["x"], (np.sin(t) - np.cos(t) + np.exp(-t)) / 2, atol=1e-6)
+    pd.DataFrame({"t": [0.0, 1.0, 9.0], "u": [1.0, 0.0, 5.0]}).to_csv(folder / "u.csv", index=False)
+    table = path("--u", "u.csv")
+    rise, fall = 1 - np.exp(-t), (1 - np.exp(-1.0)) * np.exp(1 - t)
+    np.testing.assert_allclose(table["x"], np.where(t <= 1, rise, fall), atol=1e-7)
+
+
 def test_a_diverging_path_ends_and_is_said(folder: Path) -> None:
     # x' = x² from 1 reaches infinity at t = 1.
     out = run("simulate", "up.json", "--start", "1", "--times", "0:3:0.01", "--json", cwd=folder)
@@ -186,6 +206,13 @@ def test_report_of_a_law_without_data_says_what_is_missing(folder: Path) -> None
         ("simulate law.json --data states.csv --columns q --id run", "not the state q, p"),
         ("simulate force.json --start 1,0 --times 0,1", "outputs must be its first inputs"),
         ("simulate forced.json --start 1 --times 0,1", "has the actions u"),
+        ("simulate forced.json --start 1 --times 0,1 --u v=1", "must give each of u once"),
+        ("simulate forced.json --start 1 --times 0,1 --u u=1 --u u=2", "must give each of u once"),
+        ("simulate forced.json --start 1 --times 0,1 --u u=x", "a formula of t"),
+        ("simulate forced.json --start 1 --times 0,1 --u u=open(t)", "a formula of t"),
+        ("simulate forced.json --start 1 --times 0,1 --u none.csv", "no such file"),
+        ("simulate law.json --start 1,0 --times 0,1 --u u=1", "has no actions"),
+        ("simulate law.json --data states.csv --id run --u u=1", "leave --u out"),
         ("simulate broken.json --start 1,0 --times 0,1", "not JSON"),
         ("simulate missing --start 1,0 --times 0,1", "missing does not exist"),
         ("encode missing states.csv", "missing does not exist"),

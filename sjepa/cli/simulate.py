@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sjepa.cli.actions import U, actions_of
 from sjepa.cli.app import app
 from sjepa.cli.inputs import (
     Actions,
@@ -51,6 +52,7 @@ def simulate(
             help="Start from the first observation (for a law: state) of each trajectory."
         ),
     ] = None,
+    u: U = None,
     time: Time = None,
     id: Id = None,
     columns: Columns = "",
@@ -80,9 +82,12 @@ def simulate(
     if data is None:
         if grid is None:
             raise ConfigError("Give the times, such as --times 0:10:0.01.")
-        runs = [(grid, simulator.simulate(_state(start, simulator), grid, **options))]
+        pushed = actions_of(u, simulator.actions, grid) if u else None
+        runs = [(grid, simulator.simulate(_state(start, simulator), grid, pushed, **options))]
         labels: Sequence[Any] = [0]
     else:
+        if u:
+            raise ConfigError("The actions are those of --data; leave --u out.")
         trajectories = read_data(source_of(data, time, id, columns, actions, drop_nan, source))
         runs = _from_data(found, simulator, trajectories, grid, options)
         labels = trajectories.ids or range(len(runs))

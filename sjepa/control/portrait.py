@@ -12,6 +12,7 @@ from sjepa.control.equilibria import Equilibria, equilibria
 from sjepa.control.local import ContinuousModel
 from sjepa.errors import DataError
 from sjepa.models import Transition
+from sjepa.models.simulate import plane_velocity
 
 
 if TYPE_CHECKING:
@@ -42,11 +43,13 @@ def phase_portrait(
     if ax is None:
         _, ax = plt.subplots(figsize=(5.5, 4.5), layout="constrained")
     x, y = (np.linspace(*limits, size) for limits in box)
-    grid = torch.as_tensor(np.stack(np.meshgrid(x, y), axis=-1))
-    held = _held(points, u)
-    inputs = grid if held is None else torch.cat([grid, held.expand(size, size, -1)], dim=-1)
-    with torch.no_grad():
-        velocity = transition.velocity(inputs).numpy()
+
+    def field(z: np.ndarray, u: np.ndarray | None) -> np.ndarray:
+        inputs = torch.as_tensor(z if u is None else np.concatenate([z, u], axis=-1))
+        with torch.no_grad():
+            return transition.velocity(inputs).numpy()
+
+    velocity = plane_velocity(field, x, y, u=_held(points, u))
     speed = np.hypot(velocity[..., 0], velocity[..., 1])
     shade = np.log1p(speed)
     ax.streamplot(
@@ -71,8 +74,7 @@ def phase_portrait(
     return ax
 
 
-def _held(points: Equilibria, u: Any) -> torch.Tensor | None:
+def _held(points: Equilibria, u: Any) -> np.ndarray | None:
     if u is not None:
-        return torch.as_tensor(np.atleast_1d(np.asarray(u, dtype=float)))
-    held = next((p.u for p in points if p.u is not None), None)
-    return None if held is None else torch.as_tensor(held)
+        return np.atleast_1d(np.asarray(u, dtype=float))
+    return next((np.asarray(p.u) for p in points if p.u is not None), None)

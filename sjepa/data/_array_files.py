@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from sjepa.data._check import Array
+from sjepa.data._check import Array, check_expansion
 from sjepa.data._frame import require
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError, MissingDependency
 
 
-# What a file may expand to when it is read: so many bytes, and so many for each of its own.
-MOST_BYTES, MOST_EXPANSION = 2**28, 200
+# Names of columns; each can be as long as the file.
+MAX_NAMES = 10_000
 
 
 def read_npz(path: Path) -> list[dict[str, Array]]:
@@ -25,8 +25,7 @@ def read_npz(path: Path) -> list[dict[str, Array]]:
         raise DataError("this is not an NPZ archive, or it is cut short; write it again.")
     with zipfile.ZipFile(path) as archive:
         claimed = sum(entry.file_size for entry in archive.infolist())
-    if claimed > MOST_EXPANSION * path.stat().st_size + MOST_BYTES:
-        raise DataError(f"it claims to hold {claimed} bytes in {path.stat().st_size}.")
+    check_expansion(claimed, path.stat().st_size)
     with np.load(path, allow_pickle=False) as archive:
         return [{key: archive[key] for key in archive.files}]
 
@@ -37,12 +36,32 @@ def read_hdf5(path: Path) -> list[dict[str, Array]]:
     except ImportError as error:
         raise MissingDependency("Reading HDF5 needs h5py: pip install h5py") from error
 
-    def arrays(group: Any) -> dict[str, Array]:
-        return {k: np.asarray(v) for k, v in group.items() if isinstance(v, h5py.Dataset)}
+    def members(group: Any, kind: type) -> dict[str, Any]:
+        for name in group:
+            # Soft links stay in the file, but may lead through one that does not.
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                raise DataError(f"{name!r:.60} is a link; store the data themselves.")
+        return {k: v for k, v in group.items() if isinstance(v, kind)}
 
     with h5py.File(path, "r") as file:
-        groups = sorted((k for k, v in file.items() if isinstance(v, h5py.Group)), key=natural)
-        return [arrays(file[k]) for k in groups] if groups and "x" not in file else [arrays(file)]
+        groups = members(file, h5py.Group) if "x" not in file else {}
+        chosen = [groups[k] for k in sorted(groups, key=natural)] or [file]
+        found = [members(group, h5py.Dataset) for group in chosen]
+        check_expansion(sum(map(_claimed, _each(found))), path.stat().st_size)
+        return [{k: np.asarray(v) for k, v in group.items()} for group in found]
+
+
+def _each(groups: list[dict[str, Any]]) -> Iterator[Any]:
+    return (dataset for group in groups for dataset in group.values())
+
+
+def _claimed(dataset: Any) -> int:
+    """Bytes of an HDF5 array; one that lies in other files is refused."""
+    if dataset.external or dataset.is_virtual:
+        raise DataError(f"{dataset.name!r:.60} lies in other files; store the data themselves.")
+    if dataset.dtype.kind == "O" and dataset.size > MAX_NAMES:
+        raise DataError(f"{dataset.name!r:.60} holds {dataset.size} texts; arrays are numbers.")
+    return int(dataset.size) * dataset.dtype.itemsize
 
 
 def from_arrays(
@@ -67,9 +86,9 @@ def from_arrays(
         ends = _ends(arrays["lengths"], len(fields["x"]))
         fields = {k: None if v is None else np.split(v, ends) for k, v in fields.items()}
         t = np.split(t, ends) if np.ndim(t) == 1 else t
-    names, action_names = (
+    names, action_names, ids = (
         None if k not in arrays else [_text(n) for n in arrays[k].ravel()]
-        for k in ("names", "action_names")
+        for k in ("names", "action_names", "ids")
     )
     return Trajectories(
         fields["x"],
@@ -78,6 +97,7 @@ def from_arrays(
         state=fields["state"],
         names=names,
         action_names=action_names,
+        ids=ids,
         allow_nan=allow_nan,
     )
 
@@ -88,7 +108,8 @@ def _text(name: Any) -> str:
 
 def _ends(lengths: Array, total: int) -> Array:
     """Where each trajectory but the last ends, if the lengths make sense."""
-    if lengths.dtype.kind not in "iu" or lengths.ndim != 1 or lengths.sum() != total:
+    whole = lengths.dtype.kind in "iu" and lengths.ndim == 1
+    if not whole or (lengths < 1).any() or (lengths > total).any() or lengths.sum() != total:
         raise DataError(f"'lengths' must be whole numbers that add up to the {total} rows of x.")
     return np.cumsum(lengths)[:-1]
 
@@ -98,7 +119,7 @@ def write_npz(trajectories: Trajectories, file: BinaryIO) -> None:
     for key in ("x", "t", "u", "state"):
         if series := getattr(trajectories, key):
             arrays[key] = np.concatenate(series)
-    for key in ("names", "action_names"):
+    for key in ("names", "action_names", "ids"):
         if names := getattr(trajectories, key):
             arrays[key] = np.array(names)
     np.savez(file, **arrays)

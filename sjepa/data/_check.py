@@ -94,7 +94,7 @@ def finite(array: Array, what: str, index: int, where: Where = place) -> None:
         bad = int((~good).sum())
         raise DataError(
             f"{what} is NaN or infinite in {where(index, row)} ({bad} such rows in all); clean the "
-            "data, or leave such rows out: allow_nan=True, then drop_nan().",
+            "data, or use allow_nan=True to drop such rows.",
             "allow_nan",
         )
 
@@ -124,8 +124,10 @@ def same_length(n: int, x: Array, what: str, where: str) -> None:
     raise DataError(f"{where} has {len(x)} observations but {what} has {n} entries; {hint}")
 
 
-def labels(names: Sequence[str] | None, size: int, what: str) -> tuple[str, ...] | None:
-    """Names must be distinct text, one per column."""
+def labels(
+    names: Sequence[str] | None, size: int, what: str, unit: str = "column"
+) -> tuple[str, ...] | None:
+    """Names must be distinct text, one for each."""
     if names is None:
         return None
     result = (names,) if isinstance(names, str) else tuple(names)
@@ -133,10 +135,20 @@ def labels(names: Sequence[str] | None, size: int, what: str) -> tuple[str, ...]
     if wrong:
         raise DataError(f"{what} must be text, got {wrong[0]!r}; pass str({wrong[0]!r}).")
     if len(result) != size:
-        raise DataError(f"{len(result)} {what} for {size}; give one name for each.")
+        raise DataError(f"{len(result)} {what} for {size} {unit}s; give one name per {unit}.")
     if len(set(result)) < size:
         raise DataError(f"{what} hold {repeated(result)!r} twice; names must differ.")
     return result
+
+
+# What a file may expand to when it is read: bytes, and times its own size.
+MAX_BYTES, MAX_EXPANSION = 2**28, 200
+
+
+def check_expansion(claimed: int, size: int) -> None:
+    """Refuse a small file that stands for a large one, before it is unpacked."""
+    if not 0 <= claimed <= MAX_EXPANSION * size + MAX_BYTES:
+        raise DataError(f"it claims to hold {claimed} bytes in {size}; write it uncompressed.")
 
 
 def repeated(names: Iterable[str]) -> str | None:

@@ -36,7 +36,8 @@ def from_frame(
     special = [c for c in (time, id) if isinstance(c, str)]
     require(frame.columns, special)
     if columns is None:
-        columns = [c for c in frame.columns if c not in {*special, *actions, *state}]
+        others = {*special, *actions, *state}
+        columns = [c for c in frame.columns if c not in others]
         _refuse_text(frame, columns)
     columns = _names(columns)
     require(frame.columns, [*columns, *actions, *state])

@@ -3,41 +3,86 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
 
-from sjepa.data._check import Array
+from sjepa.data._check import Array, check_expansion
 from sjepa.data.names import numbered
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError
 
 
-# What a file may expand to when it is read: plain values, and so many for each byte.
-MOST_CELLS, MOST_EXPANSION = 10_000_000, 1000
+# Names of trajectories and typing errors are short; a cell of a megabyte is neither.
+MAX_TEXT = 10_000
 
 
 def read_csv(path: Path) -> pd.DataFrame:
-    frame = pd.read_csv(path, low_memory=False)
+    """Lines that begin with # before the header are comments."""
+    with path.open("rb") as file:
+        comments = next(i for i, line in enumerate(file) if not line.startswith(b"#"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            # Left to itself pandas takes surplus first values for labels and shifts all columns.
+            frame = pd.read_csv(path, low_memory=False, skiprows=comments, index_col=False)
+        except pd.errors.ParserWarning:
+            raise DataError(
+                "row 0 has more values than the header has names; correct the header or the rows."
+            ) from None
     if len(frame.columns) == 1 and re.search(r"[;\t]", str(frame.columns[0])):
         raise DataError("the columns are not separated by commas; export with commas.")
     return frame
 
 
 def read_parquet(path: Path) -> pd.DataFrame:
-    """A few bytes of Parquet can stand for billions of rows, so they are counted first."""
+    """A few bytes of Parquet can stand for billions of rows, so they are counted first.
+
+    Text is read as a dictionary, in which a long text stands once for all its rows.
+    """
+    import pyarrow as pa
     import pyarrow.parquet
 
     with pyarrow.parquet.ParquetFile(path) as file:
-        about = file.metadata
-        cells = about.num_rows * max(about.num_columns, 1)
-        if about.num_rows < 0 or cells > MOST_EXPANSION * path.stat().st_size + MOST_CELLS:
-            raise DataError(f"it claims to hold {cells} values in {path.stat().st_size} bytes.")
-        frame: pd.DataFrame = file.read().to_pandas()
-    return frame
+        about, schema = file.metadata, file.schema_arrow
+        if nested := [f.name for f in schema if pa.types.is_nested(f.type)]:
+            raise DataError(f"column {nested[0]!r:.60} holds lists or tables, not one value a row.")
+        chunks = [
+            about.row_group(i).column(j)
+            for i in range(about.num_row_groups)
+            for j in range(about.num_columns)
+        ]
+        rows = max(about.num_rows, 0) * max(about.num_columns, 1)
+        values = max(rows, sum(c.num_values for c in chunks))
+        claimed = max(8 * values, sum(c.total_uncompressed_size for c in chunks))
+        check_expansion(claimed, path.stat().st_size)
+    texts = [f.name for f in schema if _is_text(pa, f.type)]
+    with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
+        table = file.read()
+    for name in texts:
+        column = table.column(name)
+        for part in column.chunks:
+            if pa.types.is_dictionary(part.type) and any(
+                len(v) > MAX_TEXT for v in part.dictionary.to_pylist() if v is not None
+            ):
+                raise DataError(f"column {name!r:.60} holds a text of over {MAX_TEXT} characters.")
+    frame: pd.DataFrame = table.to_pandas()
+    return frame.astype({n: object for n in texts if frame[n].dtype == "category"})
+
+
+def _is_text(pa: Any, kind: Any) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return any(
+        is_kind(kind)
+        for is_kind in (
+            pa.types.is_string, pa.types.is_large_string, pa.types.is_binary,
+            pa.types.is_large_binary,
+        )
+    )  # fmt: skip
 
 
 def from_table(
@@ -60,9 +105,8 @@ def from_table(
     if not len(actions):
         ours = {c: c[7:] for c in map(str, frame.columns) if c.startswith("action.")}
         frame, actions = frame.rename(columns=ours), list(ours.values())
-    state = [
-        c for c in map(str, frame.columns) if c.startswith("state.") and c not in (columns or ())
-    ]
+    wanted = set(columns or ())
+    state = [c for c in map(str, frame.columns) if c.startswith("state.") and c not in wanted]
     return Trajectories.from_frame(
         frame, time=time, id=id, columns=columns, actions=actions, state=state, allow_nan=allow_nan
     )

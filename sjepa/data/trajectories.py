@@ -89,7 +89,7 @@ class Trajectories:
         self.action_names = check.labels(action_names, m, "action_names")
         if overlap := set(self.names or ()) & set(self.action_names or ()):
             raise DataError(f"{min(overlap)!r} names both a column of x and an action; rename one.")
-        self.ids = check.labels(ids, len(self.x), "ids")
+        self.ids = check.labels(ids, len(self.x), "ids", "series")
         arrays.warn_if_transposed(t, self.x)
 
     @classmethod

@@ -28,6 +28,24 @@ START_ROWS = 5
 NEURAL = {"rtol": 1e-6, "atol": 1e-8, "method": "RK45"}
 
 
+def plane_velocity(
+    velocity: Callable[[np.ndarray, np.ndarray | None], np.ndarray],
+    x: np.ndarray,
+    y: np.ndarray,
+    axes: tuple[int, int] = (0, 1),
+    middle: Sequence[float] | np.ndarray = (0.0, 0.0),
+    u: np.ndarray | None = None,
+) -> np.ndarray:
+    """Velocities (len(y), len(x), 2) in the plane of two coordinates, for phase portraits.
+
+    The other coordinates stay at `middle`, the actions (m,) at `u`.
+    """
+    grid = np.tile(np.asarray(middle, dtype=float), (len(y), len(x), 1))
+    grid[..., axes[0]], grid[..., axes[1]] = np.meshgrid(x, y)
+    actions = None if u is None else np.broadcast_to(u, (*grid.shape[:2], len(u)))
+    return velocity(grid, actions)[..., list(axes)]
+
+
 class Simulator:
     """Simulates a law of first or second order or a map, with or without actions.
 
@@ -102,7 +120,8 @@ class Simulator:
         """States at times `t` from one state; `options` go to :func:`integrate`.
 
         Each row of actions `u` (T, m) is held from its time to the next; one row (m,) is held all
-        the time. A map makes one step from each time to the next.
+        the time; a function gives the row of a time. A map makes one step from each time to the
+        next.
         """
         z0, times = np.asarray(start, dtype=float), np.asarray(t, dtype=float)
         if z0.shape != (self.size,):
@@ -112,11 +131,13 @@ class Simulator:
             )
         if times.ndim != 1:
             raise DataError(f"Times are one array (T,), got shape {times.shape}.")
-        actions = rows_of_actions(u, len(times), self.actions)
+        actions = rows_of_actions(u(times) if callable(u) else u, len(times), self.actions)
         if self.dynamics == "discrete":
             return iterate(self.run, z0, len(times) - 1, actions)
         if not self.symbolic_only:
             options = {**NEURAL, **options}
+        if callable(u):
+            return integrate(lambda s, z: self.velocity(z, u(s)), z0, times, **options)
         if actions is None:
             return integrate(lambda _, z: self.velocity(z), z0, times, **options)
 

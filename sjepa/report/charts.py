@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from sjepa.models import Simulator
+from sjepa.models.simulate import plane_velocity
 from sjepa.report.content import Trail
 from sjepa.report.svg import Frame, figure, span
 from sjepa.symbolic import Front
@@ -125,13 +126,9 @@ def _arrows(
     count: int,
 ) -> str:
     """Arrows of equal length, in the directions they have on the page; fast ones are darker."""
-    a, b = axes
     x = np.linspace(frame.x.low, frame.x.high, 2 * count + 1)[1::2]
     y = np.linspace(frame.y.low, frame.y.high, 2 * count + 1)[1::2]
-    grid = np.tile(middle, (count * count, 1))
-    grid[:, a], grid[:, b] = np.repeat(x, count), np.tile(y, count)
-    u = None if action is None else np.tile(action, (len(grid), 1))
-    velocity = simulator.velocity(grid, u)[:, [a, b]]
+    velocity = plane_velocity(simulator.velocity, x, y, axes, middle, action).reshape(-1, 2)
     scale = [
         (frame.x.stop - frame.x.start) / (frame.x.high - frame.x.low),
         (frame.y.stop - frame.y.start) / (frame.y.high - frame.y.low),
@@ -141,8 +138,9 @@ def _arrows(
     finite = np.isfinite(speed) & (speed > 0)
     top = np.quantile(speed[finite], 0.9) if finite.any() else 1.0
     parts = []
-    for point, step, v in zip(grid[finite], drawn[finite], speed[finite], strict=True):
-        cx, cy = frame.x(point[a]), frame.y(point[b])
+    points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    for point, step, v in zip(points[finite], drawn[finite], speed[finite], strict=True):
+        cx, cy = frame.x(point[0]), frame.y(point[1])
         dx, dy = step / v * 8.0
         opacity = 0.25 + 0.75 * min(float(v / top), 1.0)
         tip = f"{cx + dx:.1f} {cy + dy:.1f}"
@@ -181,16 +179,3 @@ def training(history: pd.DataFrame, column: str) -> str:
     known = np.isfinite(values)
     body = frame.axes("step", "") + frame.line(step[known], values[known], "path c1")
     return figure(WIDTH, height, body, f"{column} during training")
-
-
-def legend(names: Sequence[str]) -> str:
-    """Which colour is which coordinate, and what faint and strong mean."""
-    items = [
-        f'<span class="key c{j % COLOURS + 1}"><i></i>{escape(pretty(n))}</span>'
-        for j, n in enumerate(names)
-    ]
-    how = [
-        f'<span class="key how"><i{mark}></i>{word}</span>'
-        for mark, word in ((' class="wide"', "seen"), ("", "law"))
-    ]
-    return f'<p class="legend">{"".join(items + how)}</p>'

@@ -11,6 +11,7 @@ import pandas as pd
 from sjepa.data import Trajectories
 from sjepa.errors import DataError
 from sjepa.models import Simulator
+from sjepa.models.simulate import plane_velocity
 from sjepa.report.content import history_table, simulated
 from sjepa.symbolic import Front, Law
 
@@ -77,16 +78,11 @@ def plot_portrait(
     paths = [simulator.states(z, t) for z, t in zip(states.x, states.t, strict=True)]
     rows = np.concatenate(paths)
     x, y = (np.linspace(*_wide(rows[:, k]), 21) for k in (a, b))
-    grid = np.tile(rows.mean(axis=0), (len(y), len(x), 1))
-    grid[..., a], grid[..., b] = np.meshgrid(x, y)
-    u = None
-    if simulator.actions and states.u is not None:
-        u = np.broadcast_to(
-            np.concatenate(states.u).mean(axis=0), (*grid.shape[:2], len(simulator.actions))
-        )
-    velocity = simulator.velocity(grid, u)
+    held = simulator.actions and states.u is not None
+    u = np.concatenate(states.u or []).mean(axis=0) if held else None
+    velocity = plane_velocity(simulator.velocity, x, y, axes, rows.mean(axis=0), u)
     ax.streamplot(
-        x, y, velocity[..., a], velocity[..., b],
+        x, y, velocity[..., 0], velocity[..., 1],
         color="0.72", linewidth=0.7, density=1.1, arrowsize=0.8,
     )  # fmt: skip
     for i, path in enumerate(paths[:most]):

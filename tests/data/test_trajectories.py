@@ -187,7 +187,7 @@ def test_collections_can_be_put_together() -> None:
 
 
 def test_a_step_and_more_columns_than_rows_look_transposed() -> None:
-    with pytest.warns(NumericalWarning, match="transposed"):
+    with pytest.warns(NumericalWarning, match="transpose x"):
         Trajectories(np.zeros((3, 100)), 0.1)
 
 

@@ -26,7 +26,7 @@ def change(column: str, row: int, value: Any) -> pd.DataFrame:
 
 
 ARRAYS: dict[str, tuple[Callable[[], object], str]] = {
-    "nan": (lambda: Trajectories([GOOD, NAN], 1), "x is NaN.*trajectory 1, row 3 .*drop_nan"),
+    "nan": (lambda: Trajectories([GOOD, NAN], 1), "x is NaN.*trajectory 1, row 3 .*allow_nan"),
     "inf in u": (lambda: Trajectories(GOOD, 1, np.array([0, 1, np.inf, 0, 0])), "u is NaN.*row 2"),
     "nan in t": (lambda: Trajectories(GOOD, [[0, 1, np.nan, 3, 4]]), "t is NaN.*row 2"),
     "time stands still": (
@@ -43,7 +43,7 @@ ARRAYS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "one point": (lambda: Trajectories([GOOD, GOOD[:1]], 1), "trajectory 1 has one observation"),
     "t too short": (lambda: Trajectories(GOOD, np.arange(4)), "5 observations but t has 4"),
-    "transposed": (lambda: Trajectories(GOOD.T, np.arange(5)), r"transposed, pass x\.T"),
+    "transposed": (lambda: Trajectories(GOOD.T, np.arange(5)), r"transposed: rows are times .x\.T"),
     "stack": (lambda: Trajectories(np.zeros((3, 7, 2)), np.arange(7)), r"pass list\(x\)"),
     "t missing": (lambda: Trajectories([GOOD, GOOD], [np.arange(5)]), "2 trajectories but 1 time"),
     "t 2d": (lambda: Trajectories(GOOD, np.zeros((5, 1))), "one-dimensional"),

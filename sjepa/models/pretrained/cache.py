@@ -1,26 +1,31 @@
 """Embeddings on disk, under the hash of everything they were computed from.
 
 A name is the hash of weights, options and data, so an entry is never out of date: other weights
-are another name. Entries are plain ``.npy`` arrays, written under a name of their own and renamed
-when complete; two processes that compute the same entry at once both leave a whole file.
+are another name. Entries are ``.npy`` arrays with a checksum behind them, and appear when complete;
+two processes that compute the same entry at once both leave a whole file.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 
-from sjepa.storage import writing
+from sjepa.errors import FormatError, NumericalWarning
+from sjepa.storage import read_bounded, write_whole
 
 
 # Part of every name; raise it when the same inputs would give other embeddings.
-FORMAT = 1
+FORMAT = 2
+# Bytes of the checksum, and of the largest entry that is read.
+SEAL, MAX_BYTES = 32, 2**33
 
 
 def cache_folder() -> Path:
@@ -63,16 +68,44 @@ def weights_digest(module: nn.Module) -> str:
     return digest(parts)
 
 
-def load(folder: Path, name: str) -> np.ndarray | None:
-    """The entry, or None if there is none; a damaged one counts as none."""
+def cached(folder: Path, name: str, compute: Callable[[], np.ndarray]) -> np.ndarray:
+    """The entry of this name; computed and kept if there is none, or none that can be trusted."""
+    path = folder / f"{name}.npy"
+    if os.path.lexists(path):
+        try:
+            return _load(path)
+        except (FormatError, ValueError, EOFError) as error:
+            _warn(f"A cached embedding cannot be used and is computed again: {error!s:.200}")
+    found = compute()
     try:
-        return np.load(folder / f"{name}.npy", allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        return None
+        folder.mkdir(parents=True, exist_ok=True)
+        _store(path, found)
+    except OSError as error:
+        _warn(f"Embeddings cannot be kept in {folder} ({error!s:.200}); see SJEPA_CACHE.")
+    return found
 
 
-def store(folder: Path, name: str, array: np.ndarray) -> None:
-    """Make an entry appear, complete or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with writing(folder / f"{name}.npy") as file:
-        np.save(file, array, allow_pickle=False)
+def _load(path: Path) -> np.ndarray:
+    content = read_bounded(path, MAX_BYTES)
+    array, seal = content[:-SEAL], content[-SEAL:]
+    if seal != _seal(path, array):
+        raise FormatError(f"{path} is damaged, or an entry of another name.")
+    return np.asarray(np.load(io.BytesIO(array), allow_pickle=False))
+
+
+def _store(path: Path, array: np.ndarray) -> None:
+    memory = io.BytesIO()
+    np.save(memory, array, allow_pickle=False)
+    content = memory.getvalue()
+    write_whole(path, content + _seal(path, content))
+
+
+def _seal(path: Path, content: bytes) -> bytes:
+    """A checksum of name and content: an entry under another name is as bad as a flipped bit."""
+    return hashlib.blake2b(
+        content, digest_size=SEAL, person=b"sjepa", key=path.stem.encode()
+    ).digest()
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, NumericalWarning, stacklevel=4)

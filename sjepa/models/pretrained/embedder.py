@@ -81,11 +81,7 @@ class Embedder:
         if self.folder is None:
             return self._run(array)
         name = cache.digest([own, array])
-        found = cache.load(self.folder, name)
-        if found is None or found.ndim != 2 or len(found) != len(array):
-            found = self._run(array)
-            cache.store(self.folder, name, found)
-        return found.astype(float)
+        return cache.cached(self.folder, name, lambda: self._run(array)).astype(float)
 
     @torch.inference_mode()
     def _run(self, array: np.ndarray) -> np.ndarray:

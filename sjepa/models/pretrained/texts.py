@@ -67,11 +67,7 @@ class TextEmbedder:
         words: dict[str, int] = getattr(getattr(self.model, "tokenizer", None), "get_vocab", dict)()
         own = cache.digest([cache.weights_digest(self.model), sorted(words.items())])
         name = cache.digest([cache.FORMAT, "texts", own, len(texts), *texts])
-        found = cache.load(self.folder, name)
-        if found is None or len(found) != len(texts):
-            found = self._run(texts)
-            cache.store(self.folder, name, found)
-        return found.astype(float)
+        return cache.cached(self.folder, name, lambda: self._run(texts)).astype(float)
 
     def _run(self, texts: Sequence[str]) -> np.ndarray:
         self.batches_run += -(-len(texts) // self.batch_size)

@@ -1,5 +1,6 @@
 """The disk cache: a second run computes nothing, and two processes may write at once."""
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch
 
 import sjepa
 from sjepa import encoders
+from sjepa.errors import NumericalWarning
 from sjepa.models.pretrained import cache
 from tests.models.pretrained import networks
 from tests.models.pretrained.networks import SIDE, frames
@@ -73,20 +75,59 @@ def test_a_damaged_entry_is_computed_again(tmp_path: Path) -> None:
     encoder = encoders.huggingface(networks.vision_transformer(), cached=tmp_path)
     first = encoder(frames())
     (entry,) = tmp_path.glob("*.npy")
-    for damage in (b"", b"\x93NUMPY", entry.read_bytes()[:-8]):
+    whole = entry.read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 1
+    width = first.shape[1]
+    wrong = [
+        np.full((len(first), width), np.nan, np.float32), np.zeros((len(first), 1), np.float32),
+        np.array([{"a": 1}], dtype=object),
+    ]  # fmt: skip
+    damages = [b"", b"\x93NUMPY", whole[:-8], bytes(flipped), *map(as_file, wrong)]
+    for damage in damages:
         entry.write_bytes(damage)
+        with pytest.warns(NumericalWarning, match="cannot be used and is computed again"):
+            np.testing.assert_array_equal(encoder(frames()), first)
+        assert entry.read_bytes() == whole
+    assert encoder.batches_run == 1 + len(damages)
+
+
+def as_file(array: np.ndarray) -> bytes:
+    memory = io.BytesIO()
+    np.save(memory, array, allow_pickle=True)
+    return memory.getvalue()
+
+
+def test_an_entry_under_another_name_is_computed_again(tmp_path: Path) -> None:
+    encoder = encoders.huggingface(networks.vision_transformer(), cached=tmp_path)
+    first = encoder(frames())
+    (entry,) = tmp_path.glob("*.npy")
+    encoder(1 - frames())
+    (other,) = set(tmp_path.glob("*.npy")) - {entry}
+    other.replace(entry)
+    with pytest.warns(NumericalWarning, match="an entry of another name"):
         np.testing.assert_array_equal(encoder(frames()), first)
-    assert encoder.batches_run == 4
 
 
-def test_nothing_pickled_is_ever_read(tmp_path: Path) -> None:
-    np.save(tmp_path / "entry.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    assert cache.load(tmp_path, "entry") is None
+def test_links_in_the_cache_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_bytes(b"mine")
+    (tmp_path / "entry.npy").symlink_to(tmp_path / "precious")
+    with pytest.warns(NumericalWarning, match="is a link"):
+        cache.cached(tmp_path, "entry", lambda: np.ones(2))
+    assert (tmp_path / "precious").read_bytes() == b"mine"
+    assert not (tmp_path / "entry.npy").is_symlink()
+
+
+def test_a_folder_that_cannot_be_used_costs_time_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.warns(NumericalWarning, match="cannot be kept"):
+        found = cache.cached(tmp_path / "file" / "cache", "entry", lambda: np.ones(2))
+    np.testing.assert_array_equal(found, [1, 1])
 
 
 def test_a_failing_write_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(ValueError):
-        cache.store(tmp_path, "entry", np.array([object()]))
+        cache.cached(tmp_path, "entry", lambda: np.array([object()]))
     assert not list(tmp_path.iterdir())
 
 
@@ -100,9 +141,10 @@ entries = [np.full((200, 64), k, np.float32) for k in range(40)]
 time.sleep(max(0.0, start - time.time()))
 for _ in range(5):
     for k, entry in enumerate(entries):
-        cache.store(folder, f"entry{k}", entry)
-        found = cache.load(folder, f"entry{k}")
-        assert found is not None and found.shape == (200, 64) and (found == k).all()
+        (folder / f"entry{k}.npy").unlink(missing_ok=True)
+        cache.cached(folder, f"entry{k}", lambda: entry)
+        found = cache.cached(folder, f"entry{k}", lambda: entry)
+        assert found.shape == (200, 64) and (found == k).all()
 """
 
 
