@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import sympy
 import torch
 from sklearn.base import BaseEstimator
@@ -16,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sjepa.control import Linearisation, linearise
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError
+from sjepa.estimator.equations import Equations
 from sjepa.estimator.files import saved_from
 from sjepa.metrics import AffineMap, path_r2
 from sjepa.models import Simulation, Simulator, Transition
@@ -53,9 +53,10 @@ class Fitted(BaseEstimator):
         def _space(self, dimension: int | None, actions: Sequence[str] = ()) -> Any: ...
 
     @property
-    def equations_(self) -> pd.DataFrame:
+    def equations_(self) -> Equations:
+        """The front; `law_` is the row marked as chosen, or that row with its numbers refined."""
         check_is_fitted(self, "front_")
-        return self.front_.to_frame()
+        return Equations.of(self.front_, self.law_)
 
     @property
     def transition_(self) -> Transition:
@@ -133,6 +134,14 @@ class Fitted(BaseEstimator):
         return isinstance(x, Trajectories)
 
     def _coordinates(self, x: Any, t: Any, u: Any) -> Trajectories:
+        """Encoded trajectories, at the times that all had in `fit` where none are given.
+
+        Model selection hands `t` to `fit` alone.
+        """
+        held = isinstance(x, Trajectories) or (
+            isinstance(x, list | tuple) and len(x) > 0 and isinstance(x[0], Trajectories)
+        )
+        t = getattr(self, "_times", None) if t is None and not held else t
         return Trajectories.of(x, t, u).map(self._encode)
 
     def posterior(self, x: Any, t: Any = None, u: Any = None, **settings: Any) -> Posterior:
@@ -173,6 +182,7 @@ class Fitted(BaseEstimator):
     def score(self, x: Any, t: Any = None, u: Any = None) -> float:
         """R2 of simulated against encoded coordinates over whole trajectories (1 is perfect).
 
+        Without `t` the times are those that all trajectories had in `fit`, a step or one array.
         Minus infinity where a path diverges or is too slow to simulate to its end: such a law
         predicts nothing there, and no mean is put in its place.
         """

@@ -91,7 +91,8 @@ class SJEPA(Fitted):
     law_ : Law
     front_ : Front
     equations_ : DataFrame
-        The front as a table: complexity, loss, score, equation.
+        The front as a table: complexity, loss, score, equation, and which row was chosen. `law_`
+        is that row, with its numbers refined where the way of learning does so.
     diagnostics_ : list of str
         What to know about the result, in plain words.
     encoder_ : callable
@@ -168,6 +169,7 @@ class SJEPA(Fitted):
         """
         trajectories = Trajectories.of(x, t, u)
         self.check(trajectories)
+        self._times = None if t is None or isinstance(t, list | tuple) or np.ndim(t) > 1 else t
         self.seed_ = draw_seed(self.random_state)
         if run is None:
             return self._fit(trajectories, None)

@@ -83,18 +83,7 @@ class ReportData:
 
     def chosen(self) -> int | None:
         """Which law of the front this is: the same one, or the same before its refinement."""
-        if self.front is None:
-            return None
-        for i, candidate in enumerate(self.front):
-            if candidate.law == self.law:
-                return i
-        form = _structure(self.law)
-        alike = [i for i, c in enumerate(self.front) if _structure(c.law) == form]
-        return alike[0] if alike else None
-
-
-def _structure(law: Law) -> Any:
-    return [sorted(str(term) for _, term in row) for row in law.terms]
+        return None if self.front is None else self.front.position(self.law)
 
 
 def simulated(source: Any, coordinates: Trajectories) -> tuple[tuple[Trail, ...], float]:

@@ -174,6 +174,14 @@ class Front:
             }
         )
 
+    def position(self, law: Law) -> int | None:
+        """Which candidate a law is: the same one, or the same before its numbers were refined."""
+        for i, candidate in enumerate(self):
+            if candidate.law == law:
+                return i
+        form = _form(law)
+        return next((i for i, c in enumerate(self) if _form(c.law) == form), None)
+
     def select(self, delta: float | None = None, tolerance: float = 0.02) -> Law:
         """The simplest adequate law.
 
@@ -313,3 +321,7 @@ def combine_outputs(
         if sum(row[1]) < sum(thinned[-1][1]) * (1.0 - min_gain):
             thinned.append(row)
     return thinned
+
+
+def _form(law: Law) -> list[list[str]]:
+    return [sorted(str(term) for _, term in row) for row in law.terms]

@@ -12,7 +12,7 @@ import sympy
 from sympy import Matrix
 
 from sjepa.errors import FormatError, LawError, MissingDependency
-from sjepa.symbolic import complexity as measures
+from sjepa.symbolic import complexity as measures, use
 from sjepa.symbolic.calculus import jacobian
 from sjepa.symbolic.canonical import canonical_key, canonicalise
 from sjepa.symbolic.parse import check_names, parse, symbol
@@ -441,6 +441,15 @@ class Law:
                 f"{', '.join(unknown)} is not among the inputs {', '.join(self.inputs)}."
             )
         return jacobian(self.expressions, [symbol(n) for n in names])
+
+    # Using; see :mod:`sjepa.symbolic.use` ---------------------------------------------------------
+
+    __call__ = use.evaluate
+    simulate = use.simulate
+    score = use.score
+    fit = use.fit
+    save = use.save
+    load = classmethod(use.load)
 
 
 def _order(node: sympy.Basic) -> Any:

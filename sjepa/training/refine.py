@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from sjepa.data import windows
-from sjepa.models.integrators import INTEGRATORS
+from sjepa.models.transition import Transition, order_of
 from sjepa.symbolic import Law
 
 
@@ -21,16 +23,22 @@ def refine(
     u: Tensor | None = None,
     most: int = 2000,
     iterations: int = 20,
+    free: Sequence[bool] | None = None,
 ) -> Law:
     """Gauss-Newton (Levenberg-Marquardt) on the errors of rollouts, without any penalty.
 
-    The structure stays; every term gets a free multiplier. Works in double precision on up to
-    `most` stretches of `horizon` steps, evenly spread over latents z (B, T, d) with steps
-    dt (B, T - 1); actions `u` (B, T, m) are held during each step. A law without numbers, or
-    one that no step improves, comes back as it is.
+    The structure stays; every term gets a free multiplier, unless `free` says which of the law's
+    coefficients may move, the others staying as they are. Works in double precision on up to
+    `most` stretches of `horizon` steps, evenly spread over states z (B, T, d) with steps
+    dt (B, T - 1); a state has velocities where the law is one of second order. Actions `u`
+    (B, T, m) are held during each step. A law without numbers, or one that no step improves,
+    comes back as it is.
     """
-    free = law.with_free_terms()
-    if not len(free.coefficients):
+    start = law.with_free_terms() if free is None else law
+    moving = torch.ones(len(start.coefficients), dtype=torch.bool)
+    if free is not None:
+        moving &= torch.tensor(free, dtype=torch.bool)
+    if not moving.any():
         return law
     z, dt = z.detach().double().cpu(), dt.detach().double().cpu()
     horizon = min(horizon, dt.shape[1])
@@ -39,21 +47,22 @@ def refine(
     every = max(1, int(cut.valid.sum()) // most)
     paths, steps = cut.z[cut.valid][::every], cut.dt[cut.valid][::every]
     held = None if cut.u is None else cut.u[cut.valid][::every]
-    module = free.torch(dtype=torch.float64)
-    step = INTEGRATORS[integrator]
+    module = start.torch(dtype=torch.float64)
+    transition = Transition(module, None, law.dynamics, integrator, order_of(law))
+    numbers = module.coefficients.detach().clone()
+    where = moving.nonzero()[:, 0]
 
     def errors(coefficients: Tensor) -> Tensor:
-        def field(state: Tensor) -> Tensor:
-            return torch.func.functional_call(module, {"coefficients": coefficients}, (state,))
-
+        all_of_them = {"symbolic.coefficients": numbers.index_copy(0, where, coefficients)}
         state, out = paths[:, 0], []
         for h in range(horizon):
-            state = step(field, state, steps[:, h, None], None if held is None else held[:, h])
+            given = (state, steps[:, h, None], None if held is None else held[:, h])
+            state = torch.func.functional_call(transition, all_of_them, given)
             out.append(state - paths[:, h + 1])
         return torch.stack(out).flatten()
 
     jacobian = torch.func.jacfwd(errors)
-    best = module.coefficients.detach().clone()
+    best = numbers[where]
     residual = errors(best)
     loss, damping = residual.square().mean(), 1e-3
     for _ in range(iterations):
@@ -77,4 +86,4 @@ def refine(
             damping *= 10
         if not improved or gain < 1e-9:
             break
-    return free.with_coefficients(best.numpy())
+    return start.with_coefficients(numbers.index_copy(0, where, best).numpy())

@@ -95,6 +95,12 @@ def test_settings_are_chosen_by_cross_validation_over_trajectories() -> None:
     assert search.best_score_ > 0.999 and search.cv_results_["mean_test_score"][1] < 0.9
 
 
+def test_times_of_all_trajectories_may_be_a_parameter_of_fit() -> None:
+    grid = {"backend": ["stlsq", "subset"]}
+    search = GridSearchCV(SJEPA(encoder="identity"), grid, cv=KFold(3)).fit(STATES, t=0.05)
+    assert (search.cv_results_["mean_test_score"] > 0.999).all()
+
+
 def test_trajectories_can_be_cross_validated_as_they_are() -> None:
     data = Trajectories(STATES, T)
     scores = cross_val_score(SJEPA(encoder="identity"), data, cv=3)
@@ -161,7 +167,7 @@ def test_tensorboard_gets_the_curves(tmp_path: object) -> None:
 
     from sjepa.callbacks import TensorBoard
 
-    model = SJEPA(search="alternating", library=LIBRARY, options=SHORT)
+    model = SJEPA(search="alternating", library=LIBRARY, options=SHORT, random_state=0)
     model.set_params(callbacks=[TensorBoard(str(tmp_path))])
     model.fit(MIXED, T[:16])
     events = EventAccumulator(str(tmp_path)).Reload()

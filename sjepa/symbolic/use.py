@@ -1,0 +1,143 @@
+"""A law in use: evaluated, simulated, scored, fine-tuned, kept in a file.
+
+These are methods of :class:`sjepa.symbolic.Law`. What they need of the layers above is imported
+when they are called; the contract in pyproject.toml names this file as the one exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sympy
+
+from sjepa.errors import LawError
+from sjepa.storage import MAX_BYTES, read_bounded, write_whole
+from sjepa.symbolic.complexity import split_terms
+from sjepa.symbolic.parse import parse
+from sjepa.symbolic.text import to_text
+
+
+if TYPE_CHECKING:
+    from sjepa.data import Trajectories
+    from sjepa.models import Simulation, Simulator
+    from sjepa.symbolic.law import Law
+
+
+def evaluate(law: Law, x: Any) -> np.ndarray:
+    """Values (..., outputs) at inputs (..., inputs); :meth:`numpy` is quicker for many calls."""
+    return law.numpy()(np.asarray(x, dtype=float))
+
+
+def simulate(law: Law, x0: Any, t: Any, u: Any = None, **options: Any) -> Simulation:
+    """States at times `t` from the state `x0`; a law of second order also needs velocities.
+
+    Actions `u` are rows (T, m), each held until the next time, or one row for all times. See
+    :class:`sjepa.models.Simulator`, also for the options.
+
+    >>> from sjepa import Law
+    >>> Law.from_string("-x", ["x"]).simulate([1.0], [0.0, 1.0]).z.round(4).tolist()
+    [[1.0], [0.3679]]
+    """
+    from sjepa.models import Simulator
+
+    return Simulator(law).simulate(x0, t, u, **options)
+
+
+def score(law: Law, x: Any, t: Any = None, u: Any = None) -> float:
+    """R² of simulated against given states over whole trajectories; see ``SJEPA.score``."""
+    from sjepa.metrics import path_r2
+
+    simulator, data = _data(law, x, t, u)
+    return path_r2(simulator.beside(data), data.x)
+
+
+def fit(
+    law: Law,
+    x: Any,
+    t: Any = None,
+    u: Any = None,
+    free: Sequence[int] | Sequence[str] | None = None,
+    *,
+    horizon: int = 10,
+) -> Law:
+    """The same equations with numbers that fit free runs of `horizon` steps through the data.
+
+    Parameters
+    ----------
+    x, t, u : states, times and actions, as for ``SJEPA.fit``
+    free : list of int or of str, optional
+        What may move: positions in `coefficients`, or terms such as ``"sin(q)"`` with the numbers
+        before and inside them, in every equation that has them. By default every number, and a
+        multiplier of every term.
+
+    >>> from sjepa import Law
+    >>> t = np.arange(0, 3, 0.01)
+    >>> x = np.exp(-1.5 * t)[:, None]
+    >>> Law.from_string("-x", ["x"]).fit(x, t).lines(4)
+    ["x' = -1.5*x"]
+    """
+    import torch
+
+    from sjepa.data import Trajectories, TrajectoryBatch
+    from sjepa.training.refine import refine
+
+    start, moving = _free(law, free)
+    simulator, data = _data(law, x, t, u)
+    states = [simulator.states(z, times) for z, times in zip(data.x, data.t, strict=True)]
+    actions = data.u if simulator.actions else None
+    batch = TrajectoryBatch.make(Trajectories(states, data.t, actions), dtype=torch.float64)
+    found = refine(
+        start, batch.x, batch.dt, horizon=horizon, mask=batch.mask, u=batch.u, free=moving
+    )
+    return found.canonical()
+
+
+def save(law: Law, path: str | Path) -> None:
+    """Write the law as JSON; read it with :meth:`load`, or give it to the command line."""
+    write_whole(Path(path), (law.to_json() + "\n").encode())
+
+
+def load(cls: type[Law], path: str | Path) -> Law:
+    """Read what :meth:`save` wrote, or the law of a run's folder. Nothing in it is executed."""
+    path = Path(path)
+    return cls.from_json(read_bounded(path / "law.json" if path.is_dir() else path, MAX_BYTES))
+
+
+def _data(law: Law, x: Any, t: Any, u: Any) -> tuple[Simulator, Trajectories]:
+    from sjepa.data import Trajectories
+    from sjepa.models import Simulator
+
+    simulator = Simulator(law)
+    return simulator, simulator.select(Trajectories.of(x, t, u))
+
+
+def _free(law: Law, free: Sequence[Any] | None) -> tuple[Law, list[bool] | None]:
+    """The law with its numbers as they may move, and which of them may; None for all."""
+    if free is None:
+        return law, None
+    count = len(law.coefficients)
+    if not isinstance(free, str) and all(isinstance(i, int) for i in free):
+        if wrong := [i for i in free if not -count <= i < count]:
+            raise LawError(f"free: the law has {count} coefficients, none at position {wrong[0]}.")
+        return law, [i in free or i - count in free for i in range(count)]
+    wanted = [free] if isinstance(free, str) else list(free)
+    if not all(isinstance(text, str) for text in wanted):
+        raise LawError(f"free is a list of positions or of terms, got {free!r:.60}.")
+    law = law.with_free_terms()
+    stripped, symbols, values = law.skeleton
+    numbers = dict(zip(symbols, map(sympy.Float, values.tolist()), strict=True))
+    parts: dict[sympy.Expr, set[Any]] = {}
+    for part in (p for e in stripped for p in sympy.Add.make_args(e)):
+        term = split_terms(part.xreplace(numbers))[0][1]
+        parts.setdefault(term, set()).update(part.free_symbols)
+    moving: set[Any] = set()
+    for text in wanted:
+        term = split_terms(parse(text, law.inputs))[0][1]
+        if term not in parts:
+            known = ", ".join(to_text(one, 4) for one in parts)
+            raise LawError(f"free: the law has no term {text!r}; its terms are {known}.")
+        moving |= parts[term]
+    return law, [symbol in moving for symbol in symbols]
