@@ -1,7 +1,9 @@
 """What importing does, and who may import whom."""
 
+import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,67 @@ def test_imports_point_down_only() -> None:
         capture_output=True, text=True, cwd=ROOT,
     )  # fmt: skip
     assert out.returncode == 0, out.stdout
+
+
+ALLOWED_IN_BACKENDS = {"sjepa.backend", "sjepa.symbolic", "sjepa.errors"}
+
+
+def imported(folder: Path) -> set[str]:
+    """Every module that the files of a package import, wherever in them."""
+    found: set[str] = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                module = node.module or ""
+                found |= {f"{module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def forbidden_in_backends(folder: Path) -> set[str]:
+    ours = {name for name in imported(folder) if name.split(".")[0] == "sjepa"}
+    parts = {name: ".".join(name.split(".")[:2]) for name in ours}
+    return {
+        name
+        for name, part in parts.items()
+        if part not in ALLOWED_IN_BACKENDS or name.startswith("sjepa.backend.registry")
+    }
+
+
+def test_backends_import_the_contract_the_symbols_and_the_errors_only() -> None:
+    assert forbidden_in_backends(ROOT / "backends" / "sjepa_backends") == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from sjepa.storage import files",
+        "from sjepa import storage",
+        "import sjepa.callbacks",
+        "def f():\n    from sjepa.backend.registry import make_backend",
+        "import sjepa",
+    ],
+)
+def test_a_backend_that_imports_more_is_caught(line: str, tmp_path: Path) -> None:
+    (tmp_path / "backend.py").write_text("from sjepa.backend import Backend\n" + line + "\n")
+    assert forbidden_in_backends(tmp_path)
+
+
+def test_the_linters_list_of_what_backends_may_not_import_is_complete() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (rule,) = (c for c in contracts["contracts"] if c["name"].startswith("backends see"))
+    modules = {f"sjepa.{p.stem}" for p in (ROOT / "sjepa").iterdir() if p.suffix == ".py"}
+    modules |= {f"sjepa.{p.parent.name}" for p in (ROOT / "sjepa").glob("*/__init__.py")}
+    wanted = modules - ALLOWED_IN_BACKENDS - {"sjepa.__init__"} | {"sjepa.backend.registry"}
+    assert set(rule["forbidden_modules"]) == wanted
+
+
+def test_the_julia_worker_imports_pysr_and_what_it_brings_only(tmp_path: Path) -> None:
+    source = ROOT / "backends" / "sjepa_backends" / "_pysr_worker.py"
+    (tmp_path / "worker.py").write_text(source.read_text())
+    outside = {name.split(".")[0] for name in imported(tmp_path)} - sys.stdlib_module_names
+    assert outside == {"numpy", "pysr", "sympy"}
 
 
 def test_every_public_name_exists() -> None:

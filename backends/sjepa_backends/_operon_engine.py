@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import math
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,7 +96,12 @@ class Engine:
     """Runs pyoperon again and again on the same numbers, each time with another seed."""
 
     def __init__(
-        self, task: Task, columns: np.ndarray, target: np.ndarray, options: Mapping[str, Any]
+        self,
+        task: Task,
+        columns: np.ndarray,
+        target: np.ndarray,
+        options: Mapping[str, Any],
+        clock: Callable[[], float],
     ) -> None:
         from pyoperon.sklearn import SymbolicRegressor
 
@@ -107,7 +111,7 @@ class Engine:
                 close = difflib.get_close_matches(name, known, n=1)
                 hint = f" Did you mean {close[0]!r}?" if close else ""
                 raise ConfigError(f"Operon has no option {name!r}.{hint}")
-        self.task, self.options = task, options
+        self.task, self.options, self.clock = task, options, clock
         # A term that is not defined on all rows cannot be offered.
         defined = np.isfinite(columns).all(axis=0)
         self.features = [f for f, ok in zip(task.features, defined, strict=True) if ok]
@@ -137,12 +141,12 @@ class Engine:
             "random_state": seed % 2**63,
             **self.options,
         }
-        start = time.monotonic()
+        start = self.clock()
         try:
             regressor = SymbolicRegressor(**options).fit(self.columns, self.target)
         except (ValueError, RuntimeError) as error:
             raise BackendError(f"operon: {error}") from error
-        self.per_second = generations / max(time.monotonic() - start, 1e-3)
+        self.per_second = generations / max(self.clock() - start, 1e-3)
         texts = [regressor.get_model_string(s["tree"], 12) for s in regressor.pareto_front_]
         return [e for e in map(self.expression, dict.fromkeys(texts)) if e is not None]
 

@@ -8,7 +8,6 @@ the terms of all expressions are pooled and selected again. What is better stays
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -21,7 +20,8 @@ from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.gram import Gram
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.refit import refit
-from sjepa_backends._operon_variants import grow, shrink, variants
+from sjepa_backends._operon_variants import grow, variants
+from sjepa_backends._supports import backward
 
 
 # Terms that contribute less than these shares of the target are left out, one share at a time.
@@ -73,7 +73,7 @@ class Polish:
                 pairs = [(c, t) for c, t in split_terms(variant) if self.admits(t)]
                 for share in SHARES:
                     self.add([t for c, t in pairs if self._contribution(c, t) >= share])
-            if time.monotonic() > deadline:
+            if self.problem.clock() > deadline:
                 return
         for support in self._selections():
             self.add(support)
@@ -103,7 +103,7 @@ class Polish:
         result = []
         for _, _, expr in _undominated(self.found.values())[:MOST_KEPT]:
             trials = [expr]
-            if time.monotonic() < deadline:
+            if self.problem.clock() < deadline:
                 target = targets[:, [self.j]]
                 with np.errstate(all="ignore"):
                     fitted = refit(self._law(expr), inputs, target, self.problem.weights)
@@ -150,7 +150,8 @@ class Polish:
         terms = list(pool)[:MOST_POOLED]
         if terms:
             gram = Gram.from_features(self._theta(terms), self.target[:, None])
-            for path in (grow(gram, MOST_TERMS), shrink(gram)):
+            everything = range(len(terms))
+            for path in (grow(gram, MOST_TERMS), [everything], backward(gram, 0, everything)):
                 yield from ([terms[i] for i in support] for support in path)
 
 

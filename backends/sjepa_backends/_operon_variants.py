@@ -47,20 +47,6 @@ def _snap(node: sympy.Expr, tolerance: float) -> sympy.Expr:
     return node.func(*(_snap(a, tolerance) for a in node.args))
 
 
-def shrink(gram: Gram) -> Iterator[list[int]]:
-    """Supports from all terms down to one, each time without the term that is missed least."""
-    scale = np.sqrt(np.maximum(np.diag(gram.xx), 1e-300))
-    keep = np.arange(len(gram.xx))
-    while len(keep):
-        yield keep.tolist()
-        correlation = gram.xx[np.ix_(keep, keep)] / np.outer(scale[keep], scale[keep])
-        inverse = np.linalg.pinv(correlation, 1e-14, hermitian=True)
-        coefficients = inverse @ (gram.xy[keep, 0] / scale[keep])
-        # The residual rises by c_i^2 / (A^-1)_ii when term i goes.
-        rise = coefficients**2 / np.maximum(np.diag(inverse), 1e-300)
-        keep = np.delete(keep, int(np.argmin(rise)))
-
-
 def grow(gram: Gram, most: int) -> Iterator[list[int]]:
     """Supports from one term up, each time with the term that helps most."""
     chosen: list[int] = []

@@ -1,19 +1,28 @@
-"""What the engines on a Gram matrix share: supports in, a front of laws out."""
+"""What the backends on a Gram matrix share: supports in, a front of laws out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sjepa.backend import Problem
-from sjepa.symbolic.front import Front, combine_outputs
+from sjepa.symbolic.front import Candidate, Front, combine_outputs
+from sjepa.symbolic.gram import Gram
 from sjepa.symbolic.law import Law
 
 
+# Share of a budget for the search; writing long laws down takes the rest.
+SEARCH_SHARE = 0.7
+# Inverses up to this size are computed afresh for each term that goes; larger ones are updated,
+# and computed afresh after so many terms.
+SMALL, REFRESH = 60, 20
+
+
 @dataclass(frozen=True)
-class Fit:
+class SupportFit:
     """One output on one support: its cost, its loss in units of variance, its coefficients."""
 
     cost: float
@@ -22,7 +31,7 @@ class Fit:
     certified: bool = False
 
 
-def fit(problem: Problem, output: int, support: Iterable[int], certified: bool = False) -> Fit:
+def fit(problem: Problem, output: int, support: Iterable[int]) -> SupportFit:
     """Unpenalised least squares on a support."""
     index = np.fromiter(support, dtype=int)
     coefficients = problem.sums.solve(index, output)
@@ -31,12 +40,56 @@ def fit(problem: Problem, output: int, support: Iterable[int], certified: bool =
     columns[:, output] = coefficients
     loss = float(problem.sums.loss(columns)[output])
     cost = float(problem.candidate_library.weights[index].sum())
-    return Fit(cost, loss, coefficients, certified)
+    return SupportFit(cost, loss, coefficients)
 
 
-def undominated(fits: Iterable[Fit]) -> list[Fit]:
+def fit_until(
+    problem: Problem, output: int, supports: Iterable[tuple[int, ...]], end: float
+) -> list[SupportFit]:
+    """Supports of few terms first, until the time is over; the shortest is always there."""
+    fits: list[SupportFit] = []
+    for support in sorted(supports, key=lambda s: (len(s), s)):
+        if fits and problem.clock() > end:
+            break
+        fits.append(fit(problem, output, support))
+    return fits
+
+
+def backward(
+    gram: Gram, output: int, support: Iterable[int], weights: np.ndarray | None = None
+) -> Iterator[list[int]]:
+    """Supports from this one down, each without the term whose absence costs least.
+
+    With `weights`, least for its weight.
+    """
+    keep = list(support)
+    scale = np.sqrt(np.maximum(np.diag(gram.xx), 1e-300))
+    price = np.ones(len(scale)) if weights is None else np.maximum(weights, 1e-3)
+    inverse, fresh = np.zeros((0, 0)), 0
+    while keep:
+        index = np.array(keep)
+        if len(keep) <= SMALL or fresh == 0:
+            a = gram.xx[np.ix_(index, index)] / np.outer(scale[index], scale[index])
+            inverse = np.linalg.pinv(a, rcond=1e-14, hermitian=True)
+            fresh = REFRESH
+        coefficients = inverse @ (gram.xy[index, output] / scale[index])
+        # The residual rises by c_i^2 / (A^-1)_ii when term i goes.
+        rise = coefficients**2 / np.maximum(np.diag(inverse), 1e-300)
+        out = int(np.argmin(rise / price[index]))
+        keep.pop(out)
+        yield list(keep)
+        # The inverse without a row and column of what it inverts.
+        rest = np.delete(np.arange(len(index)), out)
+        column = inverse[rest, out]
+        inverse = inverse[np.ix_(rest, rest)] - np.outer(column, column) / max(
+            inverse[out, out], 1e-300
+        )
+        fresh -= 1
+
+
+def undominated(fits: Iterable[SupportFit]) -> list[SupportFit]:
     """Those that no other fit beats, cheapest first."""
-    kept: list[Fit] = []
+    kept: list[SupportFit] = []
     for f in sorted(fits, key=lambda f: (f.cost, f.loss, not f.certified)):
         if not kept or f.loss < kept[-1].loss:
             kept.append(f)
@@ -66,39 +119,47 @@ def warm_supports(problem: Problem) -> list[set[tuple[int, ...]]]:
     return found
 
 
-def refit_on_sums(problem: Problem, law: Law) -> Law:
-    """The law's supports with the coefficients that fit best."""
-    library = problem.candidate_library
-    support = library.coefficients(law) != 0
-    columns = [problem.sums.solve(support[:, j], j) for j in range(len(problem.outputs))]
-    return library.law(np.stack(columns, axis=1), problem.outputs, problem.dynamics)
-
-
 def joint_front(
     problem: Problem,
-    fits: Sequence[Sequence[Fit]],
-    engine: str,
+    fits: Sequence[Sequence[SupportFit]],
+    backend: str,
     notes: Sequence[str] = (),
     min_gain: float = 0.0,
+    end: float = math.inf,
 ) -> Front:
-    """Whole laws from one front for each output."""
-    library = problem.candidate_library
+    """Whole laws from one front for each output, simplest first until the time is over."""
     rows = [
         [(f.cost, f.loss, f) for f in undominated(output) if _allowed(problem, j, f)]
         for j, output in enumerate(fits)
     ]
-    candidates = []
-    for _, _, parts in combine_outputs(rows, min_gain):
+    joint = [parts for _, _, parts in combine_outputs(rows, min_gain)]
+    candidates = [problem.candidate(law) for law in warm_laws(problem)]
+    written = list(_written(problem, joint, end))
+    notes = [*notes, *problem.copies]
+    if len(written) < len(joint):
+        notes.append(f"out of time: {len(joint) - len(written)} longer laws were left out")
+    return Front.of([*written, *candidates], problem.measure, backend, notes, min_gain=min_gain)
+
+
+def _written(
+    problem: Problem, joint: Sequence[tuple[SupportFit, ...]], end: float
+) -> Iterator[Candidate]:
+    """Laws as expressions, as long as there is time: each takes about so long per term."""
+    start, terms = problem.clock(), 0
+    for parts in joint:
+        length = sum(int(np.count_nonzero(f.coefficients)) for f in parts)
+        now = problem.clock()
+        if terms and now + length * (now - start) / terms > end:
+            return
+        terms += length
         coefficients = np.stack([f.coefficients for f in parts], axis=1)
-        law = library.law(coefficients, problem.outputs, problem.dynamics).canonical()
+        law = problem.candidate_library.law(coefficients, problem.outputs, problem.dynamics)
         # The proof is about the weights of the library, so it says nothing about tree sizes.
         certified = problem.measure == "terms" and all(f.certified for f in parts)
-        candidates.append(problem.candidate(law, certified))
-    candidates += [problem.candidate(law) for law in warm_laws(problem)]
-    return Front.of(candidates, problem.measure, engine, notes, min_gain=min_gain)
+        yield problem.candidate(law.canonical(), certified)
 
 
-def _allowed(problem: Problem, j: int, found: Fit) -> bool:
+def _allowed(problem: Problem, j: int, found: SupportFit) -> bool:
     """A sum of allowed terms may still be longer than a grammar wants it."""
     if problem.library is not None:
         return True

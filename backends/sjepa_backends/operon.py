@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -71,14 +70,14 @@ class Operon(Backend):
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
 
     def search(self, problem: Problem) -> Front:
-        start = time.monotonic()
-        seconds = problem.budget.seconds or math.inf
+        last = problem.deadline()
         rows = sample_rows(problem, self.rows)
         count = len(problem.outputs)
         fronts: list[list[Kept]] = []
         notes: list[str] = []
         for j, output in enumerate(problem.outputs):
-            end = start + seconds * (j + 1) / count
+            now = problem.clock()
+            end = now + (last - now) / (count - j)
             fronts.append(self._search_output(problem, j, rows, end, notes))
             problem.report(f"operon: {output} done", (j + 1) / count)
         laws = [
@@ -104,7 +103,8 @@ class Operon(Backend):
         if what.features and np.ptp(target[rows]) > 1e-12 * np.abs(target[rows]).max():
             names = [f"f{i}" for i in range(len(what.features))]
             features = Law(what.features, problem.names, names, canonical=False).numpy()
-            engine = Engine(what, features(inputs[rows]), target[rows], self._options())
+            columns, options = features(inputs[rows]), self._options()
+            engine = Engine(what, columns, target[rows], options, problem.clock)
             if engine.features:
                 self._run(problem, j, engine, polish, end, notes)
         return polish.front(end)
@@ -118,11 +118,11 @@ class Operon(Backend):
         end: float,
         notes: list[str],
     ) -> None:
-        begin = time.monotonic()
+        begin = problem.clock()
         search_end = begin + SEARCH_SHARE * (end - begin)
         runs = problem.budget.iterations or self.runs
         for k in range(runs):
-            left = search_end - time.monotonic()
+            left = search_end - problem.clock()
             if left <= 0:
                 notes.append(f"{problem.outputs[j]}: out of time after {k} of {runs} runs")
                 return

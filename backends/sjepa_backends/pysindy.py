@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -12,12 +11,16 @@ import numpy as np
 
 from sjepa.backend import Backend, Problem
 from sjepa.errors import BackendError, ConfigError
-from sjepa.symbolic.front import Front, combine_outputs
-from sjepa.symbolic.gram import Gram
-from sjepa.symbolic.law import Law
-from sjepa.symbolic.library import Library
+from sjepa.symbolic.front import Front
 from sjepa_backends import _pysindy_path as optimisers
-from sjepa_backends._supports import Fit, fit, refit_on_sums, undominated, warm_laws
+from sjepa_backends._supports import (
+    SEARCH_SHARE,
+    SupportFit,
+    fit,
+    joint_front,
+    warm_laws,
+    warm_supports,
+)
 
 
 # Terms that contribute less than this share of the target are rounding.
@@ -76,53 +79,7 @@ class PySINDy(Backend):
         used = root > 0
         theta = features[used] * root[used, None]
         run = _Run(self, problem)
-        laws = run.laws(theta, targets[used] * root[used, None])
-        for law in warm_laws(problem):
-            laws += [law, refit_on_sums(problem, law)]
-        return problem.front([_canonical(law) for law in laws], self.name, run.notes)
-
-    def weak_front(
-        self,
-        x: np.ndarray | Sequence[np.ndarray],
-        t: np.ndarray | Sequence[np.ndarray],
-        library: Library,
-        outputs: Sequence[str] | None = None,
-        *,
-        u: np.ndarray | Sequence[np.ndarray] | None = None,
-        windows: int = 200,
-        half_width: float | None = None,
-        seed: int = 0,
-    ) -> Front:
-        """Laws from noisy trajectories in the weak form: nothing is differentiated.
-
-        Both sides of the law are integrated against smooth bumps over many short windows of
-        time (``pysindy.WeakPDELibrary``), which moves the derivative from the data to the bump.
-
-        Parameters
-        ----------
-        x, t : arrays (n, d) and (n,), or lists of them
-            States and times; the steps need not be equal.
-        library : Library
-            Of the states and, after them, the actions `u`.
-        windows : int
-            Windows for each trajectory.
-        half_width : float, optional
-            Half the length of a window in units of `t`; a twentieth of the trajectory by default.
-            Noise calls for wider windows, fast dynamics for narrower ones.
-        """
-        from sjepa_backends._pysindy_weak import weak_rows
-
-        with optimisers.quiet_and_seeded(seed):
-            theta, targets = weak_rows(x, t, u, library, windows, half_width)
-        problem = Problem(
-            library=library,
-            gram=Gram.from_features(theta, targets),
-            outputs=tuple(outputs or library.inputs[: targets.shape[1]]),
-            seed=seed,
-        )
-        run = _Run(self, problem)
-        laws = [_canonical(law) for law in run.laws(theta, targets)]
-        return problem.front(laws, self.name, run.notes)
+        return run.front(theta, targets[used] * root[used, None])
 
 
 class _Run:
@@ -131,11 +88,12 @@ class _Run:
     def __init__(self, settings: PySINDy, problem: Problem) -> None:
         self.settings, self.problem = settings, problem
         self.library, self.sums = problem.candidate_library, problem.sums
-        self.allowed = self.library.mask(problem.outputs)  # (P, k)
         self.options = dict(settings.options)
         name = settings.optimizer
         self.joint = optimisers.OPTIMISERS[name].joint or "constraint_lhs" in self.options
-        if self.joint and not self.allowed.all():
+        # Constraints are written for all terms, so none can be left out there.
+        self.allowed = self.library.mask(problem.outputs) if self.joint else problem.usable
+        if not self.allowed.all() and self.joint:
             raise ConfigError(
                 f"{name} fits all outputs at once and cannot keep a mask; write it as "
                 "constraints, or use another optimizer."
@@ -144,32 +102,27 @@ class _Run:
         budget = problem.budget
         if budget.iterations is not None:
             self.options.setdefault("max_iter", budget.iterations)
-        self.deadline = math.inf if budget.seconds is None else time.monotonic() + budget.seconds
+        self.deadline = problem.deadline(SEARCH_SHARE)
         self.notes: list[str] = []
 
-    def laws(self, theta: np.ndarray, targets: np.ndarray) -> list[Law]:
+    def front(self, theta: np.ndarray, targets: np.ndarray) -> Front:
         """From weighted features (n, P) and targets (n, k)."""
+        problem, name = self.problem, self.settings.name
+        end, warm = problem.deadline(), warm_supports(problem)
         if self.settings.ensemble is None and not self.options.get("trimming_fraction"):
             theta, targets = optimisers.compressed(theta, targets)
-        with optimisers.quiet_and_seeded(self.problem.seed):
-            found = list((self._together if self.joint else self._apart)(theta, targets))
-        law, p = self.library.law, self.problem
-        return [law(coefficients, p.outputs, p.dynamics) for coefficients in found]
+        with optimisers.quiet_and_seeded(problem.seed):
+            if self.joint:
+                found = [c.T for c in self._path(theta, targets, 0.0, 1.0, scaled=False)]
+                columns = [np.zeros((theta.shape[1], targets.shape[1])), *found]
+                laws = [self.library.law(c, problem.outputs, problem.dynamics) for c in columns]
+                laws += warm_laws(problem)
+                return problem.front([law.canonical() for law in laws], name, self.notes)
+            fits = [self._one_output(j, theta, y) for j, y in enumerate(targets.T)]
+        fits = [[*own, *(fit(problem, j, s) for s in warm[j])] for j, own in enumerate(fits)]
+        return joint_front(problem, fits, name, self.notes, end=end)
 
-    def _together(self, theta: np.ndarray, targets: np.ndarray) -> Iterator[np.ndarray]:
-        """Coefficients (P, k) of all outputs at once."""
-        yield np.zeros((theta.shape[1], targets.shape[1]))
-        for c in self._path(theta, targets, 0.0, 1.0, scaled=False):
-            yield c.T
-
-    def _apart(self, theta: np.ndarray, targets: np.ndarray) -> Iterator[np.ndarray]:
-        """Coefficients (P, k), the outputs fitted one by one and then combined."""
-        fits = [self._one_output(j, theta, targets[:, j]) for j in range(targets.shape[1])]
-        rows = [[(f.cost, f.loss, f.coefficients) for f in undominated(each)] for each in fits]
-        for _, _, columns in combine_outputs(rows):
-            yield np.stack(columns, axis=1)
-
-    def _one_output(self, j: int, theta: np.ndarray, target: np.ndarray) -> list[Fit]:
+    def _one_output(self, j: int, theta: np.ndarray, target: np.ndarray) -> list[SupportFit]:
         key = optimisers.OPTIMISERS[self.settings.optimizer].sparsity
         scaled = self.settings.path is None and key not in self.options
         sizes = np.linalg.norm(theta, axis=0)
@@ -196,7 +149,7 @@ class _Run:
         path = optimisers.path_options(s.optimizer, self.options, s.path, scaled)
         failures = []
         for i, options in enumerate(path):
-            if time.monotonic() > self.deadline:
+            if self.problem.clock() > self.deadline:
                 self.notes.append(f"out of time after {i} of {len(path)} points of the path")
                 return
             try:
@@ -211,7 +164,7 @@ class _Run:
         if failures:
             self.notes.append(f"{len(failures)} of {len(path)} fits failed: {failures[0]}")
 
-    def _fits(self, j: int, vector: np.ndarray, cuts: Sequence[float]) -> list[Fit]:
+    def _fits(self, j: int, vector: np.ndarray, cuts: Sequence[float]) -> list[SupportFit]:
         """The support refitted, each time without terms that contribute less than a cut.
 
         A penalised fit spreads weight over nearly dependent terms; once refitted without the
@@ -221,7 +174,7 @@ class _Run:
             columns = np.zeros_like(self.allowed, dtype=float)
             columns[:, j] = vector
             cost = float(self.library.weights[vector != 0].sum())
-            return [Fit(cost, float(self.sums.loss(columns)[j]), vector)]
+            return [SupportFit(cost, float(self.sums.loss(columns)[j]), vector)]
         found = [fit(self.problem, j, np.flatnonzero(vector))]
         for cut in cuts:
             contribution = np.abs(found[-1].coefficients) * np.sqrt(np.diag(self.sums.xx))
@@ -229,10 +182,6 @@ class _Run:
             if len(kept) < np.count_nonzero(found[-1].coefficients):
                 found.append(fit(self.problem, j, kept))
         return found[1:] if len(found) > 1 and cuts == (NEGLIGIBLE,) else found
-
-
-def _canonical(law: Law) -> Law:
-    return Law(law.expressions, law.inputs, law.outputs, law.dynamics)
 
 
 def _plain(value: Any) -> Any:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +11,16 @@ import numpy as np
 from sjepa.backend import Backend, Problem
 from sjepa.errors import ConfigError
 from sjepa.symbolic.front import Front
-from sjepa_backends._supports import Fit, fit, joint_front, warm_supports
+from sjepa.symbolic.gram import solve_normal
+from sjepa_backends._supports import (
+    SEARCH_SHARE,
+    SupportFit,
+    backward,
+    fit,
+    fit_until,
+    joint_front,
+    warm_supports,
+)
 
 
 # Thresholds of the default path, as shares of the target's standard deviation.
@@ -58,27 +66,34 @@ class STLSQ(Backend):
             raise ConfigError(f"ridge must be at least 0, got {self.ridge}.")
 
     def search(self, problem: Problem) -> Front:
-        sums, library = problem.sums, problem.candidate_library
-        allowed = library.mask(problem.outputs)
+        end, search_end = problem.deadline(), problem.deadline(SEARCH_SHARE)
         warm = warm_supports(problem)
-        seconds = problem.budget.seconds
-        deadline = time.monotonic() + seconds if seconds else np.inf
-        fits: list[list[Fit]] = []
+        usable = problem.usable
+        fits: list[list[SupportFit]] = []
         for j, output in enumerate(problem.outputs):
             problem.report(f"stlsq: {output}", j / len(problem.outputs))
-            start = np.flatnonzero(allowed[:, j] & (np.diag(sums.xx) > 0))
+            start = np.flatnonzero(usable[:, j])
             if self.threshold is not None:
-                scale = np.ones(len(library))
-                supports = {self._thresholded(problem, j, start, self.threshold, scale)}
+                scale = np.ones(len(usable))
+                support = self._thresholded(problem, j, start, self.threshold, scale)
+                fits.append([fit(problem, j, support)])
             else:
-                supports = {(), *warm[j]}
-                for support in self._path(problem, j, start):
-                    supports.add(support)
-                    if time.monotonic() > deadline:
-                        break
-            fits.append([fit(problem, j, s) for s in sorted(supports)])
+                left = (search_end - problem.clock()) / (len(problem.outputs) - j)
+                fits.append(self.fits(problem, j, warm[j], problem.clock() + left))
         problem.report("stlsq: done", 1.0)
-        return joint_front(problem, fits, self.name, (), self.min_gain)
+        return joint_front(problem, fits, self.name, (), self.min_gain, end)
+
+    def fits(
+        self, problem: Problem, j: int, known: Iterable[tuple[int, ...]], end: float
+    ) -> list[SupportFit]:
+        """The path of one output and what is known already, fitted, until the time is over."""
+        half = (problem.clock() + end) / 2
+        supports = {(), *known}
+        for support in self._path(problem, j, np.flatnonzero(problem.usable[:, j])):
+            supports.add(support)
+            if problem.clock() > half:
+                break
+        return fit_until(problem, j, supports, end)
 
     def _path(self, problem: Problem, j: int, start: np.ndarray) -> Iterator[tuple[int, ...]]:
         sums = problem.sums
@@ -90,9 +105,10 @@ class STLSQ(Backend):
             if support not in seen:
                 seen.add(support)
                 yield support
-        if self.step_back:
-            for support in sorted(seen, key=len, reverse=True):
-                yield from _backward(problem, j, support)
+        # Short ones first: they are soon done, and what they end in is what is wanted.
+        for support in sorted(seen, key=lambda s: (len(s), s)) if self.step_back else ():
+            for shorter in backward(sums, j, support, problem.candidate_library.weights):
+                yield tuple(shorter)
 
     def _thresholded(
         self, problem: Problem, j: int, start: np.ndarray, threshold: float, size: np.ndarray
@@ -104,26 +120,10 @@ class STLSQ(Backend):
             if not len(keep):
                 break
             a = xx[np.ix_(keep, keep)] + self.ridge * np.eye(len(keep))
-            coefficients = np.linalg.lstsq(a, xy[keep], rcond=None)[0]
+            scale = np.sqrt(np.diag(a))
+            coefficients = solve_normal(a / np.outer(scale, scale), xy[keep] / scale) / scale
             survivors = keep[np.abs(coefficients) * size[keep] >= threshold]
             if len(survivors) == len(keep):
                 break
             keep = survivors
         return tuple(keep.tolist())
-
-
-def _backward(problem: Problem, j: int, support: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Remove the term whose absence costs least for its weight, again and again."""
-    sums = problem.sums
-    scale = np.sqrt(np.maximum(np.diag(sums.xx), 1e-300))
-    weights = np.maximum(problem.candidate_library.weights, 1e-3)
-    keep = list(support)
-    while keep:
-        index = np.array(keep)
-        a = sums.xx[np.ix_(index, index)] / np.outer(scale[index], scale[index])
-        # The rise of the residual when term i goes is c_i^2 / (A^-1)_ii.
-        inverse = np.linalg.pinv(a, rcond=1e-14, hermitian=True)
-        coefficients = inverse @ (sums.xy[index, j] / scale[index])
-        rise = coefficients**2 / np.maximum(np.diag(inverse), 1e-300)
-        keep.pop(int(np.argmin(rise / weights[index])))
-        yield tuple(keep)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -11,13 +10,25 @@ import numpy as np
 from sjepa.backend import Backend, Problem
 from sjepa.errors import ConfigError
 from sjepa.symbolic.front import EXACT, Front, knee
-from sjepa_backends._supports import Fit, fit, joint_front, undominated, warm_supports
+from sjepa_backends._supports import (
+    SEARCH_SHARE,
+    SupportFit,
+    fit_until,
+    joint_front,
+    undominated,
+    warm_supports,
+)
 from sjepa_backends.stlsq import STLSQ
 
 
 # Keeps nearly dependent columns solvable; far below the losses that are told apart.
 JITTER = 1e-13
-BATCH = 100_000
+# Eigenvalues below this share of the largest are rounding.
+DEPENDENT = 1e-12
+# Supports that are looked at between two looks at the clock.
+BATCH = 20_000
+# Share of the time for the proof; without one, what is left improves the answer.
+PROOF_SHARE = 0.7
 # Least rise of the cost limit from one round to the next.
 STEP = 0.5
 
@@ -61,28 +72,25 @@ class Subset(Backend):
             raise ConfigError("max_nodes and beam must be at least 1.")
 
     def search(self, problem: Problem) -> Front:
-        seconds = problem.budget.seconds
-        start = time.monotonic()
-        share = np.inf if seconds is None else seconds / len(problem.outputs)
-        # Good supports early make short branches; they cost milliseconds.
-        known = STLSQ()
+        end, search_end = problem.deadline(), problem.deadline(SEARCH_SHARE)
         warm = warm_supports(problem)
-        fits: list[list[Fit]] = []
+        fits: list[list[SupportFit]] = []
         notes = []
         for j, output in enumerate(problem.outputs):
             problem.report(f"subset: {output}", j / len(problem.outputs))
-            allowed = problem.candidate_library.mask(problem.outputs)[:, j]
-            index = np.flatnonzero(allowed & (np.diag(problem.sums.xx) > 0))
-            guesses = {(), *warm[j], *known._path(problem, j, index)}
-            incumbents = [fit(problem, j, s) for s in sorted(guesses)]
-            tree = _Branches(self, problem, j, index, incumbents, start + share * (j + 1))
-            found = [fit(problem, j, s) for s in tree.run()]
+            now = problem.clock()
+            left = (search_end - now) / (len(problem.outputs) - j)
+            index = np.flatnonzero(problem.usable[:, j])
+            # Good supports early make short branches.
+            incumbents = STLSQ().fits(problem, j, warm[j], now + left / 4)
+            tree = _Branches(self, problem, j, index, incumbents, now + left)
+            found = fit_until(problem, j, tree.run(), now + left)
             fits.append(tree.certify([*found, *incumbents]))
             if not tree.complete:
                 notes.append(f"{output}: proven up to complexity {tree.proven:g} only")
         problem.report("subset: done", 1.0)
         min_gain = self.min_gain if problem.adequate is None else 0.0
-        return joint_front(problem, fits, self.name, notes, min_gain)
+        return joint_front(problem, fits, self.name, notes, min_gain, end)
 
 
 class _Branches:
@@ -94,11 +102,11 @@ class _Branches:
         problem: Problem,
         j: int,
         index: np.ndarray,
-        incumbents: list[Fit],
+        incumbents: list[SupportFit],
         deadline: float,
     ) -> None:
         sums = problem.sums
-        self.settings, self.deadline = settings, deadline
+        self.settings, self.clock, self.deadline = settings, problem.clock, deadline
         scale = np.sqrt(np.diag(sums.xx)[index])
         a = sums.xx[np.ix_(index, index)] / np.outer(scale, scale) + JITTER * np.eye(len(index))
         # Losses here are residual sums over the target's; `unit` makes them shares of variance.
@@ -124,8 +132,10 @@ class _Branches:
 
     def run(self) -> list[tuple[int, ...]]:
         """Raise the cost limit until something within it is adequate, or the budget is spent."""
+        now = self.clock()
+        proof_end = now + PROOF_SHARE * (self.deadline - now)
         limit = self._affordable(self.settings.max_nodes // 4)
-        while len(self.index) and self._explore(limit):
+        while len(self.index) and self._explore(limit, proof_end):
             self.proven = limit
             enough = self._best_known(np.array([limit]))[0] <= self.adequate
             if enough or limit >= self.weights.sum():
@@ -133,10 +143,10 @@ class _Branches:
                 break
             limit += max(float(self.weights.min()), STEP)
         if len(self.index) and not self.complete:
-            self._explore(np.inf, beam=self.settings.beam)
+            self._explore(np.inf, self.deadline, beam=self.settings.beam)
         return [tuple(int(self.index[i]) for i in s) for s in self.found]
 
-    def certify(self, fits: list[Fit]) -> list[Fit]:
+    def certify(self, fits: list[SupportFit]) -> list[SupportFit]:
         """Mark what is proven: everything up to the first adequate fit, or the cost reached."""
         front = undominated(fits)
         enough = self.adequate * self.unit * (1 + 1e-9)
@@ -153,26 +163,33 @@ class _Branches:
             ways[unit:] += ways[: len(ways) - unit].copy() if unit else ways.copy()
         return float(np.searchsorted(np.cumsum(ways), most, side="right") - 1) / 100
 
-    def _explore(self, limit: float, beam: int | None = None) -> bool:
+    def _explore(self, limit: float, deadline: float, beam: int | None = None) -> bool:
         """Look at the supports up to a cost; False if time or nodes ran out on the way."""
         frontier = np.zeros((1, 0), dtype=np.int16)
+        parents = max(1, BATCH // len(self.index))
         while len(frontier):
-            parts = [frontier[i : i + BATCH] for i in range(0, len(frontier), BATCH)]
-            children = np.concatenate([self._children(p, limit, beam) for p in parts])
-            self.nodes += len(children)
-            if time.monotonic() > self.deadline:
-                return False
-            if beam is None and self.nodes > self.settings.max_nodes:
-                return False
-            if not len(children):
+            kept, kept_losses = [], []
+            for start in range(0, len(frontier), parents):
+                children = self._children(frontier[start : start + parents], limit, beam)
+                self.nodes += len(children)
+                if self.clock() > deadline:
+                    return False
+                if beam is None and self.nodes > self.settings.max_nodes:
+                    return False
+                if not len(children):
+                    continue
+                losses = self._loss(children)
+                cost = self.weights[children].sum(axis=1)
+                self._record(children, cost, losses)
+                alive = self._alive(children, cost, limit, beam)
+                kept.append(children[alive])
+                kept_losses.append(losses[alive])
+            if not kept:
                 break
-            parts = [children[i : i + BATCH] for i in range(0, len(children), BATCH)]
-            losses = np.concatenate([self._loss(p) for p in parts])
-            cost = self.weights[children].sum(axis=1)
-            self._record(children, cost, losses)
-            frontier = children[self._alive(children, cost, limit, beam)]
-            if beam is not None and len(frontier) > beam:
-                frontier = children[np.argsort(losses)[:beam]]
+            frontier = np.concatenate(kept)
+            if beam is not None:
+                frontier, first = np.unique(frontier, axis=0, return_index=True)
+                frontier = frontier[np.argsort(np.concatenate(kept_losses)[first])[:beam]]
         return True
 
     def _children(self, parents: np.ndarray, limit: float, beam: int | None) -> np.ndarray:
@@ -242,11 +259,18 @@ class _Branches:
 
 
 def _leave_one_out(a: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray]:
-    """Loss of the full library, and of the library without each one of its terms."""
+    """Loss of the full library, and of the library without each one of its terms.
+
+    Terms that the others make up, as 1 is made up of squares of sine and cosine, can go for
+    nothing; an inverse would turn their rounding into a loss.
+    """
     if not len(b):
         return 1.0, np.zeros(0)
-    inverse = np.linalg.inv(a)
+    values, vectors = np.linalg.eigh(a)
+    sound = values > DEPENDENT * values[-1]
+    spare = (vectors[:, ~sound] ** 2).sum(axis=1) > 1e-8
+    inverse = (vectors[:, sound] / values[sound]) @ vectors[:, sound].T
     coefficients = inverse @ b
     full = max(1.0 - float(b @ coefficients), 0.0)
-    rise = coefficients**2 / np.maximum(np.diag(inverse), 1e-300)
+    rise = np.where(spare, 0.0, coefficients**2 / np.maximum(np.diag(inverse), 1e-300))
     return full, np.minimum(full + rise, 1.0)

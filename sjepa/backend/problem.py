@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +23,9 @@ from sjepa.symbolic.law import Dynamics, Law
 from sjepa.symbolic.library import Library
 from sjepa.symbolic.parse import check_names
 
+
+# Columns are the same if the cosine of their angle is this close to 1.
+SAME = 1e-10
 
 # Called with a line of text and the share of the work done (0 to 1), as often as an engine likes.
 Progress = Callable[[str, float], None]
@@ -68,6 +73,10 @@ class Problem:
     adequate : float, optional
         A loss that is good enough. Beyond the simplest law that reaches it nothing is asked for,
         and every law up to it that nothing beats is, however small its gain.
+    progress : callable, optional
+        Told a line of text and the share of the work that is done.
+    clock : callable
+        What the budget's seconds are read from.
     """
 
     inputs: np.ndarray | None = None
@@ -85,6 +94,7 @@ class Problem:
     warm: Front | None = None
     adequate: float | None = None
     progress: Progress | None = None
+    clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
@@ -178,6 +188,38 @@ class Problem:
         rows = self.rows()
         chunk = rows if self.weights is None else (*rows, self.weights)
         return Gram.from_chunks(self.candidate_library, [chunk])
+
+    def deadline(self, share: float = 1.0) -> float:
+        """When this share of the budget will be spent, by the clock; never without a budget."""
+        seconds = self.budget.seconds
+        return math.inf if seconds is None else self.clock() + share * seconds
+
+    @cached_property
+    def usable(self) -> np.ndarray:
+        """Which output may use which term (terms, outputs), copies of simpler terms left out.
+
+        No data can choose between columns that agree to five digits, and both together are an
+        ill-conditioned difference: of each such set the cheapest term stays.
+        """
+        library, xx = self.candidate_library, self.sums.xx
+        size = np.sqrt(np.diag(xx))
+        cosine = np.abs(xx) / np.maximum(np.outer(size, size), 1e-300)
+        usable = library.mask(self.outputs) & (size > 0)[:, None]
+        names = library.names
+        order = sorted(range(len(library)), key=lambda i: (library.weights[i], len(names[i]), i))
+        alike = cosine >= 1.0 - SAME
+        for j, output in enumerate(self.outputs):
+            for position, i in enumerate(order):
+                same = [k for k in order[:position] if alike[i, k] and usable[k, j]]
+                if usable[i, j] and same:
+                    usable[i, j] = False
+                    self.copies.append(f"{output}: {names[i]} is {names[same[0]]} on these data")
+        return usable
+
+    @cached_property
+    def copies(self) -> list[str]:
+        """A note for each term that `usable` leaves out."""
+        return []
 
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets, for engines that need them in memory."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
 
 from sjepa.backend import Budget, Problem
 from sjepa.errors import BackendError, BackendUnavailable, ConfigError, DataError
@@ -156,59 +155,3 @@ def test_constraints_hold_in_the_result() -> None:
 def test_a_used_up_budget_leaves_what_was_found() -> None:
     front = PySINDy().search(drag(budget=Budget(seconds=1e-9)))
     assert len(front) and "out of time after 0 of 21" in front.notes[0]
-
-
-def cubic_oscillator(noise: float) -> tuple[list[np.ndarray], np.ndarray]:
-    def field(_: float, z: np.ndarray) -> list[float]:
-        return [-0.1 * z[0] ** 3 + 2 * z[1] ** 3, -2 * z[0] ** 3 - 0.1 * z[1] ** 3]
-
-    t = np.linspace(0.0, 10.0, 2001)
-    rng = np.random.default_rng(0)
-    runs = [
-        solve_ivp(field, (0.0, 10.0), z0, t_eval=t, rtol=1e-9, atol=1e-9).y.T
-        for z0 in ([2.0, 0.0], [0.0, 1.5], [1.0, -1.0])
-    ]
-    return [x + noise * x.std(axis=0) * rng.normal(size=x.shape) for x in runs], t
-
-
-@pytest.mark.parametrize("noise", [0.02, 0.05])
-def test_the_weak_form_reads_through_noise_that_defeats_differences(noise: float) -> None:
-    runs, t = cubic_oscillator(noise)
-    library = Library.polynomial(["x", "y"], 3)
-    law = PySINDy().weak_front(runs, [t] * 3, library).best()
-    assert used(law) == [{"x**3", "y**3"}, {"x**3", "y**3"}]
-    # At 5 % noise the coefficients scatter by about 0.01 over seeds; three times that.
-    truth = np.array([[-0.1, -2.0], [2.0, -0.1]])
-    found = library.coefficients(law)[[library.names.index(n) for n in ("x**3", "y**3")]]
-    np.testing.assert_allclose(found, truth, atol=0.03)
-    slopes = np.vstack([np.gradient(x, t, axis=0) for x in runs])
-    pointwise = PySINDy().search(Problem(np.vstack(runs), slopes, library=library)).best()
-    assert used(pointwise) == [{"y**3"}, {"x**3"}]  # the damping drowns in the noise
-
-
-def test_the_weak_form_takes_actions_and_unequal_trajectories() -> None:
-    rng = np.random.default_rng(0)
-    runs, times, actions = [], [], []
-    for n in (600, 900):
-        t = np.sort(rng.uniform(0.0, n / 50, n))
-        # x' = -x + 2 u with u = sin t has this solution.
-        runs.append((np.sin(t) - np.cos(t) + 2 * np.exp(-t))[:, None])
-        times.append(t)
-        actions.append(np.sin(t))
-    library = Library.polynomial(["x", "u"], 2)
-    law = PySINDy().weak_front(runs, times, library, u=actions, half_width=1.0).best()
-    assert law.equivalent(Law.from_string("2*u - x", ["x", "u"]), tolerance=0.01)
-
-
-def test_the_weak_form_says_what_is_wrong() -> None:
-    library = Library.polynomial(["x"], 2)
-    t = np.linspace(0.0, 1.0, 50)
-    x = np.exp(t)[:, None]
-    with pytest.raises(DataError, match="Trajectory 1: x contains"):
-        PySINDy().weak_front([x, x * np.nan], [t, t], library)
-    with pytest.raises(DataError, match="increasing times"):
-        PySINDy().weak_front(x, t[::-1].copy(), library)
-    with pytest.raises(DataError, match="2 columns for the inputs x"):
-        PySINDy().weak_front(np.hstack([x, x]), t, library)
-    with pytest.raises(ConfigError, match="larger than the corresponding grid"):
-        PySINDy().weak_front(x, t, library, half_width=3.0)
