@@ -170,7 +170,7 @@ def test_experiment_1() -> None:
         2,
         seed=7,
         validation=data["val"],
-        gates=CollapseChecks(),
+        checks=CollapseChecks(),
     )
     assert structure(result.law) in ("z2; sin(z1)", "sin(z2); z1")
     assert result.best.candidate.terms == 3.0
