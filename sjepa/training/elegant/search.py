@@ -9,6 +9,7 @@ import torch
 from sjepa.backend import Progress
 from sjepa.data import Trajectories
 from sjepa.metrics.shortcuts import CollapseChecks
+from sjepa.models.devices import one_thread
 from sjepa.symbolic import Library
 from sjepa.training.elegant.budget import SearchBudget
 from sjepa.training.elegant.checkpoint import Memory, load_heads, save_heads
@@ -24,6 +25,7 @@ from sjepa.training.elegant.structures import Structure, enumerate_structures
 from sjepa.training.elegant.subspace import closed_under_affine_maps
 
 
+@one_thread()
 def elegant_search(
     trajectories: Trajectories,
     library: Library,
