@@ -21,7 +21,7 @@ from sjepa.studies.paper.exp1 import LIBRARY
 from sjepa.training.alternating import EXPERIMENT_1, Condition, LatentModel, Phase, TrainingConfig
 from sjepa.training.alternating.objective import Objective
 from sjepa.training.alternating.phase import _only_trained
-from sjepa.training.alternating.sampling import Source, epoch_of
+from sjepa.training.alternating.sampling import TrainingData, epoch_of
 
 
 PHASES = (
@@ -52,7 +52,7 @@ def check_expectation(condition: Condition, data: TrajectoryBatch, settings: Tra
     """Mean terms of both implementations on one untrained model."""
     model, generator = make_model(), torch.Generator().manual_seed(0)
     objective = Objective(model, condition, settings)
-    source = Source.of(data)
+    source = TrainingData.of(data)
     ours: list[list[float]] = []
     theirs: list[list[float]] = []
     with torch.no_grad():

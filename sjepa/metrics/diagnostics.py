@@ -33,14 +33,14 @@ class Diagnostic:
 
 
 def diagnose_latents(
-    z: Any, observations: Any, mask: Any = None, gates: CollapseChecks | None = None
+    z: Any, observations: Any, mask: Any = None, checks: CollapseChecks | None = None
 ) -> list[Diagnostic]:
     """Name what is wrong with coordinates (B, T, d) of observations (B, T, ...).
 
     An empty list means that no shortcut was seen. Constant latents and those that repeat each
     other are reported as that alone, since the other figures follow from it.
     """
-    gates = gates or CollapseChecks()
+    checks = checks or CollapseChecks()
     z = as_array(z)
     flags = np.ones(z.shape[:2], bool) if mask is None else as_array(mask) > 0
     rows = z[flags]
@@ -48,34 +48,34 @@ def diagnose_latents(
     if spread.covariance_trace < CONSTANT_TRACE:
         return [constant_collapse(spread.covariance_trace)]
     ratio = narrowest(rows)
-    if ratio < gates.variance:
-        return [dimensional_collapse(ratio, gates.variance, z.shape[-1], spread)]
-    return shortcuts(gates.check(z, observations, flags), gates)
+    if ratio < checks.variance:
+        return [dimensional_collapse(ratio, checks.variance, z.shape[-1], spread)]
+    return shortcuts(checks.check(z, observations, flags), checks)
 
 
-def shortcuts(admission: CollapseReport, gates: CollapseChecks) -> list[Diagnostic]:
-    """Conserved quantities and folding, from what the gates measured.
+def shortcuts(admission: CollapseReport, checks: CollapseChecks) -> list[Diagnostic]:
+    """Conserved quantities and folding, from what the checks measured.
 
     Coordinates that hardly move also fail the neighbour test; that is then not called folding.
     """
     findings = []
-    if admission.within < gates.within:
+    if admission.within < checks.within:
         findings.append(
             Diagnostic(
-                "conserved-quantity collapse", admission.within, gates.within,
+                "conserved-quantity collapse", admission.within, checks.within,
                 f"some direction of the latent space is nearly constant along every trajectory: "
                 f"only {admission.within:.1%} of its variance is motion (at least "
-                f"{gates.within:.0%} is asked for). It encodes which trajectory this is, for "
+                f"{checks.within:.0%} is asked for). It encodes which trajectory this is, for "
                 "instance its energy, not where the system is on it.",
             )
         )  # fmt: skip
-    if not admission.neighbour <= gates.neighbour and not findings:
+    if not admission.neighbour <= checks.neighbour and not findings:
         findings.append(
             Diagnostic(
-                "folding", admission.neighbour, gates.neighbour,
+                "folding", admission.neighbour, checks.neighbour,
                 f"different states share one latent point: observations of nearest neighbours "
                 f"differ by {admission.neighbour:.0%} of what random pairs differ by (at most "
-                f"{gates.neighbour:.0%} is asked for). Squares and products of the true "
+                f"{checks.neighbour:.0%} is asked for). Squares and products of the true "
                 "coordinates do this; they move at twice the frequency.",
             )
         )  # fmt: skip

@@ -1,6 +1,9 @@
-"""Where tensors live."""
+"""Where tensors live, and how many threads work on them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -26,3 +29,15 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
             f"{device!r} is not available here; use device='auto' or 'cpu'.", "device"
         )
     return torch.device(device)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread for torch's operations, as a context or a decorator: on small tensors more
+    threads mostly wait for each other, and take the cores from whoever else could use them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -24,15 +24,16 @@ def refine(
     most: int = 2000,
     iterations: int = 20,
     free: Sequence[bool] | None = None,
+    prune: float = 0.0,
 ) -> Law:
     """Gauss-Newton (Levenberg-Marquardt) on the errors of rollouts, without any penalty.
 
-    The structure stays; every term gets a free multiplier, unless `free` says which of the law's
-    coefficients may move, the others staying as they are. Works in double precision on up to
-    `most` stretches of `horizon` steps, evenly spread over states z (B, T, d) with steps
-    dt (B, T - 1); a state has velocities where the law is one of second order. Actions `u`
-    (B, T, m) are held during each step. A law without numbers, or one that no step improves,
-    comes back as it is.
+    The structure stays, apart from terms that end smaller than `prune`, which are left out and
+    the others fitted again; every term gets a free multiplier, unless `free` says which of the
+    law's coefficients may move. Works in double precision on up to `most` stretches of `horizon`
+    steps, evenly spread over states z (B, T, d) with steps dt (B, T - 1); a state has velocities
+    where the law is one of second order. Actions `u` (B, T, m) are held during each step. A law
+    without numbers, or one that no step improves, comes back as it is.
     """
     start = law.with_free_terms() if free is None else law
     moving = torch.ones(len(start.coefficients), dtype=torch.bool)
@@ -77,13 +78,20 @@ def refine(
             # nearly singular matrix gives another answer every time (pytorch issue 71222).
             move = torch.linalg.lstsq(scaled, slope.unsqueeze(1), driver="gelsd").solution
             trial = best - move.squeeze(1)
-            found = errors(trial)
-            if (value := found.square().mean()) < loss:
+            moved = errors(trial)
+            if (value := moved.square().mean()) < loss:
                 gain = 1.0 - float(value / loss)
-                best, residual, loss, improved = trial, found, value, True
+                best, residual, loss, improved = trial, moved, value, True
                 damping = max(damping / 10, 1e-12)
                 break
             damping *= 10
         if not improved or gain < 1e-9:
             break
-    return start.with_coefficients(numbers.index_copy(0, where, best).numpy())
+    found = start.with_coefficients(numbers.index_copy(0, where, best).numpy())
+    fewer = found.threshold(prune)
+    if not prune or len(fewer.with_free_terms().coefficients) == len(start.coefficients):
+        return found
+    return refine(
+        fewer, z, dt, integrator=integrator, horizon=horizon, mask=mask, u=u, most=most,
+        iterations=iterations, prune=prune,
+    )  # fmt: skip

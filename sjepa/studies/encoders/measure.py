@@ -54,7 +54,7 @@ class Diagnosis:
     probe_embedding : float or None
         The same from the whole embedding: what a head could have kept.
     admission : Admission
-        What the gates against shortcuts measured.
+        What the checks against shortcuts measured.
     findings, notes : what to know, in plain words
     """
 
@@ -183,8 +183,8 @@ def shortcuts(
     states = states_of(encoded, order)
     z = Trajectories(states, encoded.t).padded()
     look = Trajectories(looks, encoded.t).padded()["x"]
-    gates = CollapseChecks()
+    checks = CollapseChecks()
     latents, mask = np.asarray(z["x"]), np.asarray(z["mask"])
     scale = np.sqrt(latents[mask].var(0).mean()) + 1e-300
-    admission = gates.check(latents / scale, look, mask)
-    return admission, diagnose_latents(latents / scale, look, mask, gates)
+    admission = checks.check(latents / scale, look, mask)
+    return admission, diagnose_latents(latents / scale, look, mask, checks)

@@ -209,6 +209,7 @@ class SeedRun:
             law = refine(
                 law, z, self.train.dt,
                 integrator=self.profile.integrator, horizon=self.profile.debias_horizon,
+                prune=self.profile.settings.report,
             )  # fmt: skip
             model.symbolic = as_part(law, LIBRARY, self.plan.policy).to(self.device)
         return law

@@ -14,7 +14,7 @@ from sjepa.training.alternating import Alternating, Alternation, Condition, Phas
 
 
 class AlternatingCheckpointer:
-    """Connects the phases of training with a journal, and goes on from its last checkpoint."""
+    """Connects the phases of training with a journal, and resumes from its last checkpoint."""
 
     def __init__(self, journal: RunRecorder, warm: Condition, plan: Alternation) -> None:
         self.journal, self.warm, self.plan = journal, warm, plan
@@ -47,7 +47,7 @@ class AlternatingCheckpointer:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """What fails after going on from a checkpoint is taken for the fault of the checkpoint."""
+        """What fails after resuming from a checkpoint is taken for the fault of the checkpoint."""
         try:
             yield
         except SjepaError:
@@ -76,6 +76,6 @@ class AlternatingCheckpointer:
 
 
 def _within(value: Any, most: int, what: str) -> None:
-    """A wrong count would let training go on without end."""
+    """A wrong count would let training run without end."""
     if type(value) is not int or not 0 <= value <= most:
         raise ValueError(f"{what} is {value!r:.40}")

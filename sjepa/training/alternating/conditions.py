@@ -41,12 +41,12 @@ class Condition:
     prediction, rollout, representation, symbolic, correction : float
         Weights of L_pred, L_roll, R_IB, Ω_train and R_corr; 0 switches a term off.
     epochs : int
-        At most so many passes over the data.
+        Most passes over the data.
     encoder_scale : float, default=1
         Factor on the encoder's learning rate.
     targets : {"ema", "context"}
         Which encoder the prediction targets come from.
-    exempt : bool, default=False
+    allow_collapse : bool, default=False
         Whether a collapsed checkpoint may be selected.
     grammar : str, optional
         Name of the library the law is restricted to, where an experiment has several.

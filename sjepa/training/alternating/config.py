@@ -56,9 +56,9 @@ class TrainingConfig:
     representation : mapping from name to weight
         Terms of R_IB, names in :data:`sjepa.training.losses.REPRESENTATION_TERMS`.
     validation_windows : int
-        At most so many validation windows, evenly spread (sixteen batches of 256).
+        Most validation windows, evenly spread (sixteen batches of 256).
     patience : int, optional
-        End a phase when so many validations in a row have not changed the chosen checkpoint.
+        End a phase when this many validations in a row have not changed the chosen checkpoint.
     """
 
     horizon: int = 10

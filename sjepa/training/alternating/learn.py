@@ -59,6 +59,7 @@ def learn_alternating(
     law = refine(
         model.symbolic.law(settings.report), z, train_batch.dt, integrator=integrator,
         horizon=settings.horizon, mask=train_batch.mask, u=train_batch.u,
+        prune=settings.report,
     )  # fmt: skip
     notes = [f"cycle {loop.best_cycle} of {len(loop.diagnostics)} was chosen"]
     assert loop.front is not None

@@ -20,7 +20,12 @@ from sjepa.training.alternating.conditions import Component, Condition
 from sjepa.training.alternating.config import TrainingConfig
 from sjepa.training.alternating.latent_model import LatentModel
 from sjepa.training.alternating.objective import Objective
-from sjepa.training.alternating.sampling import Source, check_horizon, epoch_of, validation_chunks
+from sjepa.training.alternating.sampling import (
+    TrainingData,
+    check_horizon,
+    epoch_of,
+    validation_chunks,
+)
 from sjepa.training.alternating.selection import Record, Shortlist
 
 
@@ -205,16 +210,16 @@ class Phase:
         fused = devices <= {"cpu", "cuda"}
         return torch.optim.AdamW(groups, weight_decay=s.weight_decay, fused=fused)
 
-    def _source(self, data: TrajectoryBatch) -> Source:
+    def _source(self, data: TrajectoryBatch) -> TrainingData:
         if self.condition.updates_encoder:
-            return Source.of(data)
+            return TrainingData.of(data)
         self.model.eval()
         context = self.model.encode(data.x)
         own = self.condition.targets == "context"
-        return Source.of(data, (context, context if own else self.model.encode(data.x, True)))
+        return TrainingData.of(data, (context, context if own else self.model.encode(data.x, True)))
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on from here, random numbers included."""
+        """Everything needed to resume from here, random numbers included."""
         return {
             "model": self.model.snapshot(),
             "optimizer": self.optimizer.state_dict(),

@@ -16,7 +16,7 @@ from sjepa.training.alternating.latent_model import SymbolicPart
 
 
 # A law needs far fewer rows than there are; engines without a Gram matrix slow down on more.
-MOST_ROWS = 200_000
+MAX_ROWS = 200_000
 
 
 class StructurePolicy(NamedTuple):
@@ -96,7 +96,7 @@ def propose(
     tolerance: float = 0.02,
 ) -> Proposal:
     """Ask an engine for laws and take the simplest one within a tolerance of the best."""
-    every = -(-len(states) // MOST_ROWS)
+    every = -(-len(states) // MAX_ROWS)
     problem = Problem(
         states[::every],
         slopes[::every],

@@ -32,7 +32,7 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Source:
+class TrainingData:
     """All trajectories of a split, as observations or as cached latents."""
 
     context: Tensor
@@ -43,7 +43,9 @@ class Source:
     encoded: bool
 
     @classmethod
-    def of(cls, data: TrajectoryBatch, latents: tuple[Tensor, Tensor] | None = None) -> Source:
+    def of(
+        cls, data: TrajectoryBatch, latents: tuple[Tensor, Tensor] | None = None
+    ) -> TrainingData:
         """Observations; or, with (context, target) latents, those in their place."""
         mask = None if bool(data.mask.all()) else data.mask
         context, target = latents or (data.x, data.x)
@@ -96,7 +98,7 @@ def check_horizon(data: TrajectoryBatch, horizon: int) -> None:
 
 
 def epoch_of(
-    source: Source, settings: TrainingConfig, generator: torch.Generator
+    source: TrainingData, settings: TrainingConfig, generator: torch.Generator
 ) -> Iterator[Chunk]:
     """One pass over the data in random order."""
     device, horizon = source.context.device, settings.horizon
@@ -121,7 +123,9 @@ def epoch_of(
             yield source.chunk(rows, offset, stride)
 
 
-def validation_chunks(source: Source, settings: TrainingConfig, rows: int = 128) -> list[Chunk]:
+def validation_chunks(
+    source: TrainingData, settings: TrainingConfig, rows: int = 128
+) -> list[Chunk]:
     """A fixed, evenly spread choice of at most `validation_windows` windows."""
     starts = source.points - settings.horizon
     stride = max(1, -(-len(source.context) * starts // settings.validation_windows))

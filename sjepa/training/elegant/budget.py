@@ -50,10 +50,10 @@ class SearchBudget:
         if not self.effort > 0:
             raise ConfigError(f"effort must be positive, got {self.effort}.")
 
-    def rounds(self, horizon: int, restarts: int, samples: int) -> list[Rung]:
-        """Three rounds: all restarts briefly and near, a few for long and far."""
+    def rungs(self, horizon: int, restarts: int, samples: int) -> list[Rung]:
+        """Three rungs: all restarts briefly and near, a few for long and far."""
 
-        def spell(steps: int, rows: int, share: float, keep: int, leniency: float) -> Rung:
+        def rung(steps: int, rows: int, share: float, keep: int, leniency: float) -> Rung:
             far = max(4, round(share * horizon))
             return Rung(
                 steps=max(5, round(self.effort * steps)),
@@ -65,7 +65,7 @@ class SearchBudget:
             )
 
         return [
-            spell(50, 1200, 0.27, max(30, restarts // 4), 2.2),
-            spell(80, 1600, 0.55, 3 * self.finalists, 1.5),
-            spell(120, 3200, 1.0, 2 * self.finalists, 1.0),
+            rung(50, 1200, 0.27, max(30, restarts // 4), 2.2),
+            rung(80, 1600, 0.55, 3 * self.finalists, 1.5),
+            rung(120, 3200, 1.0, 2 * self.finalists, 1.0),
         ]

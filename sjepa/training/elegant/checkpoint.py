@@ -1,4 +1,4 @@
-"""Polished encoders as plain data, so that a search that was stopped need not race again."""
+"""Polished encoders as plain data, so that a search that was stopped need not begin again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from sjepa.errors import FormatError
 from sjepa.models.encoders import LinearEncoder
 from sjepa.training.elegant.context import SearchContext
-from sjepa.training.elegant.polish import Task, linear_head
+from sjepa.training.elegant.polish import StructureTask, linear_head
 from sjepa.training.elegant.structures import structure
 
 
@@ -24,7 +24,7 @@ class Memory(Protocol):
         """Keep this."""
 
 
-def remember(heads: Sequence[tuple[LinearEncoder, Task]], memory: Memory | None) -> None:
+def save_heads(heads: Sequence[tuple[LinearEncoder, StructureTask]], memory: Memory | None) -> None:
     """Put encoders and the structures of their laws into a memory."""
     if memory is not None:
         memory.put(
@@ -39,24 +39,26 @@ def remember(heads: Sequence[tuple[LinearEncoder, Task]], memory: Memory | None)
         )
 
 
-def recall(setting: SearchContext, memory: Memory | None) -> list[tuple[LinearEncoder, Task]]:
+def load_heads(
+    context: SearchContext, memory: Memory | None
+) -> list[tuple[LinearEncoder, StructureTask]]:
     """The encoders of a memory, to the last bit; none if it is empty."""
     data = None if memory is None else memory.get()
     if data is None:
         return []
     try:
-        return [_head(setting, one) for one in data]
+        return [_head(context, one) for one in data]
     except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise FormatError(f"The checkpoint does not fit this search ({error!s:.80}).") from error
 
 
-def _head(setting: SearchContext, one: dict[str, Any]) -> tuple[LinearEncoder, Task]:
+def _head(context: SearchContext, one: dict[str, Any]) -> tuple[LinearEncoder, StructureTask]:
     weight, bias = one["weight"], one["bias"]
-    if weight.shape != (setting.latent_dim, setting.whitening.rank):
+    if weight.shape != (context.latent_dim, context.whitening.rank):
         raise ValueError(f"an encoder has shape {tuple(weight.shape)}")
     head = linear_head(weight.T)
     with torch.no_grad():
         head.linear.weight.copy_(weight)
         head.linear.bias.copy_(bias)
     support = tuple(tuple(row) for row in one["support"])
-    return head, setting.task(structure(setting.library, support))
+    return head, context.task(structure(context.library, support))

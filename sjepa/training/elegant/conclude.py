@@ -14,7 +14,7 @@ from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Candidate
 from sjepa.training.elegant.context import SearchContext
 from sjepa.training.elegant.growth import noise_floor
-from sjepa.training.elegant.polish import Task
+from sjepa.training.elegant.polish import StructureTask
 from sjepa.training.elegant.result import Found, SearchResult
 from sjepa.training.elegant.rollout import (
     RolloutLoss,
@@ -30,21 +30,21 @@ from sjepa.training.elegant.select import adequacy, front_of, simplest_adequate
 FURTHER = 1.35
 
 
-def found_with(setting: SearchContext, task: Task, head: nn.Module) -> Found:
+def found_with(context: SearchContext, task: StructureTask, head: nn.Module) -> Found:
     """Score an encoder for a structure on the validation data."""
-    fit = task.risk(head, setting.train, setting.validation)
-    law = law_of(setting.library, task.structure.support, fit.coefficients[0], setting.order)
-    candidate = Candidate.score(law, fit.losses[0].tolist(), setting.library)
-    whole = setting.whole
+    fit = task.risk(head, context.train, context.validation)
+    law = law_of(context.library, task.structure.support, fit.coefficients[0], context.order)
+    candidate = Candidate.score(law, fit.losses[0].tolist(), context.library)
+    whole = context.whole
     with torch.no_grad():
-        z = states(head(whole.x), whole.grid.times, setting.order)
-    admission = setting.gates.check(z, whole.raw, whole.grid.mask)
+        z = states(head(whole.x), whole.grid.times, context.order)
+    admission = context.checks.check(z, whole.raw, whole.grid.mask)
     linear = isinstance(head, LinearEncoder)
-    return Found(candidate, task.structure, setting.encoder(head), admission, linear)
+    return Found(candidate, task.structure, context.encoder(head), admission, linear)
 
 
 def conclude(
-    setting: SearchContext, found: Sequence[Found], delta: float | str, delta_roll: float | None
+    context: SearchContext, found: Sequence[Found], delta: float | str, delta_roll: float | None
 ) -> SearchResult:
     """Select the simplest adequate admissible candidate and refine it."""
     notes = []
@@ -53,11 +53,11 @@ def conclude(
         notes.append("No candidate is admissible; the one that fits best is returned.")
         admitted = list(found)
     fittest = min(admitted, key=lambda f: f.candidate.loss)
-    task = setting.task(fittest.structure)
-    floor = noise_floor(_head(fittest.encoder), task, setting.validation)
+    task = context.task(fittest.structure)
+    floor = noise_floor(_head(fittest.encoder), task, context.validation)
     chosen = adequacy(delta, [f.candidate.loss for f in admitted], floor)
     notes.append(chosen.reason)
-    held = RolloutLoss(setting.validation, setting.horizon, setting.order)
+    held = RolloutLoss(context.validation, context.horizon, context.order)
     if delta_roll is not None:
         passing = [f for f in admitted if _rollout(held, f) <= delta_roll]
         if not passing:
@@ -67,41 +67,41 @@ def conclude(
     best, adequate = simplest_adequate(admitted, chosen.delta)
     if not adequate:
         notes.append(f"No candidate reaches delta; the best leaves {best.candidate.loss:.2g}.")
-    setting.tell(f"refining {'; '.join(best.law.lines(digits=3))}", 0.85)
-    refined = _refine(setting, best, held)
-    findings = _diagnose(setting, refined, chosen.delta, floor)
-    setting.tell("done", 1.0)
+    context.report(f"refining {'; '.join(best.law.lines(digits=3))}", 0.85)
+    refined = _refine(context, best, held)
+    findings = _diagnose(context, refined, chosen.delta, floor)
+    context.report("done", 1.0)
     return SearchResult(
-        front, rows, refined, setting.order, chosen.delta, floor, adequate,
+        front, rows, refined, context.order, chosen.delta, floor, adequate,
         _rollout(held, refined), tuple(findings), tuple(notes),
     )  # fmt: skip
 
 
-def _refine(setting: SearchContext, best: Found, held: RolloutLoss) -> Found:
+def _refine(context: SearchContext, best: Found, held: RolloutLoss) -> Found:
     """Encoder and coefficients by rollouts over the longest horizon the data allow."""
-    if not setting.budget.rollout:
+    if not context.budget.rollout:
         return best
     head = deepcopy(_head(best.encoder))
-    far = int(FURTHER * setting.horizon)
+    far = int(FURTHER * context.horizon)
     law, _ = refine_by_rollouts(
-        head, best.law, setting.train, far, setting.order, setting.budget.rollout
+        head, best.law, context.train, far, context.order, context.budget.rollout
     )
-    task = setting.task(best.structure)
-    numbers = coefficients_of(law, setting.library, best.structure.support)
+    task = context.task(best.structure)
+    numbers = coefficients_of(law, context.library, best.structure.support)
     with torch.no_grad():
-        z = head(setting.validation.x)
-        losses = task.fit(task.features, z, setting.validation, numbers[None]).losses[0]
-    candidate = Candidate.score(law, losses.tolist(), setting.library)
-    refined = replace(best, candidate=candidate, encoder=setting.encoder(head))
+        z = head(context.validation.x)
+        losses = task.fit(task.features, z, context.validation, numbers[None]).losses[0]
+    candidate = Candidate.score(law, losses.tolist(), context.library)
+    refined = replace(best, candidate=candidate, encoder=context.encoder(head))
     return refined if _rollout(held, refined) <= _rollout(held, best) else best
 
 
 @torch.no_grad()
-def _diagnose(setting: SearchContext, best: Found, delta: float, floor: float) -> list[Diagnostic]:
-    whole = setting.whole
-    z = states(_head(best.encoder)(whole.x), whole.grid.times, setting.order)
+def _diagnose(context: SearchContext, best: Found, delta: float, floor: float) -> list[Diagnostic]:
+    whole = context.whole
+    z = states(_head(best.encoder)(whole.x), whole.grid.times, context.order)
     return [
-        *diagnose_latents(z, whole.raw, whole.grid.mask, setting.gates),
+        *diagnose_latents(z, whole.raw, whole.grid.mask, context.checks),
         *diagnose_law(best.candidate.loss, delta, floor),
     ]
 

@@ -19,18 +19,18 @@ from sjepa.symbolic import Library
 from sjepa.training.elegant.budget import SearchBudget
 from sjepa.training.elegant.halving import ladder
 from sjepa.training.elegant.observed import Observed, fit_whitening, pieces
-from sjepa.training.elegant.polish import Task
-from sjepa.training.elegant.starts import Mode, linear_modes, moving_share
+from sjepa.training.elegant.polish import StructureTask
+from sjepa.training.elegant.starts import LinearMode, linear_modes, moving_share
 from sjepa.training.elegant.structures import Structure
 
 
 # Share of the slowest period that the longest horizon covers, and its limits in samples.
 PERIOD_SHARE = 0.4
 SHORTEST, LONGEST = 8, 60
-# Components that the race works with; the others come in when encoders are polished.
-RACE_RANK = 20
+# Components that successive halving works with; the others come in when encoders are polished.
+HALVING_RANK = 20
 # Samples that encoders are polished on; more change nothing but the time.
-MOST_SAMPLES = 60_000
+MAX_SAMPLES = 60_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class SearchContext:
     """Everything that is decided before the search starts.
 
     `train` and `validation` are cut into pieces of a few horizons, `whole` are the uncut
-    validation trajectories, and `near` the gates for pieces, in which less of the motion shows.
+    validation trajectories, and `near` the checks for pieces, in which less of the motion shows.
     """
 
     library: Library
@@ -46,28 +46,28 @@ class SearchContext:
     order: int
     seed: int
     budget: SearchBudget
-    gates: CollapseChecks
+    checks: CollapseChecks
     whitening: Whitening
     train: Observed
     validation: Observed
     whole: Observed
     near: CollapseChecks
-    modes: list[Mode]
+    modes: list[LinearMode]
     horizon: int
     progress: Progress | None
 
-    def tell(self, line: str, share: float) -> None:
+    def report(self, line: str, share: float) -> None:
         if self.progress is not None:
             self.progress(line, share)
 
     @property
     def stride(self) -> int:
-        """Every so-many-th sample starts a horizon while encoders are polished."""
+        """Every k-th sample starts a horizon while encoders are polished."""
         return max(1, self.horizon // 15)
 
-    def task(self, structure: Structure) -> Task:
+    def task(self, structure: Structure) -> StructureTask:
         horizons = tuple(ladder(self.horizon))
-        return Task(self.library, structure, self.order, horizons, self.near.within)
+        return StructureTask(self.library, structure, self.order, horizons, self.near.within)
 
     def encoder(self, head: nn.Module) -> nn.Module:
         return nn.Sequential(deepcopy(self.whitening), head)
@@ -81,7 +81,7 @@ def prepare(
     seed: int,
     budget: SearchBudget,
     validation: Trajectories | None,
-    gates: CollapseChecks,
+    checks: CollapseChecks,
     rank: int | None,
     progress: Progress | None,
 ) -> SearchContext:
@@ -105,7 +105,7 @@ def prepare(
             f"ask for latent_dim={whitening.rank} or fewer."
         )
     whole = Observed.of(trajectories, whitening)
-    modes = linear_modes(whole.leading(RACE_RANK), order)
+    modes = linear_modes(whole.leading(HALVING_RANK), order)
     step = float(np.median(np.concatenate(trajectories.steps)))
     horizon = budget.horizon or _horizon(modes, step, whole.length, order)
     every = max(1, round(horizon / LONGEST))
@@ -116,14 +116,14 @@ def prepare(
     held = Observed.of(validation, whitening)
     parts = Observed.of(pieces(validation, max(longest, 4), every), whitening) if cut else held
     seen = moving_share(train).trace() / moving_share(whole).trace()
-    near = replace(gates, within=gates.within * min(1.0, float(seen)))
+    near = replace(checks, within=checks.within * min(1.0, float(seen)))
     return SearchContext(
-        library, latent_dim, order, seed, budget, gates, whitening, train.thinned(MOST_SAMPLES),
+        library, latent_dim, order, seed, budget, checks, whitening, train.thinned(MAX_SAMPLES),
         parts, held, near, modes, horizon, progress,
     )  # fmt: skip
 
 
-def _horizon(modes: Sequence[Mode], step: float, length: int, order: int) -> int:
+def _horizon(modes: Sequence[LinearMode], step: float, length: int, order: int) -> int:
     slowest = modes[0].frequency if modes else 0.0
     period = 2 * math.pi / max(slowest * step, 1e-9)
     most = 0.6 * length if order == 1 else 0.4 * length

@@ -11,7 +11,7 @@ from sjepa.backend.registry import make_backend
 from sjepa.symbolic import Gram
 from sjepa.training.elegant.objective import coarse
 from sjepa.training.elegant.observed import Observed
-from sjepa.training.elegant.polish import Task
+from sjepa.training.elegant.polish import StructureTask
 from sjepa.training.elegant.quadrature import cumulative, difference
 from sjepa.training.elegant.restarts import join_velocities
 from sjepa.training.elegant.structures import Structure, structures_of
@@ -19,11 +19,11 @@ from sjepa.training.elegant.structures import Structure, structures_of
 
 SECONDS = 5.0
 # Rows of the integral form that are plenty for a few dozen terms.
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 
 
 def proposals(
-    head: nn.Module, task: Task, observed: Observed, most: int = 3, backend: str = "subset"
+    head: nn.Module, task: StructureTask, observed: Observed, most: int = 3, backend: str = "subset"
 ) -> list[Structure]:
     """Structures on a backend's front that leave much less than the present one does.
 
@@ -44,9 +44,9 @@ def proposals(
 
 
 @torch.no_grad()
-def integral_gram(head: nn.Module, task: Task, observed: Observed) -> Gram:
+def integral_gram(head: nn.Module, task: StructureTask, observed: Observed) -> Gram:
     """Sums over the rows of the integral form, for every term of the library."""
-    some = observed.thinned(MOST_ROWS)
+    some = observed.thinned(MAX_ROWS)
     z = head(some.x)
     wide = len(task.library.inputs) > z.shape[-1]
     inputs = join_velocities(z, some.grid.times) if wide else z

@@ -14,7 +14,7 @@ from sjepa.training.elegant.subspace import Subspace
 # Contributions, as shares of an equation's size, that may count as present.
 THRESHOLDS = (0.1, 0.05, 0.02, 0.01)
 # Two coordinates more parallel than this determinant allows are one.
-SMALLEST_DETERMINANT = 0.1
+MIN_DETERMINANT = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def search_gauge(
         penalty = (shares.square() / (shares.square() + width**2)).mul(weight[:, None])
         if step < steps // 3:  # broad first: every term pulls towards zero a little
             penalty = shares * weight[:, None]
-        flat = torch.relu(SMALLEST_DETERMINANT - torch.linalg.det(basis).abs())
+        flat = torch.relu(MIN_DETERMINANT - torch.linalg.det(basis).abs())
         loss = penalty.sum((1, 2)) + 50.0 * flat
         optimiser.zero_grad()
         loss.sum().backward()
@@ -79,7 +79,7 @@ def search_gauge(
         basis = matrix / matrix.norm(dim=1, keepdim=True).clamp_min(1e-9)
         shares, _ = term_shares(features, z, velocity, basis, offset)
         price = ((shares > THRESHOLDS[-1]) * weight[:, None]).sum((1, 2))
-        apart = torch.linalg.det(basis).abs() > 0.5 * SMALLEST_DETERMINANT
+        apart = torch.linalg.det(basis).abs() > 0.5 * MIN_DETERMINANT
         price = torch.where(apart, price, torch.inf) + 1e-3 * shares.sum((1, 2))
     order = price.argsort().tolist()
     return [Gauge(basis[i], offset.detach()[i], shares[i]) for i in order]

@@ -11,7 +11,7 @@ from sjepa.data import noise_level
 from sjepa.models.encoders import LinearEncoder, ResidualEncoder
 from sjepa.training.elegant.objective import coarse
 from sjepa.training.elegant.observed import Observed
-from sjepa.training.elegant.polish import Task
+from sjepa.training.elegant.polish import StructureTask
 from sjepa.training.elegant.quadrature import difference
 from sjepa.training.elegant.restarts import degeneracy
 
@@ -21,7 +21,7 @@ MATERIAL = 0.7
 
 
 @torch.no_grad()
-def noise_floor(head: nn.Module, task: Task, observed: Observed) -> float:
+def noise_floor(head: nn.Module, task: StructureTask, observed: Observed) -> float:
     """The risk that white noise alone would leave of the exact law in these coordinates."""
     z = head(observed.x)
     lengths = observed.grid.mask.sum(1).tolist()
@@ -41,7 +41,7 @@ def noise_floor(head: nn.Module, task: Task, observed: Observed) -> float:
 
 def grow(
     head: LinearEncoder,
-    task: Task,
+    task: StructureTask,
     train: Observed,
     validation: Observed,
     seed: int,

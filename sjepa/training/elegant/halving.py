@@ -1,13 +1,14 @@
-"""The race: many structures and starts, fewer and fewer of them on longer and longer horizons."""
+"""Successive halving: many structures and starts, fewer of them on longer and longer horizons."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from sjepa.backend import Progress
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.restarts import Restarts, degeneracy, join_velocities
@@ -33,7 +34,7 @@ class Rung:
 
 @dataclass(frozen=True, eq=False)
 class Survivor:
-    """A restart that reached the end of the race."""
+    """A restart that reached the last rung."""
 
     structure: Structure
     readout: Tensor
@@ -44,30 +45,27 @@ class Survivor:
 # A restart this many times worse than a structure that costs no more is given up.
 HOPELESS = 20.0
 
-# Called with a line of text and the share of the work done.
-Tell = Callable[[str, float], None]
 
-
-def run_race(
+def successive_halving(
     restarts: Restarts,
     observed: Observed,
-    rounds: Sequence[Rung],
-    gates: CollapseChecks,
+    rungs: Sequence[Rung],
+    checks: CollapseChecks,
     generator: torch.Generator,
-    tell: Tell | None = None,
+    progress: Progress | None = None,
 ) -> list[Survivor]:
     """Train, drop, and train the rest further; returns the survivors with their risks."""
-    for number, spell in enumerate(rounds):
-        train(restarts, observed, spell, gates, generator)
-        risk, admissions = judge(restarts, observed, spell, gates, generator)
-        last = number == len(rounds) - 1
-        chosen = survivors(restarts.structures, risk, admissions, spell.keep)
-        if tell is not None:
-            line = f"{len(restarts)} restarts, horizon {spell.horizon}: best risk "
+    for number, rung in enumerate(rungs):
+        train(restarts, observed, rung, checks, generator)
+        risk, admissions = evaluate(restarts, observed, rung, checks, generator)
+        last = number == len(rungs) - 1
+        chosen = promote(restarts.structures, risk, admissions, rung.keep)
+        if progress is not None:
+            line = f"{len(restarts)} restarts, horizon {rung.horizon}: best risk "
             line += f"{min(risk[i] for i in chosen):.2g}" if chosen else "inadmissible everywhere"
-            tell(line, (number + 1) / len(rounds))
-        if not chosen:  # nothing admissible yet: go on with what fits best
-            chosen = sorted(range(len(restarts)), key=lambda i: risk[i])[: spell.keep]
+            progress(line, (number + 1) / len(rungs))
+        if not chosen:  # nothing admissible yet: promote what fits best
+            chosen = sorted(range(len(restarts)), key=lambda i: risk[i])[: rung.keep]
         if last:
             return [
                 Survivor(
@@ -83,20 +81,20 @@ def run_race(
 def train(
     restarts: Restarts,
     observed: Observed,
-    spell: Rung,
-    gates: CollapseChecks,
+    rung: Rung,
+    checks: CollapseChecks,
     generator: torch.Generator,
 ) -> None:
     """Adam on the integral form; coefficients are solved for in every step."""
-    optimiser = torch.optim.Adam([restarts.readouts], lr=spell.rate)
+    optimiser = torch.optim.Adam([restarts.readouts], lr=rung.rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, spell.rate, total_steps=spell.steps + 1, pct_start=0.2
+        optimiser, rung.rate, total_steps=rung.steps + 1, pct_start=0.2
     )
-    horizons = ladder(spell.horizon)
-    for _ in range(spell.steps):
-        rows = torch.randperm(len(observed), generator=generator)[: spell.batch]
-        fit, z = restarts.fit(observed, rows, horizons, spell.stride)
-        loss = fit.risk + degeneracy(z, 1.5 * gates.within)
+    horizons = ladder(rung.horizon)
+    for _ in range(rung.steps):
+        rows = torch.randperm(len(observed), generator=generator)[: rung.batch]
+        fit, z = restarts.fit(observed, rows, horizons, rung.stride)
+        loss = fit.risk + degeneracy(z, 1.5 * checks.within)
         optimiser.zero_grad()
         torch.nan_to_num(loss, nan=0.0, posinf=0.0).sum().backward()
         grad = restarts.readouts.grad
@@ -114,27 +112,27 @@ def ladder(horizon: int) -> list[int]:
 
 
 @torch.no_grad()
-def judge(
+def evaluate(
     restarts: Restarts,
     observed: Observed,
-    spell: Rung,
-    gates: CollapseChecks,
+    rung: Rung,
+    checks: CollapseChecks,
     generator: torch.Generator,
     trajectories: int = 40,
 ) -> tuple[list[float], list[CollapseReport]]:
     """Risk and admission of every restart on one common sample."""
     rows = torch.randperm(len(observed), generator=generator)[:trajectories]
-    fit, z = restarts.fit(observed, rows, ladder(spell.horizon), spell.stride)
+    fit, z = restarts.fit(observed, rows, ladder(rung.horizon), rung.stride)
     risk = torch.nan_to_num(fit.risk, nan=float("inf")).tolist()
-    gates = replace(gates, neighbour=spell.leniency * gates.neighbour)
+    checks = replace(checks, neighbour=rung.leniency * checks.neighbour)
     raw, mask = observed.raw[rows], observed.grid.mask[rows]
     if restarts.order == 2:
         z = join_velocities(z, observed.grid.times[rows].to(z.dtype))
-    admissions = [gates.check(own, raw, mask, points=1000) for own in z]
+    admissions = [checks.check(own, raw, mask, points=1000) for own in z]
     return risk, admissions
 
 
-def survivors(
+def promote(
     structures: Sequence[Structure],
     risk: Sequence[float],
     admissions: Sequence[CollapseReport],

@@ -39,7 +39,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Fit:
+class IntegralFit:
     """Loss (R, d) in units of the variance of what is predicted, coefficients (R, d, S)."""
 
     losses: Tensor
@@ -61,12 +61,12 @@ def integral_fit(
     inputs: Tensor | None = None,
     coefficients: Tensor | None = None,
     stride: int = 1,
-) -> Fit:
+) -> IntegralFit:
     """Fit the integral form on latents z (R, B, T, d).
 
     `inputs` are what the terms see, if that is more than z (velocities). Given `coefficients`
     are used as they are: that is how a law is judged on data it was not fitted to. With a
-    `stride` only every so-many-th sample starts or ends a horizon.
+    `stride` only every k-th sample starts or ends a horizon.
     """
     values = features.evaluate(z if inputs is None else inputs)
     for _ in range(order):
@@ -87,7 +87,7 @@ def least_squares(
     designs: Sequence[Tensor],
     active: Tensor,
     coefficients: Tensor | None = None,
-) -> Fit:
+) -> IntegralFit:
     """Groups of targets (R, d, n) and columns (R, d, S, n), each group in units of its variance.
 
     Every group counts the same however long its horizon is.
@@ -100,7 +100,7 @@ def least_squares(
         (y - torch.einsum("rds,rdsn->rdn", coefficients, g)).square().mean(-1) / v
         for y, g, v in zip(targets, designs, variances, strict=True)
     ]
-    return Fit(torch.stack(losses).mean(0), coefficients)
+    return IntegralFit(torch.stack(losses).mean(0), coefficients)
 
 
 def _solve(

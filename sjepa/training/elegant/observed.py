@@ -19,7 +19,7 @@ from sjepa.training.elegant.quadrature import STENCIL, interval_weights
 NOISE_SHARE = 0.02
 MAX_RANK = 40
 # Principal components settle long before this many rows.
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Observed:
         return self.x.shape[1]
 
     def thinned(self, samples: int) -> Observed:
-        """Some of the trajectories, evenly, so that at most about so many samples remain."""
+        """Some of the trajectories, evenly, so that at most about `most` samples remain."""
         every = -(-self.x[..., 0].numel() // samples)
         return self if every <= 1 else self.pick(torch.arange(0, len(self), every))
 
@@ -99,7 +99,7 @@ def _aligned(weights: np.ndarray, lengths: np.ndarray, longest: int) -> np.ndarr
 
 
 def pieces(trajectories: Trajectories, longest: int, every: int = 1) -> Trajectories:
-    """Every so-many-th sample, cut in time into pieces of at most `longest` samples.
+    """Every k-th sample, cut in time into pieces of at most `longest` samples.
 
     A remainder too short to be of use is dropped, unless it is all there is.
     """
@@ -121,7 +121,7 @@ def fit_whitening(trajectories: Trajectories, rank: int | None = None) -> Whiten
     roughness in time, is more than a small share of its variance.
     """
     size = int(np.prod(trajectories.obs_shape, dtype=int))
-    every = max(1, int(trajectories.lengths.sum()) // MOST_ROWS)
+    every = max(1, int(trajectories.lengths.sum()) // MAX_ROWS)
     rows = torch.as_tensor(np.concatenate([a[::every] for a in trajectories.x])).double()
     most = min(MAX_RANK if rank is None else rank, size)
     whitening = Whitening.fit(rows, trajectories.obs_shape, rank=most, max_rank=most)

@@ -13,14 +13,14 @@ from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Library
 from sjepa.symbolic.parse import symbol
 from sjepa.training.elegant.features import ActiveFeatures
-from sjepa.training.elegant.objective import Fit, integral_fit
+from sjepa.training.elegant.objective import IntegralFit, integral_fit
 from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.restarts import degeneracy, join_velocities
 from sjepa.training.elegant.structures import Structure
 
 
 @dataclass(frozen=True)
-class Task:
+class StructureTask:
     """What stays the same while encoders for one structure are compared."""
 
     library: Library
@@ -40,7 +40,7 @@ class Task:
         observed: Observed,
         coefficients: Tensor | None = None,
         stride: int = 1,
-    ) -> Fit:
+    ) -> IntegralFit:
         """The integral form on the latents (N, T, d) of all trajectories."""
         grid = observed.grid.to(z.dtype)
         wide = len(self.library.inputs) > z.shape[-1]
@@ -51,7 +51,7 @@ class Task:
         )  # fmt: skip
 
     @torch.no_grad()
-    def risk(self, head: nn.Module, train: Observed, validation: Observed) -> Fit:
+    def risk(self, head: nn.Module, train: Observed, validation: Observed) -> IntegralFit:
         """Coefficients from the training data, losses on the validation data."""
         features = self.features
         fitted = self.fit(features, head(train.x), train)
@@ -68,7 +68,7 @@ def linear_head(readout: Tensor) -> LinearEncoder:
 
 
 def polish(
-    head: nn.Module, task: Task, observed: Observed, iterations: int = 40, stride: int = 1
+    head: nn.Module, task: StructureTask, observed: Observed, iterations: int = 40, stride: int = 1
 ) -> float:
     """Quasi-Newton on the integral form with all trajectories; changes `head`, returns the risk."""
     features = task.features
@@ -106,7 +106,7 @@ def minimise(loss: Callable[[], Tensor], parameters: Sequence[nn.Parameter], ste
     return lowest
 
 
-def unit_scale(head: LinearEncoder, task: Task, observed: Observed) -> None:
+def unit_scale(head: LinearEncoder, task: StructureTask, observed: Observed) -> None:
     """Give coordinates whose scale the law leaves free unit variance: the scale convention."""
     names = task.library.inputs[: len(task.structure.support)]
     free = [scale_is_free(task.library, task.structure, name) for name in names]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sjepa.models.encoders import LinearEncoder
 from sjepa.training.elegant.observed import Observed
-from sjepa.training.elegant.polish import Task, polish
+from sjepa.training.elegant.polish import StructureTask, polish
 from sjepa.training.elegant.structures import Structure, structure
 
 
@@ -17,8 +17,8 @@ TOLERATED = 30.0
 
 
 def reductions(
-    head: LinearEncoder, task: Task, train: Observed, iterations: int, stride: int
-) -> Iterator[tuple[LinearEncoder, Task]]:
+    head: LinearEncoder, task: StructureTask, train: Observed, iterations: int, stride: int
+) -> Iterator[tuple[LinearEncoder, StructureTask]]:
     """Encoders for ever shorter structures, one term less each time.
 
     A structure that a random start misses is often found from a longer one that contains it.
@@ -38,7 +38,7 @@ def reductions(
         yield head, task
 
 
-def without_one(task: Task) -> list[Structure]:
+def without_one(task: StructureTask) -> list[Structure]:
     """The structures with one term less that still move every coordinate."""
     support = task.structure.support
     result = []

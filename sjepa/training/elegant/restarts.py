@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sjepa.symbolic import Library
 from sjepa.training.elegant.features import ActiveFeatures
-from sjepa.training.elegant.objective import Fit, integral_fit
+from sjepa.training.elegant.objective import IntegralFit, integral_fit
 from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.structures import Structure
 
@@ -49,7 +49,7 @@ class Restarts:
         horizons: Sequence[int],
         stride: int = 1,
         coefficients: Tensor | None = None,
-    ) -> tuple[Fit, Tensor]:
+    ) -> tuple[IntegralFit, Tensor]:
         """The integral form on some trajectories, and their latents."""
         dtype = self.readouts.dtype
         grid = observed.grid.pick(rows).to(dtype)

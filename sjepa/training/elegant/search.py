@@ -9,13 +9,14 @@ import torch
 from sjepa.backend import Progress
 from sjepa.data import Trajectories
 from sjepa.metrics.shortcuts import CollapseChecks
+from sjepa.models.devices import one_thread
 from sjepa.symbolic import Library
 from sjepa.training.elegant.budget import SearchBudget
-from sjepa.training.elegant.checkpoint import Memory, recall, remember
+from sjepa.training.elegant.checkpoint import Memory, load_heads, save_heads
 from sjepa.training.elegant.conclude import conclude
-from sjepa.training.elegant.context import RACE_RANK, SearchContext, prepare
+from sjepa.training.elegant.context import HALVING_RANK, SearchContext, prepare
 from sjepa.training.elegant.finalists import finalists, lengthened, polished
-from sjepa.training.elegant.halving import Survivor, run_race
+from sjepa.training.elegant.halving import Survivor, successive_halving
 from sjepa.training.elegant.polynomial import gauged_heads
 from sjepa.training.elegant.restarts import Restarts
 from sjepa.training.elegant.result import SearchResult
@@ -24,6 +25,7 @@ from sjepa.training.elegant.structures import Structure, enumerate_structures
 from sjepa.training.elegant.subspace import closed_under_affine_maps
 
 
+@one_thread()
 def elegant_search(
     trajectories: Trajectories,
     library: Library,
@@ -35,7 +37,7 @@ def elegant_search(
     validation: Trajectories | None = None,
     delta: float | str = "auto",
     delta_roll: float | None = None,
-    gates: CollapseChecks | None = None,
+    checks: CollapseChecks | None = None,
     structures: Sequence[Structure] = (),
     rank: int | None = None,
     progress: Progress | None = None,
@@ -66,7 +68,7 @@ def elegant_search(
         Largest adequate validation risk, as a share of the variance of changes.
     delta_roll : float, optional
         Largest adequate rollout loss, in units of the variance of the coordinates.
-    gates : Gates, optional
+    checks : CollapseChecks, optional
         What makes coordinates admissible.
     structures : structures to try besides the enumerated ones, for instance from a backend's front
         (:func:`sjepa.training.elegant.structures_of`)
@@ -75,34 +77,34 @@ def elegant_search(
     memory : Memory, optional
         Where the polished encoders are kept, and looked for when a search starts again.
     """
-    setting = prepare(
+    context = prepare(
         trajectories, library, latent_dim, order, seed, budget or SearchBudget(), validation,
-        gates or CollapseChecks(), rank, progress,
+        checks or CollapseChecks(), rank, progress,
     )  # fmt: skip
-    heads = recall(setting, memory)
+    heads = load_heads(context, memory)
     if not heads and not structures and closed_under_affine_maps(library, latent_dim):
-        heads = gauged_heads(setting)
-        remember(heads, memory)
+        heads = gauged_heads(context)
+        save_heads(heads, memory)
     if not heads:
-        heads = polished(setting, _race(setting, structures))
-        heads += lengthened(setting, heads)
-        remember(heads, memory)
-    return conclude(setting, finalists(setting, heads), delta, delta_roll)
+        heads = polished(context, _survivors(context, structures))
+        heads += lengthened(context, heads)
+        save_heads(heads, memory)
+    return conclude(context, finalists(context, heads), delta, delta_roll)
 
 
-def _race(setting: SearchContext, given: Sequence[Structure]) -> list[Survivor]:
-    budget = setting.budget
+def _survivors(context: SearchContext, given: Sequence[Structure]) -> list[Survivor]:
+    budget = context.budget
     structures = enumerate_structures(
-        setting.library, setting.latent_dim, budget.structures, budget.max_terms
+        context.library, context.latent_dim, budget.structures, budget.max_terms
     )
     structures += [s for s in given if s not in structures]
-    generator = torch.Generator().manual_seed(setting.seed)
+    generator = torch.Generator().manual_seed(context.seed)
     entries = [s for s in structures for _ in range(budget.restarts)]
-    rank = min(setting.whitening.rank, RACE_RANK)
-    readouts = starting_readouts(setting.modes, rank, setting.latent_dim, len(entries), generator)
-    restarts = Restarts(setting.library, entries, readouts.float(), setting.order)
-    rounds = budget.rounds(setting.horizon, len(entries), setting.train.length)
-    return run_race(
-        restarts, setting.train.leading(rank), rounds, setting.near, generator,
-        lambda line, share: setting.tell(line, 0.5 * share),
+    rank = min(context.whitening.rank, HALVING_RANK)
+    readouts = starting_readouts(context.modes, rank, context.latent_dim, len(entries), generator)
+    restarts = Restarts(context.library, entries, readouts.float(), context.order)
+    rungs = budget.rungs(context.horizon, len(entries), context.train.length)
+    return successive_halving(
+        restarts, context.train.leading(rank), rungs, context.near, generator,
+        lambda line, share: context.report(line, 0.5 * share),
     )  # fmt: skip

@@ -18,7 +18,7 @@ MOVING = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Mode:
+class LinearMode:
     """A real invariant direction (rank, 1) or plane (rank, 2), its rate, and how linear it is.
 
     `error` is the share of the change of the mode's coordinates that the linear model misses.
@@ -30,7 +30,7 @@ class Mode:
     moving: float
 
 
-def linear_modes(observed: Observed, order: int = 1, horizon: int = 10) -> list[Mode]:
+def linear_modes(observed: Observed, order: int = 1, horizon: int = 10) -> list[LinearMode]:
     """Modes of the best linear model, the slowest and most linear first.
 
     Harmonics of a motion (products of its coordinates) also form invariant subspaces, at
@@ -60,7 +60,7 @@ def linear_modes(observed: Observed, order: int = 1, horizon: int = 10) -> list[
         error = float((missed**2).sum() / max((seen**2).sum(), 1e-300))
         moving = float(np.linalg.eigvalsh(basis.T @ share @ basis).min())
         rate = np.sqrt(abs(value)) if order == 2 else abs(value)
-        modes.append(Mode(basis, float(rate), error, moving))
+        modes.append(LinearMode(basis, float(rate), error, moving))
     usable = [m for m in modes if m.moving > MOVING] or modes
     return sorted(usable, key=lambda m: m.frequency / max(1.0 - m.error, 1e-3))
 
@@ -74,7 +74,7 @@ def moving_share(observed: Observed) -> np.ndarray:
 
 
 def starting_readouts(
-    modes: list[Mode], rank: int, latent_dim: int, count: int, generator: torch.Generator
+    modes: list[LinearMode], rank: int, latent_dim: int, count: int, generator: torch.Generator
 ) -> Tensor:
     """Read-outs (count, rank, d) of unit-variance coordinates.
 
@@ -93,7 +93,7 @@ def starting_readouts(
     return result / result.norm(dim=1, keepdim=True)
 
 
-def slowest_subspaces(modes: list[Mode], latent_dim: int, most: int = 4) -> list[Tensor]:
+def slowest_subspaces(modes: list[LinearMode], latent_dim: int, most: int = 4) -> list[Tensor]:
     """Bases (rank, d) of sets of modes with exactly d directions, the slowest sets first."""
     found: list[tuple[float, np.ndarray]] = []
     nearest = modes[: 3 * latent_dim]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import sympy
 import torch
 
 import sjepa
@@ -103,6 +104,33 @@ def test_a_second_order_law_is_refused_rather_than_learnt_as_a_first_order_one()
         model.fit(list(x), 0.1)
 
 
+def test_the_law_of_an_oscillator_is_found_from_linear_observations_of_it() -> None:
+    omega, rng = np.pi / 2, np.random.default_rng(0)
+    t = 0.08 * np.arange(50)  # one period, so that the states of every trajectory fill a circle
+    radius, phase = rng.uniform(0.5, 1.5, (15, 1)), rng.uniform(0, 2 * np.pi, (15, 1))
+    state = np.stack([radius * np.cos(omega * t + phase), -radius * np.sin(omega * t + phase)], -1)
+    x = state @ rng.normal(size=(2, 6)) + 0.002 * rng.normal(size=(15, 50, 6))
+    # Centred and uncorrelated coordinates: what is left of the choice of axes keeps the structure.
+    gauge = {"invariance": 2.0, "variance": 3.0, "covariance": 1.0, "mean": 1.0}
+    options = {
+        "network": "linear", "batching": "trajectories", "passes": 5, "horizon": 5, "cycles": 2,
+        "warm_epochs": 30, "dynamics_epochs": 10, "space_epochs": 30, "representation": gauge,
+        "encoder_rate": 5e-3, "neural_rate": 2e-3, "symbolic_rate": 1e-2,
+    }  # fmt: skip
+    model = sjepa.SJEPA(search="alternating", options=options, random_state=0).fit(list(x), t)
+    z1, z2 = sympy.symbols("z1 z2", real=True)
+    terms = [set(e.as_coefficients_dict()) for e in model.law_.expressions]
+    assert terms == [{z2}, {z1}]
+    a, b = (float(sum(e.as_coefficients_dict().values())) for e in model.law_.expressions)
+    # In any units of z1 and z2 the product of both coefficients is -omega**2.
+    assert a * b == pytest.approx(-(omega**2), rel=0.01)
+    z = np.concatenate([model.encode(one) for one in x])
+    design = np.column_stack([z, np.ones(len(z))])
+    truth = state.reshape(-1, 2)
+    error = truth - design @ np.linalg.lstsq(design, truth, rcond=None)[0]
+    assert (error.var(0) < 1e-4 * truth.var(0)).all()
+
+
 def test_the_best_cycle_is_restored(
     train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
 ) -> None:
@@ -191,6 +219,10 @@ def test_refining_removes_the_bias_of_a_rough_law() -> None:
     found = refine(rough, z, dt)
     # The data follow the same integrator exactly, so only rounding is left.
     np.testing.assert_allclose(found.coefficients, [1.0, -1.0], atol=1e-9)
+    # A term that the data do not need goes, and the others are fitted without it.
+    spare = Law.from_string(["0.9*z2 + 0.3*z1", "-1.1*sin(z1)"], ["z1", "z2"])
+    assert len(refine(spare, z, dt).coefficients) == 3
+    np.testing.assert_allclose(refine(spare, z, dt, prune=0.05).coefficients, [1, -1], atol=1e-9)
     constant = Law.from_string(["0", "0"], ["z1", "z2"])
     assert refine(constant, z, dt) == constant
 

@@ -5,7 +5,7 @@ import torch
 from sjepa.data import FrameAugmentation, TrajectoryBatch
 from sjepa.training.alternating import EXPERIMENT_1, TrainingConfig
 from sjepa.training.alternating.objective import Objective
-from sjepa.training.alternating.sampling import Source
+from sjepa.training.alternating.sampling import TrainingData
 
 from .conftest import make_model
 
@@ -13,7 +13,7 @@ from .conftest import make_model
 def terms(train: TrajectoryBatch, augmentation: object) -> float:
     settings = TrainingConfig(horizon=5, augmentation=augmentation)  # type: ignore[arg-type]
     objective = Objective(make_model(), EXPERIMENT_1["warm_start"], settings)
-    chunk = Source.of(train).chunk(slice(0, 4), 0, 3)
+    chunk = TrainingData.of(train).chunk(slice(0, 4), 0, 3)
     return float(objective(chunk, torch.Generator().manual_seed(0)).representation.detach())
 
 

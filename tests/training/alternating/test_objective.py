@@ -13,7 +13,7 @@ from sjepa.errors import ConfigError
 from sjepa.models import NeuralField, make_encoder
 from sjepa.training.alternating import CONDITIONS, LatentModel, TrainingConfig
 from sjepa.training.alternating.objective import Objective
-from sjepa.training.alternating.sampling import Source, epoch_of
+from sjepa.training.alternating.sampling import TrainingData, epoch_of
 from sjepa.training.losses import REPRESENTATION_TERMS
 
 from .conftest import make_model
@@ -30,7 +30,7 @@ NAMES = list(CONDITIONS)
 def test_the_same_starts_give_the_same_terms(name: str, train: TrajectoryBatch) -> None:
     condition, settings, model = CONDITIONS[name], TrainingConfig(horizon=5), make_model()
     offset, stride = 1, 3
-    source = Source.of(train)
+    source = TrainingData.of(train)
     ours = Objective(model, condition, settings)(
         source.chunk(slice(0, 4), offset, stride), torch.Generator().manual_seed(0)
     )
@@ -50,12 +50,14 @@ def test_both_ways_of_batching_have_the_expectation_of_all_windows(
 ) -> None:
     condition, model = CONDITIONS["dynamics_phase"], make_model()
     settings = TrainingConfig(horizon=5, batch=32, batching=batching)  # type: ignore[arg-type]
-    everything = Objective(model, condition, settings)(Source.of(train).chunk(slice(None), 0, 1))
+    everything = Objective(model, condition, settings)(
+        TrainingData.of(train).chunk(slice(None), 0, 1)
+    )
     generator = torch.Generator().manual_seed(0)
     rows = []
     with torch.no_grad():
         for _ in range(1 if batching == "windows" else 60):
-            for chunk in epoch_of(Source.of(train), settings, generator):
+            for chunk in epoch_of(TrainingData.of(train), settings, generator):
                 terms = Objective(model, condition, settings)(chunk)
                 count = terms.z.shape[0] * terms.z.shape[1]
                 assert terms.rollout is not None
@@ -80,17 +82,17 @@ def test_windows_that_reach_into_padding_do_not_count() -> None:
     padded = TrajectoryBatch(x, full.dt, None, mask)
     model, settings = make_model(), TrainingConfig(horizon=5)
     objective = Objective(model, CONDITIONS["dynamics_phase"], settings)
-    found = objective(Source.of(padded).chunk(slice(None), 0, 1))
-    long = objective(Source.of(full).chunk(slice(0, 3), 0, 1))
+    found = objective(TrainingData.of(padded).chunk(slice(None), 0, 1))
+    long = objective(TrainingData.of(full).chunk(slice(0, 3), 0, 1))
     short = objective(
-        Source.of(TrajectoryBatch(full.x[3:, :15], full.dt[3:, :14], None, mask[3:, :15])).chunk(
-            slice(None), 0, 1
-        )
+        TrainingData.of(
+            TrajectoryBatch(full.x[3:, :15], full.dt[3:, :14], None, mask[3:, :15])
+        ).chunk(slice(None), 0, 1)
     )
     n_long, n_short = 3 * 20, 3 * 10
     expected = (n_long * long.prediction + n_short * short.prediction) / (n_long + n_short)
     torch.testing.assert_close(found.prediction, expected)
-    chunks = list(epoch_of(Source.of(padded), settings, torch.Generator().manual_seed(0)))
+    chunks = list(epoch_of(TrainingData.of(padded), settings, torch.Generator().manual_seed(0)))
     assert sum(len(c.context) for c in chunks) == n_long + n_short
 
 
@@ -114,7 +116,7 @@ def test_every_representation_term_trains_by_name_on_padded_data(name: str) -> N
         representation={name: 1.0, "variance": 1.0},
     )  # fmt: skip
     terms = Objective(model, CONDITIONS["warm_start"], settings)(
-        Source.of(data).chunk(slice(None), 0, 2), torch.Generator().manual_seed(0)
+        TrainingData.of(data).chunk(slice(None), 0, 2), torch.Generator().manual_seed(0)
     )
     assert terms.representation is not None and terms.representation.isfinite()
     # Padding would show: its latents are hundreds away from all others.
@@ -133,7 +135,7 @@ def test_terms_that_lack_what_they_need_are_refused_before_training() -> None:
 
 def test_latent_noise_acts_in_training_alone(train: TrajectoryBatch) -> None:
     model, condition = make_model(), CONDITIONS["dynamics_phase"]
-    chunk = Source.of(train).chunk(slice(0, 4), 0, 5)
+    chunk = TrainingData.of(train).chunk(slice(0, 4), 0, 5)
     quiet, noisy = TrainingConfig(horizon=5), TrainingConfig(horizon=5, latent_noise=0.5)
 
     def prediction(settings: TrainingConfig) -> float:
@@ -154,7 +156,7 @@ def test_scale_free_distances_do_not_change_when_latents_are_rescaled(
     model = make_model()
     assert model.symbolic is not None
     model.symbolic.threshold_(1e9)  # no law: the identity
-    chunk = Source.of(train).chunk(slice(0, 4), 0, 5)
+    chunk = TrainingData.of(train).chunk(slice(0, 4), 0, 5)
     settings = TrainingConfig(horizon=5, scale_free=True)
     objective = Objective(model, CONDITIONS["dynamics_phase"], settings)
 
@@ -175,7 +177,7 @@ def test_scale_free_distances_do_not_change_when_latents_are_rescaled(
 
 def test_rollout_weights_pick_the_steps_that_count(train: TrajectoryBatch) -> None:
     model, condition = make_model(), CONDITIONS["dynamics_phase"]
-    chunk = Source.of(train).chunk(slice(0, 4), 0, 5)
+    chunk = TrainingData.of(train).chunk(slice(0, 4), 0, 5)
     first = TrainingConfig(horizon=5, rollout_weights=(1.0, 0.0, 0.0, 0.0, 0.0))
     terms = Objective(model, condition, first)(chunk)
     torch.testing.assert_close(terms.rollout, terms.prediction)

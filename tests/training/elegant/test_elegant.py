@@ -64,6 +64,23 @@ def test_the_same_seed_gives_the_same_answer(data: Trajectories, result: SearchR
     assert again.law == result.law
 
 
+def test_the_search_runs_on_one_thread_and_gives_the_others_back(data: Trajectories) -> None:
+    seen: set[int] = set()
+
+    def stop(line: str, share: float) -> None:
+        seen.add(torch.get_num_threads())
+        raise KeyboardInterrupt
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            elegant_search(data, LIBRARY, 2, budget=SMALL, progress=stop)
+        assert seen == {1} and torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_a_generous_delta_takes_the_simpler_law(data: Trajectories) -> None:
     lines: list[str] = []
     found = elegant_search(
@@ -170,7 +187,7 @@ def test_experiment_1() -> None:
         2,
         seed=7,
         validation=data["val"],
-        gates=CollapseChecks(),
+        checks=CollapseChecks(),
     )
     assert structure(result.law) in ("z2; sin(z1)", "sin(z2); z1")
     assert result.best.candidate.terms == 3.0

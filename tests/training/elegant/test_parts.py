@@ -10,9 +10,9 @@ from sjepa.models import Whitening
 from sjepa.symbolic import Library
 from sjepa.training.elegant.extend import proposals
 from sjepa.training.elegant.growth import noise_floor
-from sjepa.training.elegant.halving import survivors
+from sjepa.training.elegant.halving import promote
 from sjepa.training.elegant.observed import Observed, fit_whitening
-from sjepa.training.elegant.polish import Task, linear_head, scale_is_free, unit_scale
+from sjepa.training.elegant.polish import StructureTask, linear_head, scale_is_free, unit_scale
 from sjepa.training.elegant.reduce import reductions
 from sjepa.training.elegant.starts import linear_modes, slowest_subspaces, starting_readouts
 from sjepa.training.elegant.structures import Structure, structure
@@ -57,11 +57,11 @@ def test_components_that_are_noise_are_left_out() -> None:
     assert fit_whitening(Trajectories(list(x), 0.07), rank=4).rank == 4
 
 
-def pendulum_task(support: tuple[tuple[int, ...], ...]) -> tuple[Task, Observed]:
+def pendulum_task(support: tuple[tuple[int, ...], ...]) -> tuple[StructureTask, Observed]:
     s = pendulum_states(30)
     data = Trajectories(list(s), 0.07)
     plain = Whitening(2, 2).double()  # the identity: observations are the state
-    task = Task(LIBRARY, structure(LIBRARY, support), 1, (5, 20, 40))
+    task = StructureTask(LIBRARY, structure(LIBRARY, support), 1, (5, 20, 40))
     return task, Observed.of(data, plain)
 
 
@@ -109,5 +109,5 @@ def test_survivors_are_admissible_and_not_hopeless() -> None:
     entries = [cheap, cheap, cheap, dear, dear, folded]
     risk = [0.02, 0.03, 0.04, 0.01, 0.9, 1e-4]
     admissions = [fine] * 5 + [refused]
-    assert survivors(entries, risk, admissions, keep=10) == [3, 0, 1]
-    assert survivors(entries, risk, admissions, keep=1) == [3]
+    assert promote(entries, risk, admissions, keep=10) == [3, 0, 1]
+    assert promote(entries, risk, admissions, keep=1) == [3]
