@@ -93,6 +93,21 @@ def test_a_plan_never_gets_worse_than_the_one_it_started_from(planner, optimum) 
     assert bool((plan.cost <= task.cost(starts, warm) + 1e-12).all())
 
 
+@pytest.mark.parametrize("planner", PLANNERS[:4], ids=IDS[:4])
+def test_units_and_origin_of_the_actions_do_not_matter(planner, optimum) -> None:
+    """u = (v - 3) / 10 inside the corresponding box: the same plan, in the other units."""
+    starts, _ = optimum
+    law = Law.from_string(["w", "-sin(q) - 0.1*w + 0.1*v - 0.3"], ["q", "w", "v"])
+    other = Task.of(
+        law, lambda z, v: stage(z, (v - 3) / 10), low=[-7.0], high=[13.0], horizon=8, dt=0.3,
+        terminal=terminal, dtype=torch.float64,
+    )  # fmt: skip
+    a, b = (planner.plan(task, starts, generator=torch.Generator().manual_seed(2))
+            for task in (make_task(), other))  # fmt: skip
+    torch.testing.assert_close(b.cost, a.cost, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close((b.actions - 3) / 10, a.actions, rtol=1e-5, atol=1e-6)
+
+
 def test_an_external_solver_plans_with_the_exported_law(optimum) -> None:
     """Model predictive control in CasADi on ``law.casadi()`` finds the same optimum."""
     casadi = pytest.importorskip("casadi")
