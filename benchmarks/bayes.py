@@ -63,10 +63,10 @@ def evidence(args: argparse.Namespace) -> None:
     }
     if args.only:
         problems = {k: v for k, v in problems.items() if args.only in k}
-    print(f"{'problem':36} {'closed':>9} {'laplace':>9} {'nested':>9}   largest difference")
+    print(f"{'problem':36} {'analytic':>9} {'laplace':>9} {'nested':>9}   largest difference")
     for name, (data, law, covariance) in problems.items():
         values = []
-        for method in ("closed", "laplace", "nested"):
+        for method in ("analytic", "laplace", "nested"):
             result = posterior(
                 data, candidates=law, evidence=method, covariance=covariance,
                 integrator="euler", prior=Prior(conjugate=True),
@@ -103,12 +103,12 @@ def structures(args: argparse.Namespace) -> None:
 
 
 def _posteriors(seed: int, observed: float, sizes: tuple[int, ...]) -> list[Posterior]:
-    generation = drag_pendulum(1000 + seed, 16, 25, NOISE, observed)
-    fronts = propose(generation, ENGINES, library=LIBRARY, resamples=2, seed=seed)
+    proposals = drag_pendulum(1000 + seed, 16, 25, NOISE, observed)
+    fronts = propose(proposals, ENGINES, library=LIBRARY, n_bootstrap=2, seed=seed)
     data = drag_pendulum(2000 + seed, max(SIZES) // 25, 25, NOISE, observed)
     return [
         posterior(
-            data[: n // 25], candidates=fronts, generation=generation, library=LIBRARY, most=MOST
+            data[: n // 25], candidates=fronts, proposal_data=proposals, library=LIBRARY, most=MOST
         )
         for n in sizes
     ]
@@ -192,7 +192,7 @@ def _coverage(seed: int, args: argparse.Namespace, horizons: tuple[int, ...]) ->
     # Well specified means that the true structure takes part: nothing is left out before.
     most = MOST if args.found else 100
     result = posterior(
-        second, candidates=[*fronts, *truth], generation=first, library=LIBRARY, most=most
+        second, candidates=[*fronts, *truth], proposal_data=first, library=LIBRARY, most=most
     )
     found = result.calibration(held_out, horizons=horizons, draws=200, starts=60, seed=seed)
     return [found.coverage(h) for h in horizons] + [found.error(h) for h in horizons]

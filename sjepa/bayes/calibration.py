@@ -15,6 +15,7 @@ from sjepa.bayes.draws import Draws
 from sjepa.bayes.prediction import log_mixture
 from sjepa.data import Trajectories
 from sjepa.errors import DataError
+from sjepa.models.transition import schedule
 
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def calibrate(
         part = slice(i, i + size)
         begin = draws.expand(z[part, 0])
         actions = None if u is None else u[part]
-        walk = draws.walk(begin, dt[part], actions, generator=generator)
+        walk = draws.walk(begin, schedule(dt[part], actions, None), generator)
         for h, (mean, state) in enumerate(walk, start=1):
             if h not in pit:
                 continue

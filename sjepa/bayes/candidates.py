@@ -1,4 +1,4 @@
-"""The candidate set S_M: structures that searches propose on the generation split."""
+"""The candidate set S_M: structures that searches propose on one part of the data."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch import Tensor
 
 from sjepa.backend import Budget
 from sjepa.backend.registry import make_backend
+from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import residuals
-from sjepa.bayes.structure import Structure
-from sjepa.bayes.transitions import Step, Transitions
+from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.data import Trajectories
 from sjepa.discovery import discover
 from sjepa.errors import ConfigError, LawError, NumericalWarning
@@ -32,7 +32,7 @@ def propose(
     library: Library | Sequence[str] | None = None,
     grammar: Grammar | None = None,
     form: str = "auto",
-    resamples: int = 0,
+    n_bootstrap: int = 0,
     seed: int = 0,
     budget: Budget | float | None = None,
 ) -> list[Front]:
@@ -43,7 +43,7 @@ def propose(
     """
     rng = np.random.default_rng(seed)
     samples = [trajectories]
-    for _ in range(resamples if len(trajectories) > 1 else 0):
+    for _ in range(n_bootstrap if len(trajectories) > 1 else 0):
         samples.append(trajectories[rng.integers(len(trajectories), size=len(trajectories))])
     fronts = []
     for engine in map(make_backend, backends):
@@ -66,7 +66,7 @@ def structures(
     measure: str = "auto",
     library: Library | None = None,
     weights: Mapping[str, float] | None = None,
-) -> list[Structure]:
+) -> list[ParametricLaw]:
     """The different structures of fronts and laws, simplest first.
 
     Laws that differ in their coefficients only are one structure. `measure` is the complexity
@@ -84,7 +84,7 @@ def structures(
         laws += [(item, None)] if isinstance(item, Law) else [(c.law, c) for c in item]
     if not laws:
         raise LawError("There is no candidate law; give more data, a larger library or budget.")
-    found: dict[Any, Structure] = {}
+    found: dict[Any, ParametricLaw] = {}
     for law, candidate in laws:
         if measure == "terms" and candidate is not None:
             cost = candidate.terms
@@ -92,7 +92,7 @@ def structures(
             cost = law.complexity("terms", library)
         else:
             cost = _tree(law, weights)
-        structure = Structure(law, cost)
+        structure = ParametricLaw(law, cost)
         found.setdefault(structure.key, structure)
     kinds = {(s.law.inputs, s.law.outputs, s.law.dynamics) for s in found.values()}
     if len(kinds) > 1:
@@ -101,8 +101,12 @@ def structures(
 
 
 def retain(
-    found: Sequence[Structure], rows: Transitions, step: Step, most: int, gamma: float = 1.0
-) -> list[Structure]:
+    found: Sequence[ParametricLaw],
+    rows: Transitions,
+    step: StepModel,
+    most: int,
+    gamma: float = 1.0,
+) -> list[ParametricLaw]:
     """At most so many structures: half of them from the front of error and complexity.
 
     The front keeps short rivals in the race, which few data cannot tell apart; the rest are
@@ -110,7 +114,7 @@ def retain(
     likelihood there, with the coefficients of the search, less γ times the complexity. Of laws
     that say the same in these rows the simplest is kept; laws undefined there are dropped.
     """
-    scored: list[tuple[float, bool, Structure]] = []
+    scored: list[tuple[float, bool, ParametricLaw]] = []
     values: list[Tensor] = []
     lowest = float("inf")
     for structure in sorted(found, key=lambda s: s.complexity):

@@ -21,7 +21,7 @@ from sjepa.bayes.prior import residuals
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class ConjugateBlock:
     """y ~ N(x b, Σ) row by row, with b | Σ ~ MN(0, precision⁻¹, Σ) and Σ ~ IW(ν, I).
 
     After the data: ``mean`` (m, q), ``root`` of the precision (m, m), ``scale`` (q, q), ``nu``.
@@ -36,7 +36,9 @@ class Block:
     log_evidence: float
 
     @classmethod
-    def fit(cls, x: Tensor, y: Tensor, precision: float, nu: float, columns: Tensor) -> Block:
+    def fit(
+        cls, x: Tensor, y: Tensor, precision: float, nu: float, columns: Tensor
+    ) -> ConjugateBlock:
         (n, m), q = x.shape, y.shape[1]
         gram = x.T @ x + precision * torch.eye(m, dtype=x.dtype)
         root = torch.linalg.cholesky(gram)
@@ -67,7 +69,7 @@ class ClosedForm:
     """The exact posterior of one structure."""
 
     joint: Joint
-    blocks: tuple[Block, ...]
+    blocks: tuple[ConjugateBlock, ...]
     log_evidence: float
 
     def sample(self, n: int, generator: torch.Generator) -> Tensor:
@@ -125,27 +127,31 @@ def closed_form(joint: Joint) -> ClosedForm:
     # b = a, whose prior variance is that of Σ̃ times the strength.
     precision = 1.0 / c.strength
     if c.kind == "isotropic":
-        blocks = [Block.fit(x.reshape(n * d, k), y.reshape(-1, 1), precision, 2 + nu, every[None])]
+        blocks = [
+            ConjugateBlock.fit(
+                x.reshape(n * d, k), y.reshape(-1, 1), precision, 2 + nu, every[None]
+            )
+        ]
     elif c.kind == "diagonal":
         own = [every[structure.owner == j] for j in range(d)]
         blocks = [
-            Block.fit(x[:, j, own[j]], y[:, j : j + 1], precision, 2 + nu, own[j][None])
+            ConjugateBlock.fit(x[:, j, own[j]], y[:, j : j + 1], precision, 2 + nu, own[j][None])
             for j in range(d)
         ]
     else:
         columns = every.reshape(d, -1)
-        blocks = [Block.fit(x[:, 0, columns[0]], y, precision, d + 1 + nu, columns)]
+        blocks = [ConjugateBlock.fit(x[:, 0, columns[0]], y, precision, d + 1 + nu, columns)]
     return ClosedForm(joint, tuple(blocks), sum(b.log_evidence for b in blocks) - volume)
 
 
 @dataclass(frozen=True, eq=False)
-class _Known(Block):
+class _Known(ConjugateBlock):
     def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         noise = torch.randn(n, len(self.mean), 1, generator=generator, dtype=torch.float64)
         return self.mean + torch.linalg.solve_triangular(self.root.T, noise, upper=True), noise
 
 
-def _known(x: Tensor, y: Tensor, sigma_root: Tensor) -> Block:
+def _known(x: Tensor, y: Tensor, sigma_root: Tensor) -> ConjugateBlock:
     """Gaussian regression with unit prior variance and known noise."""
     n, d, k = x.shape
     white = torch.linalg.solve_triangular(sigma_root, x, upper=False).reshape(n * d, k)

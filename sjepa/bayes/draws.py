@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from sjepa.bayes.fit import Group
-from sjepa.bayes.transitions import Step
+from sjepa.bayes.transitions import StepModel
 from sjepa.errors import DataError
 from sjepa.models.integrators import join
+from sjepa.models.transition import schedule
 
 
 class Draws(nn.Module):
@@ -29,7 +30,7 @@ class Draws(nn.Module):
     Parameters of the draws are buffers in double precision; ``covariance`` is (N, d, d).
     """
 
-    def __init__(self, groups: Sequence[Group], order: Tensor, step: Step) -> None:
+    def __init__(self, groups: Sequence[Group], order: Tensor, step: StepModel) -> None:
         """`order` (N,) is the draw at each place of the groups one after the other."""
         super().__init__()
         self.groups = tuple(groups)
@@ -69,17 +70,6 @@ class Draws(nn.Module):
 
         return self._gather(z, u, move)
 
-    def field(self, z: Tensor, u: Tensor | None = None) -> Tensor:
-        """F + g itself: velocity of a field, next state of a map."""
-        self._checked(z, 1.0)
-
-        def total(group: Group, zg: Tensor, sg: Tensor | None, i: Tensor) -> Tensor:
-            inputs = join(zg, sg)
-            value = group.structure(inputs, _wide(group.coefficients, zg))
-            return value if group.paths is None else value + group.paths(inputs)
-
-        return self._gather(z, u, total)
-
     def correction(self, z: Tensor, u: Tensor | None = None) -> Tensor:
         """The correction g of each draw at z (N, ..., d); zero where there is none."""
 
@@ -109,26 +99,15 @@ class Draws(nn.Module):
     def walk(
         self,
         z0: Tensor,
-        dt: Tensor | float | None = None,
-        u: Tensor | None = None,
-        steps: int | None = None,
+        steps: Iterable[tuple[Tensor | float | None, Tensor | None]],
         generator: torch.Generator | None = None,
         noise: bool = True,
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """(mean, state) of each step, for those who do not need the whole rollout in memory."""
-        z0 = self.expand(z0) if z0.ndim == 1 else z0
-        timed = isinstance(dt, Tensor) and dt.ndim > 0
-        lengths = {dt.shape[-1]} if timed else set()  # type: ignore[union-attr]
-        lengths |= {n for n in (steps, None if u is None else u.shape[-2]) if n is not None}
-        if len(lengths) != 1:
-            raise DataError(
-                f"A rollout needs one number of steps; got {sorted(lengths) or 'none'}."
-            )
-        z = z0
-        for h in range(lengths.pop()):
-            dt_h = dt[..., h, None] if timed else dt  # type: ignore[index]
-            mean = self(z, dt_h, None if u is None else u[..., h, :])
-            z = self.add_noise(mean, dt_h, generator) if noise else mean
+        """(mean, state) after each (dt, u), for those who do not need all in memory at once."""
+        z = self.expand(z0) if z0.ndim == 1 else z0
+        for dt, u in steps:
+            mean = self(z, dt, u)
+            z = self.add_noise(mean, dt, generator) if noise else mean
             yield mean, z
 
     def rollout(
@@ -145,7 +124,7 @@ class Draws(nn.Module):
         dt is (..., K) or one number, u (..., K, m); K comes from whichever has a time axis,
         else from `steps`.
         """
-        states = [state for _, state in self.walk(z0, dt, u, steps, generator, noise)]
+        states = [state for _, state in self.walk(z0, schedule(dt, u, steps), generator, noise)]
         return torch.stack([z0.expand(states[0].shape), *states], dim=-2)
 
     def _move(self, group: Group, z: Tensor, u: Tensor | None, dt: Tensor | float) -> Tensor:

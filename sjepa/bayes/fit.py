@@ -14,7 +14,7 @@ from sjepa.bayes.conjugate import closed_form, has_closed_form
 from sjepa.bayes.joint import Joint
 from sjepa.bayes.laplace import find_mode
 from sjepa.bayes.nested import nested_evidence
-from sjepa.bayes.structure import Structure
+from sjepa.bayes.parametric import ParametricLaw
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Law
 
@@ -22,14 +22,14 @@ from sjepa.symbolic import Law
 if TYPE_CHECKING:
     from sjepa.bayes.paths import Paths
 
-METHODS = ("auto", "laplace", "closed", "nested")
+METHODS = ("auto", "laplace", "analytic", "nested")
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
     """Draws that share a structure: coefficients (n, K), Cholesky factors (n, d, d), functions."""
 
-    structure: Structure
+    structure: ParametricLaw
     coefficients: Tensor
     root: Tensor
     paths: Paths | None = None
@@ -38,11 +38,11 @@ class Group:
         return len(self.coefficients)
 
 
-class Fit(Protocol):
+class StructureFit(Protocol):
     """What the posterior needs of each structure."""
 
     @property
-    def structure(self) -> Structure: ...
+    def structure(self) -> ParametricLaw: ...
 
     @property
     def method(self) -> str: ...
@@ -76,7 +76,7 @@ class SymbolicFit:
     status: str = "ok"
 
     @property
-    def structure(self) -> Structure:
+    def structure(self) -> ParametricLaw:
         return self.joint.structure
 
     @property
@@ -95,7 +95,7 @@ class SymbolicFit:
 class FailedFit:
     """A structure for which no mode was found; it gets no weight and is listed with the reason."""
 
-    structure: Structure
+    structure: ParametricLaw
     status: str
     method: str
     log_evidence: float = -math.inf
@@ -109,14 +109,14 @@ class FailedFit:
         raise AssertionError("a structure without weight is never drawn")
 
 
-def fit(joint: Joint, method: str = "auto", seed: int = 0) -> Fit:
+def fit(joint: Joint, method: str = "auto", seed: int = 0) -> StructureFit:
     """Evidence by the named method; "auto" is the closed form where there is one, else Laplace."""
     if method not in METHODS:
         raise ConfigError(f"evidence is one of {', '.join(METHODS)}, got {method!r}.")
-    if method in ("auto", "closed") and has_closed_form(joint):
+    if method in ("auto", "analytic") and has_closed_form(joint):
         solved = closed_form(joint)
-        return SymbolicFit(joint, solved.theta(), solved.sample, solved.log_evidence, "closed")
-    if method == "closed":
+        return SymbolicFit(joint, solved.theta(), solved.sample, solved.log_evidence, "analytic")
+    if method == "analytic":
         raise ConfigError(
             "There is no closed form: it needs laws linear in their coefficients, a map or "
             "integrator='euler', and Prior(conjugate=True) or a known covariance."

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sjepa.bayes.fit import FailedFit, Fit, Group
+from sjepa.bayes.fit import FailedFit, Group, StructureFit
 from sjepa.bayes.joint import Joint
 from sjepa.bayes.kernels import Kernel
-from sjepa.bayes.laplace import Mode, find_mode
+from sjepa.bayes.laplace import PosteriorMode, find_mode
+from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.paths import Paths, draw_paths
 from sjepa.bayes.prior import Units, residuals
-from sjepa.bayes.process import Block, Rows, safe_cholesky
+from sjepa.bayes.process import KernelBlock, Rows, safe_cholesky
 from sjepa.bayes.settings import GP
-from sjepa.bayes.structure import Structure
 from sjepa.bayes.transitions import Transitions
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Law
@@ -71,7 +71,7 @@ class HybridJoint:
             self.settings.outputs
         ]
 
-    def blocks(self, eta: Tensor, root: Tensor) -> list[Block]:
+    def blocks(self, eta: Tensor, root: Tensor) -> list[KernelBlock]:
         """Kernels for η (size,) and the covariance's factor (d, d)."""
         d, s = self.d, self.s
         middle = math.log(self.joint.prior.lengthscale)
@@ -81,7 +81,7 @@ class HybridJoint:
             place = torch.zeros(below.shape[1], d, d, dtype=torch.float64)
             place[torch.arange(below.shape[1]), below[0], below[1]] = 1.0
             mix = self.unit[:, None] * (lower + torch.einsum("k,kij->ij", eta[s + d :], place))
-            return [Block(torch.arange(d), middle + eta[:s], mix, root)]
+            return [KernelBlock(torch.arange(d), middle + eta[:s], mix, root)]
         if self.settings.outputs == "shared":
             logs = (middle + eta[:s]).expand(d, s)
             amplitudes = eta[s:].exp() * self.unit
@@ -89,7 +89,9 @@ class HybridJoint:
             table = eta.reshape(d, s + 1)
             logs, amplitudes = middle + table[:, :s], table[:, s].exp() * self.unit
         return [
-            Block(torch.tensor([j]), logs[j], amplitudes[j].reshape(1, 1), root[j, j].reshape(1, 1))
+            KernelBlock(
+                torch.tensor([j]), logs[j], amplitudes[j].reshape(1, 1), root[j, j].reshape(1, 1)
+            )
             for j in range(d)
         ]
 
@@ -123,11 +125,11 @@ class HybridFit:
     """A structure with its correction."""
 
     target: HybridJoint
-    mode: Mode
+    mode: PosteriorMode
     method: str = "laplace"
 
     @property
-    def structure(self) -> Structure:
+    def structure(self) -> ParametricLaw:
         return self.target.joint.structure
 
     @property
@@ -183,7 +185,7 @@ class HybridFit:
         return -own @ h[:k, k:], safe_cholesky(0.5 * (own + own.T))
 
 
-def fit_hybrid(joint: Joint, settings: GP, units: Units, method: str = "auto") -> Fit:
+def fit_hybrid(joint: Joint, settings: GP, units: Units, method: str = "auto") -> StructureFit:
     """Laplace's approximation over coefficients, covariance and kernel parameters."""
     if method not in ("auto", "laplace"):
         raise ConfigError(f"Beside a correction the evidence is by 'laplace', not {method!r}.")

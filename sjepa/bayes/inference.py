@@ -8,12 +8,12 @@ from typing import Any, Literal
 from sjepa.backend import Backend, Budget, Progress
 from sjepa.bayes.candidates import propose, retain, structures
 from sjepa.bayes.checks import check_inputs, check_movement, warn_observed
-from sjepa.bayes.fit import METHODS, Fit, fit
+from sjepa.bayes.fit import METHODS, StructureFit, fit
 from sjepa.bayes.joint import Joint
 from sjepa.bayes.prior import Prior, Units
 from sjepa.bayes.result import Posterior
 from sjepa.bayes.settings import GP
-from sjepa.bayes.transitions import Step, Transitions
+from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError
 from sjepa.symbolic import Front, Grammar, Law, Library
@@ -30,8 +30,9 @@ def posterior(
     grammar: Grammar | None = None,
     feature_names: Sequence[str] | None = None,
     form: str = "auto",
-    generation: float | Trajectories = 0.5,
-    resamples: int = 4,
+    proposal_fraction: float = 0.5,
+    proposal_data: Trajectories | None = None,
+    n_bootstrap: int = 4,
     most: int = 20,
     evidence: str = "auto",
     gamma: float = 1.0,
@@ -59,15 +60,17 @@ def posterior(
         searched.
     backend, library, grammar, form, budget
         How candidates are searched, see :func:`sjepa.discover`; several engines as a list.
-    generation : float or Trajectories
+    proposal_fraction : float
         Share of the trajectories (of a single one: its first part) on which candidates are
-        searched, the rest being evidence; or data of their own, and all of x is evidence.
-    resamples : int
+        searched, the rest being evidence.
+    proposal_data : Trajectories, optional
+        Other data to search candidates on; then all of x is evidence.
+    n_bootstrap : int
         Further searches on resampled trajectories, for more candidates; a law that never became
         a candidate has no weight however true. Engines that write expression trees search once.
     most : int
-        Candidates kept, by their error and complexity on the generation split.
-    evidence : "auto", "laplace", "closed" or "nested"
+        Candidates kept, by their error and complexity on the data they were proposed on.
+    evidence : "auto", "laplace", "analytic" or "nested"
         "auto" is the closed form where there is one, else Laplace's approximation.
     gamma : float
         Structures have the prior probability exp(-gamma * complexity), up to a constant.
@@ -103,13 +106,15 @@ def posterior(
         raise ConfigError(f"prior is a sjepa.bayes.Prior, got {type(settings).__name__}.")
     if evidence not in METHODS:
         raise ConfigError(f"evidence is one of {', '.join(METHODS)}, got {evidence!r}.")
-    first, second = _split(trajectories, generation, candidates is not None, seed)
+    first, second = _split(
+        trajectories, proposal_fraction, proposal_data, candidates is not None, seed
+    )
     proposals: Any = candidates
     if candidates is None:
         engines = list(backend) if isinstance(backend, list | tuple) else [backend]
         proposals = propose(
             first, engines, library=library, grammar=grammar, form=form,
-            resamples=resamples, seed=seed, budget=budget,
+            n_bootstrap=n_bootstrap, seed=seed, budget=budget,
         )  # fmt: skip
     found = structures(
         proposals,
@@ -117,7 +122,7 @@ def posterior(
         library=library if isinstance(library, Library) else None,
         weights=None if grammar is None else grammar.weights,
     )
-    step = Step(found[0].law.dynamics, integrator, noise)
+    step = StepModel(found[0].law.dynamics, integrator, noise)
     rows, held = Transitions.of(second), Transitions.of(first)
     check_inputs(found[0].law, trajectories)
     check_movement(rows, found[0].law)
@@ -126,7 +131,7 @@ def posterior(
     gp = GP.make(correction)
     if covariance == "auto":
         covariance = "full" if gp is None or gp.outputs == "multi" else "diagonal"
-    fits: list[Fit] = []
+    fits: list[StructureFit] = []
     for i, structure in enumerate(kept):
         if progress is not None:
             progress(f"evidence of candidate {i + 1} of {len(kept)}", i / len(kept))
@@ -146,19 +151,23 @@ def posterior(
 
 
 def _split(
-    trajectories: Trajectories, generation: float | Trajectories, given: bool, seed: int
+    trajectories: Trajectories,
+    fraction: float,
+    other: Trajectories | None,
+    given: bool,
+    seed: int,
 ) -> tuple[Trajectories, Trajectories]:
     """Where candidates come from, which also sets the units of the priors, and the evidence."""
-    if isinstance(generation, Trajectories):
-        if generation.obs_shape != trajectories.obs_shape:
+    if other is not None:
+        if other.obs_shape != trajectories.obs_shape:
             raise DataError(
-                f"generation has observations of shape {generation.obs_shape}, "
+                f"proposal_data has observations of shape {other.obs_shape}, "
                 f"x of {trajectories.obs_shape}."
             )
-        return generation.map(lambda a: a, names=trajectories.names), trajectories
+        return other.map(lambda a: a, names=trajectories.names), trajectories
     if given:
         return trajectories, trajectories
-    if not 0 < generation < 1:
-        raise ConfigError(f"generation is a share between 0 and 1, got {generation!r}.")
-    first, second = trajectories.split((generation, 1 - generation), seed=seed)
+    if not 0 < fraction < 1:
+        raise ConfigError(f"proposal_fraction is a share between 0 and 1, got {fraction!r}.")
+    first, second = trajectories.split((fraction, 1 - fraction), seed=seed)
     return first, second

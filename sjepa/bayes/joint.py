@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from sjepa.bayes.covariance import Covariance
+from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import Prior, Units, residuals
-from sjepa.bayes.structure import Structure
-from sjepa.bayes.transitions import Step, Transitions
+from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.errors import ConfigError
 
 
@@ -23,8 +23,8 @@ class Joint:
     """
 
     def __init__(
-        self, structure: Structure, rows: Transitions, step: Step, units: Units, prior: Prior,
-        covariance: object,
+        self, structure: ParametricLaw, rows: Transitions, step: StepModel, units: Units,
+        prior: Prior, covariance: object,
     ) -> None:  # fmt: skip
         self.structure, self.rows, self.step, self.prior = structure, rows, step, prior
         noise = units.noise

@@ -24,7 +24,7 @@ _ARRIVED = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Mode:
+class PosteriorMode:
     """A posterior mode and the Gaussian around it.
 
     Parameters are in units of their priors. `repaired` counts the eigenvalues of the negative
@@ -78,7 +78,7 @@ def find_mode(
     *,
     large: bool = False,
     axes: Tensor | None = None,
-) -> Mode | None:
+) -> PosteriorMode | None:
     """The mode reached from the start, or None if that leads nowhere finite.
 
     `large` saves memory and time where the density itself is expensive: one direction of the
@@ -101,7 +101,7 @@ def find_mode(
     values, vectors, repaired = repair(curvature)
     slope = vectors.T @ grad(log_joint)(theta)
     missing = 0.5 * float((slope.square() / values).sum())
-    return Mode(theta, value, curvature, values, vectors, repaired, missing)
+    return PosteriorMode(theta, value, curvature, values, vectors, repaired, missing)
 
 
 def hessian(

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.func import jacfwd
 
-from sjepa.bayes.structure import Structure
-from sjepa.bayes.transitions import Step, Transitions
+from sjepa.bayes.parametric import ParametricLaw
+from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.errors import ConfigError
 
 
@@ -30,7 +30,7 @@ class Prior:
         in their coefficients then have an evidence in closed form.
     noise : float, optional
         Guess of the standard deviation of the transition noise; by default what the best
-        candidate leaves over on the generation split.
+        candidate leaves over on the data of the proposals.
     strength : float
         How many observations the guess of the noise is worth.
 
@@ -66,7 +66,7 @@ class Units:
     rows: Transitions
 
     @classmethod
-    def of(cls, structures: Sequence[Structure], rows: Transitions, step: Step) -> Units:
+    def of(cls, structures: Sequence[ParametricLaw], rows: Transitions, step: StepModel) -> Units:
         """Taken from the candidate that predicts the rows best."""
         spread = rows.target.std(0).clamp_min(1e-300)
         best, lowest = structures[0], float("inf")
@@ -81,7 +81,7 @@ class Units:
         noise = left.square().mean(0).sqrt().maximum(1e-6 * spread)
         return cls(signal.maximum(1e-6 * spread), noise, rows)
 
-    def coefficient_scales(self, structure: Structure, prior: Prior) -> Tensor:
+    def coefficient_scales(self, structure: ParametricLaw, prior: Prior) -> Tensor:
         """Prior standard deviation of each coefficient, (K,)."""
         if prior.coefficients is not None:
             return torch.full((structure.size,), prior.coefficients, dtype=torch.float64)
@@ -94,7 +94,9 @@ class Units:
         return prior.width * self.signal[structure.owner] / own
 
 
-def residuals(structure: Structure, coefficients: Tensor, rows: Transitions, step: Step) -> Tensor:
+def residuals(
+    structure: ParametricLaw, coefficients: Tensor, rows: Transitions, step: StepModel
+) -> Tensor:
     """z_T minus where the law leads from z_C, for coefficients (..., K): (..., n, d)."""
     wide = coefficients.unsqueeze(-2)
 

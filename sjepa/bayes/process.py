@@ -16,7 +16,7 @@ JITTER = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class KernelBlock:
     """Outputs that one matrix-valued kernel B ⊗ k connects; a single output has B = amplitude².
 
     ``columns`` are the outputs, ``logs`` the log length scales, ``mix`` (q, q) a factor of B,
@@ -39,13 +39,13 @@ class Rows:
     spread: Tensor
     inducing: Tensor | None = None  # standardised (m, s)
 
-    def log_marginal(self, block: Block, errors: Tensor) -> Tensor:
+    def log_marginal(self, block: KernelBlock, errors: Tensor) -> Tensor:
         """log N(e; 0, C) of errors (n, q), or Titsias' collapsed bound of it."""
         if self.inducing is None:
             return _log_normal(self.chol(block), errors.reshape(-1))
         return self._bound(block, errors)
 
-    def chol(self, block: Block) -> Tensor:
+    def chol(self, block: KernelBlock) -> Tensor:
         """Cholesky factor of C = (gain K gain) ⊗ B + spread² ⊗ Σ, (nq, nq)."""
         k = self.kernel(self.inputs, self.inputs, block.logs)
         k = k + JITTER * torch.eye(len(k), dtype=k.dtype)
@@ -56,7 +56,7 @@ class Rows:
         )
         return safe_cholesky(total)
 
-    def projection(self, block: Block) -> tuple[Tensor, Tensor]:
+    def projection(self, block: KernelBlock) -> tuple[Tensor, Tensor]:
         """Cholesky factor of K_mm, and U = L_mm⁻¹ K_mn (m, n)."""
         assert self.inducing is not None
         k = self.kernel(self.inducing, self.inducing, block.logs)
@@ -64,7 +64,7 @@ class Rows:
         across = self.kernel(self.inducing, self.inputs, block.logs)
         return root, torch.linalg.solve_triangular(root, across, upper=False)
 
-    def weights(self, block: Block, errors: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def weights(self, block: KernelBlock, errors: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The regression on inducing features: root of its precision S (mq, mq), Sᵀ-side b.
 
         g at the rows is U ᵀ w mixᵀ with w (m, q) standard normal a priori; returns the root of
@@ -81,7 +81,7 @@ class Rows:
         s_root = safe_cholesky(s + torch.eye(len(s), dtype=s.dtype))
         return root_mm, u, s_root, b.flatten(-2)
 
-    def _bound(self, block: Block, errors: Tensor) -> Tensor:
+    def _bound(self, block: KernelBlock, errors: Tensor) -> Tensor:
         n, q = errors.shape
         _, u, s_root, b = self.weights(block, errors)
         white = torch.linalg.solve_triangular(

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from sjepa.bayes.calibration import Calibration, calibrate
 from sjepa.bayes.draws import Draws
-from sjepa.bayes.fit import Fit
+from sjepa.bayes.fit import StructureFit
 from sjepa.bayes.prediction import Prediction, Rollout
-from sjepa.bayes.transitions import Step
+from sjepa.bayes.transitions import StepModel
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError, LawError
 from sjepa.symbolic import Law
@@ -44,9 +44,9 @@ class Posterior:
 
     def __init__(
         self,
-        fits: Sequence[Fit],
+        fits: Sequence[StructureFit],
         gamma: float,
-        step: Step,
+        step: StepModel,
     ) -> None:
         if not gamma >= 0:
             raise ConfigError(f"gamma must be at least 0, got {gamma!r}.")

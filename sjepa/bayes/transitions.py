@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sjepa.data import Trajectories
-from sjepa.errors import ConfigError, DataError
+from sjepa.errors import ConfigError
 from sjepa.models.integrators import INTEGRATORS, Field, join
 from sjepa.models.lookup import lookup
 
@@ -34,11 +34,6 @@ class Transitions:
     @classmethod
     def of(cls, trajectories: Trajectories) -> Transitions:
         """Every step of every trajectory; the action is the one at the start of the step."""
-        if len(trajectories.obs_shape) != 1:
-            raise DataError(
-                f"Bayesian inference takes states (T, d), got observations of shape "
-                f"{trajectories.obs_shape}; use SJEPA.posterior, which encodes them."
-            )
         trajectories.check_finite()
 
         def rows(parts: list[np.ndarray]) -> Tensor:
@@ -62,7 +57,7 @@ class Transitions:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepModel:
     """How a law moves a state for one step, and how the noise of a step depends on its length.
 
     Parameters

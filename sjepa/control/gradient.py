@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sjepa.control.planner import Plan, keep_best, smooth_normal, start
+from sjepa.control.planner import Plan, Planner, keep_best, smooth_normal
 from sjepa.control.task import Task
 from sjepa.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class GradientShooting:
+class GradientShooting(Planner):
     """Adam on several plans at once, projected onto the box after every step.
 
     Parameters
@@ -36,20 +36,13 @@ class GradientShooting:
         if self.starts < 1 or self.iterations < 1 or self.rate <= 0:
             raise ConfigError("Gradient shooting needs starts, iterations and rate above 0.")
 
-    def plan(
-        self,
-        task: Task,
-        z: Tensor,
-        *,
-        warm: Tensor | None = None,
-        generator: torch.Generator | None = None,
+    def _improve(
+        self, task: Task, z: Tensor, plan: Tensor, generator: torch.Generator | None
     ) -> Plan:
-        z = z.to(task.dtype)
-        first = start(task, z, warm)
         half = (task.high - task.low) / 2
         noise = smooth_normal(self.starts, task, 0.8, generator, len(z))
-        plans = task.clamp(first[:, None] + self.spread * half * noise)
-        plans[:, 0] = first
+        plans = task.clamp(plan[:, None] + self.spread * half * noise)
+        plans[:, 0] = plan
         # In half widths, so that one rate serves actions of any size.
         free = (plans / half).detach().requires_grad_(True)
         optimizer = torch.optim.Adam([free], lr=self.rate)

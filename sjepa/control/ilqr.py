@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 from torch.func import grad, hessian, jacrev, vmap
 
-from sjepa.control.planner import Plan, start
+from sjepa.control.planner import Plan, Planner
 from sjepa.control.task import Task
 from sjepa.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class ILQR:
+class ILQR(Planner):
     """Backward passes of LQR along the present plan, forward passes with a line search.
 
     Actions at the edge of the box are held there in the backward pass, so that feedback does not
@@ -36,20 +36,13 @@ class ILQR:
         if self.iterations < 1 or self.damping <= 0:
             raise ConfigError("ILQR needs iterations >= 1 and damping > 0.")
 
-    def plan(
-        self,
-        task: Task,
-        z: Tensor,
-        *,
-        warm: Tensor | None = None,
-        generator: torch.Generator | None = None,
+    def _improve(
+        self, task: Task, z: Tensor, plan: Tensor, generator: torch.Generator | None
     ) -> Plan:
         del generator  # deterministic
         if task.hold != 1 or task.draws is not None:
             raise ConfigError("ILQR plans single steps of one predictor; use hold=1, draws=None.")
-        z = z.to(task.dtype)
-        actions = start(task, z, warm)
-        states, cost = task.states(z, actions), task.cost(z, actions)
+        actions, states, cost = plan, task.states(z, plan), task.cost(z, plan)
         damping = torch.full_like(cost, self.damping)
         for _ in range(self.iterations):
             gains = _backward(task, states, actions, damping)

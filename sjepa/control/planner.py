@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -19,13 +19,8 @@ class Plan:
     cost: Tensor
 
 
-class Planner(Protocol):
-    """Plans for a batch of starts z (E, d) at once, each on its own.
-
-    `warm` (E, blocks, m) is a plan to start from, normally the last one moved on by a step.
-    Actions lie inside the task's box. The same generator state gives the same plan, and no plan
-    costs more than `warm` does.
-    """
+class Planner(ABC):
+    """Plans for a batch of starts z (E, d) at once, each on its own."""
 
     def plan(
         self,
@@ -34,15 +29,22 @@ class Planner(Protocol):
         *,
         warm: Tensor | None = None,
         generator: torch.Generator | None = None,
-    ) -> Plan: ...
+    ) -> Plan:
+        """The best plan found from `warm` (E, blocks, m), or from the middle of the box.
 
+        `warm` is normally the last plan moved on by a step, and no plan costs more than it does.
+        Actions lie inside the task's box. The same generator state gives the same plan.
+        """
+        if warm is None:
+            middle = (task.low + task.high) / 2
+            warm = middle.expand(len(z), task.blocks, len(middle)).clone()
+        return self._improve(task, z.to(task.dtype), task.clamp(warm.to(task.dtype)), generator)
 
-def start(task: Task, z: Tensor, warm: Tensor | None) -> Tensor:
-    """The warm plan inside the box, or the middle of the box throughout."""
-    if warm is not None:
-        return task.clamp(warm.to(task.dtype))
-    middle = (task.low + task.high) / 2
-    return middle.expand(len(z), task.blocks, len(middle)).clone()
+    @abstractmethod
+    def _improve(
+        self, task: Task, z: Tensor, plan: Tensor, generator: torch.Generator | None
+    ) -> Plan:
+        """Start from plans (E, blocks, m) inside the box."""
 
 
 def smooth_normal(

@@ -7,35 +7,33 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sjepa.control.planner import Plan, keep_best, smooth_normal, start
+from sjepa.control.planner import Plan, Planner, keep_best, smooth_normal
 from sjepa.control.task import Task
 from sjepa.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class RandomShooting:
+class RandomShooting(Planner):
     """The best of many random plans, uniform in the box."""
 
     samples: int = 1024
 
-    def plan(
-        self,
-        task: Task,
-        z: Tensor,
-        *,
-        warm: Tensor | None = None,
-        generator: torch.Generator | None = None,
+    def __post_init__(self) -> None:
+        if self.samples < 1:
+            raise ConfigError(f"RandomShooting needs samples >= 1, got {self.samples}.")
+
+    def _improve(
+        self, task: Task, z: Tensor, plan: Tensor, generator: torch.Generator | None
     ) -> Plan:
-        z = z.to(task.dtype)
         shape = (len(z), self.samples, task.blocks, len(task.low))
         share = torch.rand(shape, generator=generator, dtype=task.dtype)
         actions = task.low + (task.high - task.low) * share
-        actions[:, 0] = start(task, z, warm)
+        actions[:, 0] = plan
         return keep_best(None, actions, task.cost(z[:, None], actions))
 
 
 @dataclass(frozen=True)
-class CEM:
+class CEM(Planner):
     """Cross-entropy method: sample around a mean, move mean and spread to the best samples.
 
     Parameters
@@ -62,16 +60,10 @@ class CEM:
         if self.samples < 4 or self.iterations < 1 or not 0 < self.elites < 1:
             raise ConfigError("CEM needs samples >= 4, iterations >= 1 and elites in (0, 1).")
 
-    def plan(
-        self,
-        task: Task,
-        z: Tensor,
-        *,
-        warm: Tensor | None = None,
-        generator: torch.Generator | None = None,
+    def _improve(
+        self, task: Task, z: Tensor, plan: Tensor, generator: torch.Generator | None
     ) -> Plan:
-        z = z.to(task.dtype)
-        mean = start(task, z, warm)
+        mean = plan
         half = (task.high - task.low) / 2
         std = (self.spread * half).expand_as(mean)
         count = max(2, round(self.elites * self.samples))
@@ -93,7 +85,7 @@ class CEM:
 
 
 @dataclass(frozen=True)
-class MPPI:
+class MPPI(Planner):
     """Model predictive path integral: samples weighted by exp(-cost / temperature).
 
     Parameters
@@ -117,17 +109,10 @@ class MPPI:
         if self.samples < 2 or self.iterations < 1 or self.temperature <= 0:
             raise ConfigError("MPPI needs samples >= 2, iterations >= 1 and temperature > 0.")
 
-    def plan(
-        self,
-        task: Task,
-        z: Tensor,
-        *,
-        warm: Tensor | None = None,
-        generator: torch.Generator | None = None,
+    def _improve(
+        self, task: Task, z: Tensor, plan: Tensor, generator: torch.Generator | None
     ) -> Plan:
-        z = z.to(task.dtype)
-        mean = start(task, z, warm)
-        best = Plan(mean, task.cost(z, mean))
+        mean, best = plan, Plan(plan, task.cost(z, plan))
         half = self.spread * (task.high - task.low) / 2
         for _ in range(self.iterations):
             noise = smooth_normal(self.samples, task, self.smoothness, generator, len(z))

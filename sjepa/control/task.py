@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,12 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sjepa.control.linearise import Linearizer
+from sjepa.control.mover import mover
 from sjepa.control.risk import expected
-from sjepa.control.rollouts import LawRollout, Step, generic_rollout
+from sjepa.control.rollouts import Step
 from sjepa.errors import ConfigError, DataError
-from sjepa.models import Transition
-from sjepa.symbolic import Law
 
 
 StageCost = Callable[[Tensor, Tensor], Tensor]
@@ -83,7 +80,7 @@ class Task:
         integrator: str | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> Task:
-        """Plan with a fitted model, a law, a transition, or any function (z, u) -> next z.
+        """Plan with a fitted model, a law, a posterior, or any function (z, u) -> next z.
 
         Parameters
         ----------
@@ -92,54 +89,24 @@ class Task:
         dt : float, optional
             Step of a vector field; by default the median step the model was fitted on.
         draws, risk
-            With `draws`, `model` is a function whose leading axis holds as many coherent draws of
-            a posterior, and `risk` joins their costs: ``expected`` or ``CVaR(0.9)``.
+            Number of coherent draws of a posterior (by default 100; ``posterior.draws(n, seed)``
+            may be given itself), or that a function holds along its leading axis. `risk` joins
+            their costs: ``expected`` or ``CVaR(0.9)``. Draws move without transition noise.
         state_limits : (low, high), optional
             Predicted states are kept inside, where the true system is known to stay inside.
         integrator : str, optional
             Another one than the model's: "midpoint" halves the evaluations of "rk4".
         """
-        dt = getattr(model, "step_", None) if dt is None else dt
         low, high = (torch.as_tensor(np.atleast_1d(v), dtype=dtype) for v in (low, high))
         limits = None
         if state_limits is not None:
             ends = [torch.as_tensor(np.asarray(v), dtype=dtype) for v in state_limits]
             limits = (ends[0], ends[1])
-        matrices = None
-        if _is_plain(model):
-            move = model
-        else:
-            transition = deepcopy(Transition.of(model)).to(dtype).requires_grad_(False)
-            if integrator is not None:
-                transition = Transition(
-                    transition.symbolic, transition.correction, transition.dynamics, integrator,
-                    transition.order,
-                )  # fmt: skip
-            if transition.dynamics == "continuous" and dt is None:
-                raise ConfigError("A vector field needs the length of a step; pass dt.")
-            linearizer = Linearizer(transition)
-
-            def move(z: Tensor, u: Tensor) -> Tensor:
-                return transition(z, dt, u)
-
-            def matrices(z: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-                return linearizer.step_matrices(z, u, dt)
-
-        def step(z: Tensor, u: Tensor) -> Tensor:
-            following = move(z, u)
-            return following if limits is None else following.clamp(*limits)
-
-        rollout: Callable[[Tensor, Tensor], Tensor]
-        if not _is_plain(model) and LawRollout.applies_to(transition) and draws is None:
-            rollout = LawRollout(transition, dt or 0.0, limits)
-        else:
-
-            def rollout(z: Tensor, u: Tensor) -> Tensor:
-                return generic_rollout(step, z, u)
-
+        moved = mover(model, len(low), dt=dt, draws=draws, integrator=integrator, dtype=dtype)
+        step, rollout = moved.within(limits)
         return cls(
             step=step, rollout=rollout, stage=stage, low=low, high=high, terminal=terminal,
-            horizon=horizon, hold=hold, draws=draws, risk=risk, matrices=matrices,
+            horizon=horizon, hold=hold, draws=moved.draws, risk=risk, matrices=moved.matrices,
         )  # fmt: skip
 
     @property
@@ -188,9 +155,3 @@ class Task:
         total = total.nan_to_num(DIVERGED, DIVERGED, DIVERGED).clamp(max=DIVERGED)
         total = total.masked_fill(lost, DIVERGED)
         return total if self.draws is None else self.risk(total)
-
-
-def _is_plain(model: Any) -> bool:
-    """A bare function of (z, u), rather than something with a transition."""
-    known = isinstance(model, Transition | Law) or hasattr(model, "transition_")
-    return callable(model) and not known

@@ -132,7 +132,7 @@ class Transition(nn.Module):
         of them has a time axis, otherwise from ``steps``.
         """
         states = [z0]
-        for dt_h, side_h in _schedule(dt, u, steps):
+        for dt_h, side_h in schedule(dt, u, steps):
             states.append(self(states[-1], dt_h, side_h))
         return torch.stack(states, dim=-2)
 
@@ -149,7 +149,7 @@ class Transition(nn.Module):
         evaluation: every integrator starts with the field at the present state.
         """
         states, corrections = [z0], []
-        for dt_h, side_h in _schedule(dt, u, steps):
+        for dt_h, side_h in schedule(dt, u, steps):
             z = states[-1]
             law, correction = self.parts(z, side_h)
             total = law + correction
@@ -202,7 +202,7 @@ def _checked_step(dt: Tensor | float | None) -> Tensor | float:
     return dt
 
 
-def _schedule(
+def schedule(
     dt: Tensor | float | None, u: Tensor | None, steps: int | None
 ) -> Iterator[tuple[Tensor | float | None, Tensor | None]]:
     """Step size and exogenous inputs of each step; checks that all lengths agree."""

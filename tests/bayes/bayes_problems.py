@@ -6,9 +6,9 @@ import numpy as np
 
 from benchmarks.bayes_data import drag_pendulum
 from sjepa.bayes.joint import Joint
+from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import Prior, Units
-from sjepa.bayes.structure import Structure
-from sjepa.bayes.transitions import Step, Transitions
+from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.data import Trajectories
 from sjepa.symbolic import Law
 
@@ -29,9 +29,9 @@ def linear_map(
 
 
 def make_joint(
-    law: Law, data: Trajectories, step: Step, covariance: object = "full", **prior: object
+    law: Law, data: Trajectories, step: StepModel, covariance: object = "full", **prior: object
 ) -> Joint:
-    structure, rows = Structure(law, 1.0), Transitions.of(data)
+    structure, rows = ParametricLaw(law, 1.0), Transitions.of(data)
     units = Units.of([structure], rows, step)
     return Joint(structure, rows, step, units, Prior(**prior), covariance)  # type: ignore[arg-type]
 
@@ -39,14 +39,14 @@ def make_joint(
 ONE = (
     Law.from_string(["0.8*x"], ["x"], dynamics="discrete"),
     linear_map([[0.8]], [[0.3]], 30),
-    Step("discrete"),
+    StepModel("discrete"),
     "diagonal",
 )
 TWO = (
     Law.from_string(["0.9*x + 0.2*y", "-0.2*x + 0.9*y"], ["x", "y"], dynamics="discrete"),
     linear_map([[0.9, 0.2], [-0.2, 0.9]], [[0.3, 0.0], [0.2, 0.2]], 40, seed=1),
-    Step("discrete"),
+    StepModel("discrete"),
     "full",
 )
-DRAG = (TRUE, drag_pendulum(0, 3, 20, 0.01), Step("continuous", "euler", "time"), "diagonal")
+DRAG = (TRUE, drag_pendulum(0, 3, 20, 0.01), StepModel("continuous", "euler", "time"), "diagonal")
 PROBLEMS = {"one coordinate": ONE, "two, full covariance": TWO, "drag pendulum": DRAG}

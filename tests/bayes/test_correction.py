@@ -8,16 +8,16 @@ from benchmarks.bayes_data import drag_pendulum
 from sjepa.bayes import GP, posterior
 from sjepa.bayes.hybrid import HybridJoint, fit_hybrid
 from sjepa.bayes.kernels import Kernel
+from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import Units
-from sjepa.bayes.process import Block, Rows
-from sjepa.bayes.structure import Structure
-from sjepa.bayes.transitions import Step, Transitions
+from sjepa.bayes.process import KernelBlock, Rows
+from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.errors import ConfigError
 from sjepa.models import Transition
 from tests.bayes.bayes_problems import WITHOUT_DRAG, make_joint
 
 
-def toy(n: int = 25, q: int = 1, seed: int = 0) -> tuple[Rows, Block, torch.Tensor]:
+def toy(n: int = 25, q: int = 1, seed: int = 0) -> tuple[Rows, KernelBlock, torch.Tensor]:
     g = torch.Generator().manual_seed(seed)
     x = torch.randn(n, 2, generator=g, dtype=torch.float64)
     settings = GP()
@@ -26,11 +26,11 @@ def toy(n: int = 25, q: int = 1, seed: int = 0) -> tuple[Rows, Block, torch.Tens
                 0.5 + torch.rand(n, generator=g).double())  # fmt: skip
     mix = torch.tensor([[0.8, 0.0], [0.5, 0.6]]).double()[:q, :q]
     root = torch.tensor([[0.3, 0.0], [0.1, 0.2]]).double()[:q, :q]
-    block = Block(torch.arange(q), torch.tensor([0.2, -0.3]).double(), mix, root)
+    block = KernelBlock(torch.arange(q), torch.tensor([0.2, -0.3]).double(), mix, root)
     return rows, block, torch.randn(n, q, generator=g, dtype=torch.float64)
 
 
-def dense(rows: Rows, block: Block, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def dense(rows: Rows, block: KernelBlock, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Matérn 5/2 by GPyTorch itself, called the usual way."""
     kernel = gpytorch.kernels.MaternKernel(nu=2.5, ard_num_dims=2).double()
     kernel.lengthscale = block.logs.exp()
@@ -91,6 +91,24 @@ def test_inducing_points_bound_the_marginal_likelihood_from_below(q: int) -> Non
     assert bounds[0] < bounds[1] < bounds[2] < exact + 1e-6
     # With a point at every input nothing is lost.
     assert bounds[2] == pytest.approx(exact, abs=1e-3)
+
+
+@pytest.mark.parametrize("q", [1, 2])
+def test_the_bound_is_titsias_formula_written_with_dense_matrices(q: int) -> None:
+    """With few points, where what they leave out of the prior variance counts."""
+    rows, block, errors = toy(25, q)
+    points = rows.inputs[:6]
+    sparse = Rows(rows.kernel, rows.inputs, rows.gain, rows.spread, points)
+    k_mm, k_mn = dense(rows, block, points, points), dense(rows, block, points, rows.inputs)
+    nystrom = (k_mn.T @ torch.linalg.solve(k_mm, k_mn)).numpy()
+    gain, spread = rows.gain.numpy(), rows.spread.numpy()
+    b, sigma = (m.numpy() @ m.numpy().T for m in (block.mix, block.root))
+    covariance = np.kron(gain[:, None] * nystrom * gain, b) + np.kron(np.diag(spread**2), sigma)
+    fitted = stats.multivariate_normal(np.zeros(25 * q), covariance).logpdf(errors.reshape(-1))
+    left_out = (gain / spread) ** 2 @ (1 - np.diag(nystrom)) * np.trace(np.linalg.solve(sigma, b))
+    assert left_out > 10
+    found = float(sparse.log_marginal(block, errors))
+    assert found == pytest.approx(fitted - 0.5 * left_out, abs=1e-4)
 
 
 @pytest.mark.parametrize("inducing", [False, True])
@@ -180,9 +198,9 @@ def test_evidence_weighs_a_law_against_its_correction() -> None:
 
 def test_laplace_over_kernel_parameters_uses_the_true_curvature() -> None:
     data = drag_pendulum(2, 2, 20, 0.01)
-    step = Step("continuous", "euler", "time")
+    step = StepModel("continuous", "euler", "time")
     joint = make_joint(WITHOUT_DRAG, data, step, "full")
-    structure = Structure(WITHOUT_DRAG, 1.0)
+    structure = ParametricLaw(WITHOUT_DRAG, 1.0)
     units = Units.of([structure], Transitions.of(data), step)
     target = HybridJoint(joint, GP(outputs="multi"), units)
     fit = fit_hybrid(joint, GP(outputs="multi"), units)

@@ -60,6 +60,23 @@ def test_a_rollout_repeats_the_step_and_adds_noise_of_the_draws_covariance(
     torch.testing.assert_close(sample, 0.25 * draws.covariance, rtol=0.06, atol=2e-5)
 
 
+def test_samples_of_one_state_a_draw_have_the_mean_and_covariance_of_that_draw(
+    pendulum: Posterior,
+) -> None:
+    draws = pendulum.draws(6, seed=1)
+    z, generator, n = torch.randn(6, 2).double(), torch.Generator().manual_seed(0), 4000
+    with torch.no_grad():
+        mean = draws(z, 0.25)
+        apart = torch.stack([draws.sample(z, 0.25, generator=generator) for _ in range(n)]) - mean
+    wanted = 0.25 * draws.covariance
+    deviation = wanted.diagonal(dim1=-2, dim2=-1).sqrt()
+    # Five standard errors of a mean, and at least as many of a covariance.
+    assert bool((apart.mean(0).abs() < 5 * deviation / n**0.5).all())
+    found = torch.einsum("nbi,nbj->bij", apart, apart) / n
+    allowed = 5 * (2 / n) ** 0.5 * deviation[:, :, None] * deviation[:, None, :]
+    assert bool(((found - wanted).abs() < allowed).all())
+
+
 def test_the_same_seed_gives_the_same_draws_and_another_seed_others(pendulum: Posterior) -> None:
     x0, t = np.array([1.0, 0.0]), np.arange(0, 1, 0.1)
     a, b, c = (pendulum.rollout(x0, t, draws=20, seed=s).z for s in (0, 0, 1))

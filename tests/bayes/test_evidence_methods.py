@@ -10,7 +10,7 @@ from sjepa.bayes.conjugate import closed_form, has_closed_form
 from sjepa.bayes.covariance import Covariance
 from sjepa.bayes.laplace import find_mode, repair
 from sjepa.bayes.nested import nested_evidence, prior_transform
-from sjepa.bayes.transitions import Step
+from sjepa.bayes.transitions import StepModel
 from sjepa.symbolic import Law
 from tests.bayes.bayes_problems import ONE, PROBLEMS, TRUE, TWO, make_joint
 
@@ -101,7 +101,7 @@ def test_nested_sampling_agrees_on_the_larger_problems(name: str) -> None:
 @pytest.mark.slow
 def test_nested_sampling_agrees_with_laplace_where_there_is_no_closed_form() -> None:
     law = Law.from_string(["p", "-1.2*sin(0.9*q) - 0.4*p*abs(p)"], ["q", "p"])
-    joint = make_joint(law, drag_pendulum(0, 4, 25, 0.01), Step("continuous", "rk4"), "full")
+    joint = make_joint(law, drag_pendulum(0, 4, 25, 0.01), StepModel("continuous", "rk4"), "full")
     assert not has_closed_form(joint)
     mode = find_mode(joint, joint.start())
     value, _ = nested_evidence(joint, live=300)
@@ -124,7 +124,7 @@ def test_the_evidence_does_not_depend_on_the_units_of_the_states() -> None:
 
 
 def test_the_hessian_matches_finite_differences() -> None:
-    joint = make_joint(TRUE, drag_pendulum(1, 2, 20, 0.01), Step("continuous", "rk4"))
+    joint = make_joint(TRUE, drag_pendulum(1, 2, 20, 0.01), StepModel("continuous", "rk4"))
     mode = find_mode(joint, joint.start())
     assert mode is not None
     d, h = len(mode.theta), 1e-4

@@ -35,7 +35,7 @@ def check(result: Posterior, observed: list[np.ndarray]) -> None:
 
 def test_states_as_coordinates() -> None:
     model = SJEPA(encoder="identity", library=Library.polynomial(["z1", "z2"], 2)).fit(NOISY, T)
-    check(model.posterior(NOISY, T, resamples=0), NOISY)
+    check(model.posterior(NOISY, T, n_bootstrap=0), NOISY)
 
 
 @pytest.mark.parametrize("kind", ["function", "module"])
@@ -49,7 +49,7 @@ def test_somebodys_frozen_encoder(kind: str) -> None:
         encoder = torch.nn.Linear(6, 2, bias=False).double()
         encoder.weight.data = torch.tensor(back.T)
     model = SJEPA(encoder=encoder, library=Library.polynomial(["z1", "z2"], 2))  # type: ignore[arg-type]
-    check(model.fit(observed, T).posterior(observed, T, resamples=0), observed)
+    check(model.fit(observed, T).posterior(observed, T, n_bootstrap=0), observed)
 
 
 def test_settings_go_through_and_second_order_is_refused() -> None:
@@ -64,7 +64,7 @@ def test_settings_go_through_and_second_order_is_refused() -> None:
 def test_noise_of_observation_is_noticed_and_noise_of_the_transition_is_not() -> None:
     model = SJEPA(encoder="identity", library=Library.polynomial(["z1", "z2"], 1)).fit(NOISY, T)
     with pytest.warns(NumericalWarning, match="alternate"):
-        model.posterior(NOISY, T, resamples=0)
+        model.posterior(NOISY, T, n_bootstrap=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         posterior(drag_pendulum(5, 4, 25, 0.01), candidates=TRUE)

@@ -6,7 +6,7 @@ import sjepa
 from benchmarks.bayes_data import drag_pendulum
 from sjepa.bayes import Prior, posterior
 from sjepa.bayes.candidates import propose, retain, structures
-from sjepa.bayes.transitions import Step, Transitions
+from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.errors import ConfigError, DataError, LawError
 from sjepa.symbolic import Candidate, Front, Law, Library
 from tests.bayes.bayes_problems import TRUE, linear_map
@@ -102,18 +102,18 @@ def test_fronts_of_several_engines_are_merged_without_repeats() -> None:
 def test_a_law_with_an_idle_term_is_a_numerical_duplicate() -> None:
     idle = Law.from_string(["0.9*x + 1e-12*y**3", "0.9*y"], NAMES, dynamics="discrete")
     found = structures([LAWS[0], idle])
-    kept = retain(found, Transitions.of(DATA), Step("discrete"), 10)
+    kept = retain(found, Transitions.of(DATA), StepModel("discrete"), 10)
     assert len(found) == 2 and [s.law for s in kept] == [LAWS[0].with_free_terms()]
 
 
 def test_what_is_kept_fits_best_for_its_complexity() -> None:
     found = structures(LAWS)
     rows = Transitions.of(DATA)
-    kept = retain(found, rows, Step("discrete"), 1, gamma=0.1)
+    kept = retain(found, rows, StepModel("discrete"), 1, gamma=0.1)
     assert [s.law for s in kept] == [LAWS[2].with_free_terms()]
-    kept = retain(found, rows, Step("discrete"), 1, gamma=1e6)
+    kept = retain(found, rows, StepModel("discrete"), 1, gamma=1e6)
     assert [s.law for s in kept] == [LAWS[0].with_free_terms()]
-    assert len(retain(found, rows, Step("discrete"), 3)) == 3
+    assert len(retain(found, rows, StepModel("discrete"), 3)) == 3
 
 
 def test_a_law_undefined_on_the_data_is_left_out() -> None:
@@ -131,11 +131,11 @@ def test_the_complexity_of_a_structure_does_not_depend_on_its_numbers() -> None:
 
 def test_true_structure_wins_and_the_posterior_narrows_with_more_data() -> None:
     library = Library.from_terms(["p", "q", "sin(q)", "p*abs(p)", "p**3"], ["q", "p"])
-    generation = drag_pendulum(1000, 12, 25, 0.01)
-    fronts = propose(generation, ["subset"], library=library)
+    proposals = drag_pendulum(1000, 12, 25, 0.01)
+    fronts = propose(proposals, ["subset"], library=library)
     data = drag_pendulum(2000, 32, 25, 0.01)
     few, many = (
-        posterior(data[:k], candidates=fronts, generation=generation, library=library)
+        posterior(data[:k], candidates=fronts, proposal_data=proposals, library=library)
         for k in (2, 32)
     )
     assert structures(many.law)[0].key == structures(TRUE)[0].key
@@ -155,7 +155,7 @@ def test_candidates_and_evidence_use_different_trajectories(
         return propose(trajectories, *args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(inference, "propose", spy)
-    result = posterior(data, library=["p", "sin(q)", "p*abs(p)"], resamples=0)
+    result = posterior(data, library=["p", "sin(q)", "p*abs(p)"], n_bootstrap=0)
     starts = {float(x[0, 0]) for x in data.x}
     used = set(result.fits[0].joint.rows.z[:, 0].tolist())  # type: ignore[attr-defined]
     assert len(seen) == 3 and set(seen) < starts
@@ -166,7 +166,7 @@ def test_five_lines_without_an_encoder() -> None:
     t = np.arange(0, 8, 0.1)
     x = [np.stack([a * np.cos(t), -a * np.sin(t)], axis=1) for a in (0.5, 1.0, 1.5, 2.0)]
     result = sjepa.bayes.posterior(
-        x, t, library=["q", "p", "q**3"], feature_names=["q", "p"], resamples=1
+        x, t, library=["q", "p", "q**3"], feature_names=["q", "p"], n_bootstrap=1
     )
     assert isinstance(result.structures, pd.DataFrame)
     assert result.law.round(2).lines() == ["q' = 1.0*p", "p' = -1.0*q"]
@@ -176,8 +176,8 @@ def test_five_lines_without_an_encoder() -> None:
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"evidence": "lapace"}, ConfigError, "auto, laplace, closed, nested"),
-        ({"evidence": "closed"}, ConfigError, "no closed form"),
+        ({"evidence": "lapace"}, ConfigError, "auto, laplace, analytic, nested"),
+        ({"evidence": "analytic"}, ConfigError, "no closed form"),
         ({"gamma": -1.0}, ConfigError, "gamma"),
         ({"covariance": "ful"}, ConfigError, "full, diagonal, isotropic"),
         ({"covariance": [[1.0, 2.0], [2.0, 1.0]]}, ConfigError, "not positive definite"),
@@ -199,10 +199,10 @@ def test_wrong_settings_are_refused(
 def test_wrong_data_are_refused() -> None:
     with pytest.raises(DataError, match="Give the times"):
         posterior(np.zeros((5, 2)))
-    with pytest.raises(DataError, match="SJEPA.posterior"):
-        posterior(np.random.default_rng(0).normal(size=(9, 4, 4)), 0.1)
+    with pytest.raises(DataError, match=r"4, 4"):
+        posterior([np.random.default_rng(0).normal(size=(9, 4, 4))], 0.1)
     with pytest.raises(ConfigError, match="between 0 and 1"):
-        posterior(DATA, generation=1.5)
+        posterior(DATA, proposal_fraction=1.5)
     with pytest.raises(ConfigError, match="must be positive"):
         Prior(width=0.0)
 
@@ -224,7 +224,7 @@ def test_every_doubtful_evidence_is_marked_in_the_table() -> None:
 
     good = posterior(DATA, candidates=LAWS[:2]).fits
     failed = FailedFit(structures(LAWS[3])[0], "no finite posterior mode", "laplace")
-    result = Posterior([*good, failed], 1.0, Step("discrete"))
+    result = Posterior([*good, failed], 1.0, StepModel("discrete"))
     assert result.structures["weight"].iloc[-1] == 0.0
     assert result.structures["status"].iloc[-1] == "no finite posterior mode"
     assert "no finite posterior mode" in repr(result)

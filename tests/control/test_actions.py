@@ -269,14 +269,14 @@ def test_the_alternating_search_takes_actions_and_resumes(data, integrator: str)
 
     first = search()
     first.run()
-    law = first.world.symbolic.law(0.05)
+    law = first.model.symbolic.law(0.05)
     assert law.inputs == ("z1", "z2", "u1") and law.outputs == ("z1", "z2")
     torque = {str(term): c for c, term in law.terms[1]}
     assert torque["u1"] == pytest.approx(1.5, rel=0.1)
     assert torque["sin(z1)"] == pytest.approx(-2.0, rel=0.15)
     again = search()
     again.load_state_dict(first.state_dict())
-    assert again.world.symbolic.law(0.05) == law
+    assert again.model.symbolic.law(0.05) == law
 
 
 def test_the_default_library_has_actions_alone_and_times_states() -> None:

@@ -86,6 +86,16 @@ def test_integrated_step_matches_finite_differences(integrator: str) -> None:
     np.testing.assert_allclose(step.B, b, atol=1e-8)
 
 
+def test_step_matrices_of_a_map_are_the_automatic_derivatives_by_state_and_by_action() -> None:
+    transition = hybrid("discrete")
+    z, u = torch.tensor(POINTS), torch.tensor(ACTIONS)
+    a, b = Linearizer(transition).step_matrices(z, u, None)
+    for i in range(len(z)):
+        both = torch.autograd.functional.jacobian(lambda s, e: transition(s, None, e), (z[i], u[i]))
+        torch.testing.assert_close(a[i], both[0], rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(b[i], both[1], rtol=1e-10, atol=1e-12)
+
+
 def test_second_order_steps_match_finite_differences() -> None:
     law = Law.from_string(["-1.7*sin(q) - 0.2*v + u"], ["q", "v", "u"], ["q"])
     for integrator in ("rk4", "verlet"):

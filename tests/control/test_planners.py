@@ -93,6 +93,21 @@ def test_a_plan_never_gets_worse_than_the_one_it_started_from(planner, optimum) 
     assert bool((plan.cost <= task.cost(starts, warm) + 1e-12).all())
 
 
+@pytest.mark.parametrize("planner", PLANNERS[:4], ids=IDS[:4])
+def test_units_and_origin_of_the_actions_do_not_matter(planner, optimum) -> None:
+    """u = (v - 3) / 10 inside the corresponding box: the same plan, in the other units."""
+    starts, _ = optimum
+    law = Law.from_string(["w", "-sin(q) - 0.1*w + 0.1*v - 0.3"], ["q", "w", "v"])
+    other = Task.of(
+        law, lambda z, v: stage(z, (v - 3) / 10), low=[-7.0], high=[13.0], horizon=8, dt=0.3,
+        terminal=terminal, dtype=torch.float64,
+    )  # fmt: skip
+    a, b = (planner.plan(task, starts, generator=torch.Generator().manual_seed(2))
+            for task in (make_task(), other))  # fmt: skip
+    torch.testing.assert_close(b.cost, a.cost, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close((b.actions - 3) / 10, a.actions, rtol=1e-5, atol=1e-6)
+
+
 def test_an_external_solver_plans_with_the_exported_law(optimum) -> None:
     """Model predictive control in CasADi on ``law.casadi()`` finds the same optimum."""
     casadi = pytest.importorskip("casadi")
@@ -131,6 +146,48 @@ def test_ilqr_equals_lqr_on_a_linear_quadratic_task() -> None:
     plan = ILQR(iterations=20).plan(task, z)
     np.testing.assert_allclose(plan.cost, torch.einsum("ei,ij,ej->e", z, p, z), rtol=1e-8)
     np.testing.assert_allclose(plan.actions[:, 0], regulator(z.numpy()), rtol=1e-5)
+
+
+@pytest.mark.parametrize("final", [0.0, 3.0])
+def test_ilqr_is_the_riccati_recursion_with_and_without_a_terminal_cost(final: float) -> None:
+    law = Law.from_string(["x + 0.1*y", "y + 0.1*u - 0.05*x"], ["x", "y", "u"], dynamics="discrete")
+    a, b = np.array([[1.0, 0.1], [-0.05, 1.0]]), np.array([[0.0], [0.1]])
+    p, gains = final * np.eye(2), []
+    for _ in range(12):
+        gains.append(np.linalg.solve(0.2 + b.T @ p @ b, b.T @ p @ a))
+        p = np.eye(2) + a.T @ p @ (a - b @ gains[-1])
+    task = Task.of(
+        law, lambda z, u: (z**2).sum(-1) + 0.2 * u[..., 0] ** 2, low=[-9], high=[9], horizon=12,
+        terminal=(lambda z: final * (z**2).sum(-1)) if final else None, dtype=torch.float64,
+    )  # fmt: skip
+    z = np.array([1.0, -0.5])
+    plan = ILQR(iterations=20).plan(task, torch.tensor(z)[None])
+    assert float(plan.cost) == pytest.approx(z @ p @ z, rel=1e-8)
+    for action, gain in zip(plan.actions[0].numpy(), reversed(gains), strict=True):
+        np.testing.assert_allclose(action, -gain @ z, atol=1e-5)
+        z = a @ z + b @ action
+
+
+def test_ilqr_holds_actions_at_the_edge_of_the_box_and_moves_the_others() -> None:
+    """Two coupled actions, one of which presses against its edge in most steps."""
+    law = Law.from_string(["x + 0.3*u + 0.1*v", "y - 0.2*u + 0.4*v"], ["x", "y", "u", "v"],
+                          dynamics="discrete")  # fmt: skip
+    low, high = [-0.2, -2.0], [0.2, 2.0]
+    task = Task.of(
+        law, lambda z, u: (z**2).sum(-1) + 0.05 * (u**2).sum(-1), low=low, high=high, horizon=6,
+        terminal=lambda z: 4 * (z**2).sum(-1), dtype=torch.float64,
+    )  # fmt: skip
+    z = torch.tensor([[1.5, -1.0], [-1.0, 0.5]]).double()
+    plan = ILQR(iterations=50).plan(task, z)
+    for i in range(2):
+        best = minimize(
+            lambda u, i=i: float(task.cost(z[i], torch.tensor(u).reshape(6, 2))), np.zeros(12),
+            bounds=list(zip(low, high, strict=True)) * 6, options={"ftol": 1e-14, "gtol": 1e-9},
+        )  # fmt: skip
+        wanted = best.x.reshape(6, 2)
+        assert (np.abs(wanted[:, 0]) > 0.1999).any() and (np.abs(wanted[:, 1]) < 1.99).all()
+        assert float(plan.cost[i]) == pytest.approx(best.fun, rel=1e-6)
+        np.testing.assert_allclose(plan.actions[i], wanted, atol=2e-3)
 
 
 def test_continuous_regulator_agrees_with_python_control_and_respects_its_box() -> None:

@@ -14,7 +14,7 @@ from sjepa.symbolic.law import Law
 from sjepa.symbolic.torch_law import TORCH
 
 
-class Structure:
+class ParametricLaw:
     """The symbolic structure E of a law, with one free coefficient for every term.
 
     Coefficients of size 1 are unknown like any other; whole numbers inside functions and
