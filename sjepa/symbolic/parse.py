@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import sympy
+from sympy.core.relational import Relational
 
 from sjepa.errors import LawError, ParseError, did_you_mean
 from sjepa.symbolic.operators import SPELLINGS, Operator
@@ -30,7 +31,8 @@ MAX_LENGTH = 20_000
 MAX_NESTING = 100
 MAX_NODES = 4_000
 MAX_NUMBER = 1e300
-MAX_COMPARED = 6
+MAX_CASES = 64
+MAX_LISTED = 30
 
 CONSTANTS = {"pi": sympy.pi, "E": sympy.E}
 
@@ -144,7 +146,7 @@ class _Reader:
     def __init__(self, text: str, inputs: Sequence[str], indicator: bool) -> None:
         self.text = text
         self.indicator = indicator
-        self.symbols = {name: symbol(name) for name in inputs}
+        self.inputs = dict.fromkeys(inputs)
         self.nodes = 0
 
     def read(self) -> sympy.Expr:
@@ -238,12 +240,13 @@ class _Reader:
         return sympy.Rational(exact.numerator, exact.denominator)
 
     def name(self, node: ast.AST, name: str) -> sympy.Expr:
-        if name in self.symbols:
-            return self.symbols[name]
+        if name in self.inputs:
+            return symbol(name)
         if name in CONSTANTS:
             return CONSTANTS[name]
-        hint = did_you_mean(name, self.symbols)
-        known = ", ".join(self.symbols) or "none"
+        hint = did_you_mean(name, self.inputs)
+        known = ", ".join([*self.inputs][:MAX_LISTED]) or "none"
+        known += ", ..." if len(self.inputs) > MAX_LISTED else ""
         raise self.fail(node, f"Unknown name {name!r:.60}.{hint} Inputs are: {known}")
 
     def binary(self, node: ast.BinOp, depth: int) -> sympy.Expr:
@@ -320,8 +323,11 @@ class _Reader:
 
     def check_compared(self, node: ast.AST, parts: Sequence[sympy.Expr]) -> None:
         """Every comparison inside another doubles the work of telling all cases apart."""
-        if sum(len(part.atoms(sympy.Piecewise)) for part in parts) > MAX_COMPARED:
-            raise self.fail(node, f"More than {MAX_COMPARED} comparisons inside a comparison")
+        inside = [n for part in parts for n in sympy.preorder_traversal(part)]
+        cases = 2 ** len({n for n in inside if isinstance(n, sympy.Piecewise)})
+        relations = sum(isinstance(n, Relational) for n in inside)
+        if max(cases, relations) > MAX_CASES:
+            raise self.fail(node, "Too many comparisons inside a comparison")
 
     def built(self, node: ast.AST, build: Callable[..., sympy.Expr], *parts: Any) -> sympy.Expr:
         try:

@@ -147,3 +147,45 @@ def test_equivalence_sees_what_the_form_does_not() -> None:
     b = Law.from_string("1", ["x"])
     assert a != b and a.equivalent(b)
     assert not a.equivalent(Law.from_string("1.001", ["x"]))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        ("exp(x)", "exp_clip(x)", False),  # differ beyond 20
+        ("log(abs(x))", "log_safe(x)", False),  # differ below 0.001
+        ("y/x", "safe_div(y, x)", False),
+        ("x", "max(x, -10)", False),
+        ("where(x > 100, x, y)", "y", False),
+        ("log(x*y)", "log(x) + log(y)", True),  # where both are defined
+        ("(x - y)**6", "(y - x)**5*(y - x)", True),  # large terms cancel far out
+        ("sqrt(x**2)", "abs(x)", True),
+    ],
+)
+def test_laws_are_compared_at_several_scales(a: str, b: str, same: bool) -> None:
+    first, second = (Law.from_string(text, ["x", "y"]) for text in (a, b))
+    assert first.equivalent(second) is second.equivalent(first) is same
+
+
+def test_laws_of_many_positive_quantities_are_told_apart() -> None:
+    """All eight must be positive, which one random point in 256 is."""
+    names = [f"x{i}" for i in range(8)]
+    sums = [" + ".join(f"log({n})" for n in names[:k]) for k in (8, 7)]
+    product = "log(" + "*".join(names) + ")"
+    whole, part, joined = (Law.from_string(t, names, ["y"]) for t in (*sums, product))
+    assert not whole.equivalent(part) and whole.equivalent(joined)
+
+
+@pytest.mark.parametrize(
+    ("decimal", "p", "q"),
+    [(0.3333333333333333, 1, 3), (0.14285714285714285, 1, 7), (0.333, 333, 1000)],
+)
+def test_an_exponent_that_was_meant_as_a_fraction_is_one(decimal: float, p: int, q: int) -> None:
+    (power,) = Law.from_string(f"x**{decimal!r}", ["x"]).expressions
+    if q <= 12:
+        assert (
+            power.exp == sympy.Rational(p, q)
+            and power == Law.from_string(f"x**({p}/{q})", ["x"]).expressions[0]
+        )
+    else:
+        assert power.exp.is_Float and float(power.exp) == p / q

@@ -237,3 +237,19 @@ def test_the_default_grammar_knows_its_actions() -> None:
     assert (grammar.role("q"), grammar.role("u")) == ("state", "action")
     assert grammar.admits(Law.from_string("u*sin(q) - abs(q)", ["q", "u"], ["q"]))
     assert not grammar.admits(Law.from_string("sin(cos(q))", ["q", "u"], ["q"]))
+
+
+@pytest.mark.parametrize(
+    ("divide", "expected"),
+    [
+        ("/", {"1/x", "1/y", "x/y", "y/x"}),
+        ("inv", {"1/x", "1/y", "x/y", "y/x"}),
+        ("safe_div", {"safe_div(1, x)", "safe_div(1, y)", "safe_div(x, y)", "safe_div(y, x)"}),
+    ],
+)
+def test_a_grammar_with_division_has_quotients_among_its_terms(
+    divide: str, expected: set[str]
+) -> None:
+    names = set(Grammar(["+", "*", divide], ["x", "y"]).library(["x"]).names)
+    assert expected <= names
+    assert not any("/" in n or "div" in n for n in names - expected)

@@ -1,9 +1,12 @@
 """The figures printed in the paper, as far as they concern equations alone."""
 
+import math
+
 import numpy as np
 import pytest
 
 from sjepa.symbolic import Law, Library, operators
+from sjepa.symbolic.complexity import description_length
 
 
 PER_SEED_LAWS = [
@@ -77,14 +80,33 @@ def test_tree_complexity_adds_up_the_nodes_by_hand(text: str, size: float) -> No
     assert Law.from_string(text, ["x", "y"]).complexity("tree") == size
 
 
-def test_description_length_prefers_the_true_law_to_a_longer_one_and_to_a_worse_one() -> None:
-    true = Law.from_string("0.5*x - 0.3*x**3", ["x"])
-    longer = Law.from_string("0.5*x - 0.3*x**3 + 0.001*x**2", ["x"])
-    shorter = Law.from_string("0.5*x", ["x"])
-    rows, noise = 500, 1e-3
-    lengths = [
-        true.description_length(noise, rows),
-        longer.description_length(noise * (1 - 1 / rows), rows),
-        shorter.description_length(0.2, rows),
-    ]
-    assert lengths.index(min(lengths)) == 0
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        # A branch 2, a comparison 1 with its sides, a number 0.5.
+        ("where(x > 0, x, 2.5)", 2.0 + (1.0 + 1.0 + 0.5) + 1.0 + 0.5),
+        ("where(x > 0 and y < x, x, y)", 2.0 + (1.0 + 1.0 + 0.5) + (1.0 + 1.0 + 1.0) + 1.0 + 1.0),
+        ("where(x > 0, x, where(y < 1, y, 2.5))", 2 * (2.0 + 2.5) + 1.0 + 1.0 + 0.5),
+        ("max(x, y, 2.5)", 2 * 2.0 + 1.0 + 1.0 + 0.5),
+        ("sqrt(x)", 2.5 + 1.0),
+        ("x**2.7", 2.5 + 1.0 + 0.5),
+    ],
+)
+def test_branches_maxima_and_powers_cost_what_their_parts_cost(text: str, size: float) -> None:
+    assert Law.from_string(text, ["x", "y"]).complexity("tree") == size
+
+
+def test_description_length_is_residuals_plus_coefficients_plus_structure() -> None:
+    # Half of 100 rows x 3 outputs x log(exp(-2)); half of 4 x log(100); 5 choices among 7.
+    expected = -300.0 + 2 * math.log(100) + 5 * math.log(7)
+    assert description_length(math.exp(-2), 100, 3, 4, 5, 7) == pytest.approx(expected)
+    # An exact fit and an alphabet of one sign stay finite.
+    assert description_length(0.0, 2, 1, 0, 1, 1) == pytest.approx(math.log(1e-300) + math.log(2))
+
+
+def test_the_description_of_a_law_counts_its_parts() -> None:
+    law = Law.from_string("0.5*x - sin(x)", ["x"])
+    # Two multipliers; +, *, 0.5, x, *, -1, sin, x are eight nodes; one input and the operators.
+    nodes = 8 * math.log(1 + len(operators.OPERATORS))
+    expected = 0.5 * 50 * math.log(0.01) + 0.5 * 2 * math.log(50) + nodes
+    assert law.description_length(0.01, 50) == pytest.approx(expected)
