@@ -64,6 +64,8 @@ def test_predict_and_simulate_take_what_fit_took() -> None:
         for path, x in zip(model.simulate(given, times), STATES, strict=True):
             np.testing.assert_allclose(path.z, x, atol=1e-3)
     np.testing.assert_allclose(model.simulate(one, T).z, one, atol=1e-3)
+    for given, states in ((one, 2 * one), ([one, one[:50]], [2 * one, 2 * one[:50]])):
+        np.testing.assert_allclose(model.align(given, states).matrix, 2 * np.eye(2), atol=1e-9)
     assert model.score(many) == model.score(data) == model.score(many, T) > 0.9999
 
 

@@ -116,6 +116,11 @@ def test_settings_that_contradict_each_other_are_refused(
     assert refusal(**settings).argument == argument
 
 
+def test_the_default_backend_may_be_spelled_out() -> None:
+    for spelled in ({"name": "stlsq"}, sjepa.backend.registry.make_backend("stlsq")):
+        SJEPA(order=2, backend=spelled).check(sjepa.Trajectories(STATES, T))
+
+
 def test_five_points_are_refused_before_any_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sjepa.estimator.model.learn_elegant", lambda *a, **k: pytest.fail("began"))
     with pytest.raises(DataError, match="at least 20 observations, got 5"):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy
-import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -192,8 +191,10 @@ class Fitted(BaseEstimator):
 
     def align(self, x: Any, states: Any) -> AffineMap:
         """The affine map from coordinates to known states, for comparison with them."""
-        z = np.concatenate(np.atleast_3d(self.encode(x)))
-        return AffineMap.fit(torch.as_tensor(z), torch.as_tensor(np.concatenate(list(states))))
+        z = self.encode(x)
+        if isinstance(z, list):
+            z, states = np.concatenate(z), np.concatenate(list(states))
+        return AffineMap.fit(z, states)
 
     def print(self, digits: int = 4) -> None:
         """Print the equations."""
@@ -219,7 +220,7 @@ class Fitted(BaseEstimator):
     def report(self, path: str | Path, x: Any = None, t: Any = None, *, title: str = "") -> Path:
         """Write a self-contained HTML page about the result; see :mod:`sjepa.report`.
 
-        With observations `x` and times `t` it also shows how the law follows them.
+        With observations `x` and times `t` it also shows the simulated paths beside them.
         """
         from sjepa.report import write_report
 

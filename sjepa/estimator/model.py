@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -30,10 +30,6 @@ from sjepa.training import (
     learn_frozen,
     written,
 )
-
-
-if TYPE_CHECKING:
-    pass
 
 
 class SJEPA(Fitted):
@@ -164,7 +160,7 @@ class SJEPA(Fitted):
         """Learn from trajectories: arrays with times `t`, or a Trajectories.
 
         With `run`, a folder, checkpoints are left there, and in the end the model. A fit that was
-        stopped goes on from its last checkpoint when it is called again with the same folder,
+        stopped resumes from its last checkpoint when it is called again with the same folder,
         settings and data, and comes to the same result.
         """
         trajectories = Trajectories.of(x, t, u)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from sklearn.utils import check_random_state
 
+from sjepa.backend import Backend
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import check_callbacks
 from sjepa.data import Trajectories
@@ -120,7 +121,10 @@ def draw_seed(random_state: Any) -> int:
 def _refuse_unless_default(model: Any, name: str, where: str, why: str) -> None:
     default = inspect.signature(type(model).__init__).parameters[name].default
     value = getattr(model, name)
-    if value is default or (isinstance(value, str | Real) and value == default):
+    if name == "backend":  # a name, a mapping and an instance may be the same one
+        value, default = make_backend(value), make_backend(default)
+    same = isinstance(value, str | Real | Backend) and value == default
+    if value is default or same:
         return
     raise ConfigError(f"{name}={value!r:.40} is not read {where}: {why}.", name)
 

@@ -21,7 +21,7 @@ COMPONENTS, SHARE = 20, 0.97
 # Widths to try, as shares of the shorter side, and the frames they are judged by.
 WIDTHS = (1 / 24, 1 / 12, 1 / 6)
 FRAMES = 800
-SMALLEST = 16
+MIN_SIDE = 16
 
 
 class Blur(nn.Module):
@@ -61,7 +61,7 @@ def _weights(size: int, width: float, every: int) -> Tensor:
 def choose_blur(series: Sequence[np.ndarray]) -> Blur | None:
     """The least blur that makes films (T, ..., H, W) smooth; None if they are, or are no films."""
     shape = series[0].shape[1:]
-    if len(shape) < 2 or min(shape[-2:]) < SMALLEST:
+    if len(shape) < 2 or min(shape[-2:]) < MIN_SIDE:
         return None
     total = sum(map(len, series))
     every = max(1, total // FRAMES)

@@ -1,6 +1,6 @@
 """Networks as plain data: a description of what to build, and the tensors to fill it with.
 
-Only what stands in the table below can be stored; whatever else somebody uses as an encoder has
+Only what stands in the table below can be stored; whatever else is used as an encoder has
 to be given again, since rebuilding it would mean running code from a file.
 """
 
@@ -33,8 +33,8 @@ from sjepa.models.windows import HistoryWindow
 Description = dict[str, Any]
 # No network here is larger; it keeps a hostile file from asking for one that is.
 MOST = 2**31
-MOST_PARTS = 64
-LIMITS = {"depth": MOST_PARTS, "k": 10_000, "history": 10_000}
+MAX_PARTS = 64
+LIMITS = {"depth": MAX_PARTS, "k": 10_000, "history": 10_000}
 
 
 def _obs(module: Any, latent_dim: int) -> Description:
@@ -172,7 +172,7 @@ def _build(description: Any, depth: int = 0) -> nn.Module:
     kind = given.pop("type", None)
     if kind == "sequential":
         parts = given.get("parts")
-        if not isinstance(parts, list) or len(parts) > MOST_PARTS:
+        if not isinstance(parts, list) or len(parts) > MAX_PARTS:
             raise FormatError("no list of parts")
         return nn.Sequential(*(_build(part, depth + 1) for part in parts))
     if kind in WRAPPERS:

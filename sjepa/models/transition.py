@@ -27,7 +27,7 @@ class Transition(nn.Module):
     correction : nn.Module, optional
         The correction c, or the whole neural field when there is no law. None gives c ≡ 0.
     dynamics : "continuous" or "discrete"
-        F + c is a vector field that an integrator follows for Δt, or the next state itself.
+        F + c is a vector field that is integrated for Δt, or the next state itself.
     integrator : str, default="euler"
         Name in ``INTEGRATORS``.
     order : 1 or 2

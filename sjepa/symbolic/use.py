@@ -14,7 +14,6 @@ import numpy as np
 import sympy
 
 from sjepa.errors import LawError
-from sjepa.storage import MAX_BYTES, read_bounded, write_whole
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.parse import parse
 from sjepa.symbolic.text import to_text
@@ -97,11 +96,15 @@ def fit(
 
 def save(law: Law, path: str | Path) -> None:
     """Write the law as JSON; read it with :meth:`load`, or give it to the command line."""
+    from sjepa.storage import write_whole
+
     write_whole(Path(path), (law.to_json() + "\n").encode())
 
 
 def load(cls: type[Law], path: str | Path) -> Law:
     """Read what :meth:`save` wrote, or the law of a run's folder. Nothing in it is executed."""
+    from sjepa.storage import MAX_BYTES, read_bounded
+
     path = Path(path)
     return cls.from_json(read_bounded(path / "law.json" if path.is_dir() else path, MAX_BYTES))
 

@@ -48,7 +48,7 @@ def refine(
     every = max(1, int(cut.valid.sum()) // most)
     paths, steps = cut.z[cut.valid][::every], cut.dt[cut.valid][::every]
     held = None if cut.u is None else cut.u[cut.valid][::every]
-    module = start.torch(dtype=torch.float64)
+    module = start.torch(trainable=False, dtype=torch.float64)
     transition = Transition(module, None, law.dynamics, integrator, order_of(law))
     numbers = module.coefficients.detach().clone()
     where = moving.nonzero()[:, 0]

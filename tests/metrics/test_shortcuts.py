@@ -103,3 +103,20 @@ def test_laws_have_their_own_diagnoses() -> None:
     assert underfit.name == "under-fit law" and "0.001" in underfit.sentence
     assert absorbed.name == "correction absorbing the law" and "90%" in absorbed.sentence
     assert "No shortcut" in plain([])
+
+
+def test_one_constant_coordinate_is_a_collapse() -> None:
+    rng = np.random.default_rng(0)
+    z = np.stack([rng.normal(size=(6, 50)), np.full((6, 50), 3.0)], axis=-1)
+    assert "variance" in CollapseChecks(within=0.0).check(z, z).reasons
+    moving = rng.normal(size=(6, 50, 2))
+    assert "variance" not in CollapseChecks(within=0.0).check(moving, moving).reasons
+
+
+def test_observations_are_compared_as_many_steps_later_as_asked() -> None:
+    # What is seen is the coordinate two steps before, and the coordinate is white noise.
+    z = np.random.default_rng(0).normal(size=(8, 60, 1))
+    seen = np.roll(z, 2, axis=1)
+    seen[:, :2] = 0.0
+    reports = [CollapseChecks(ahead=ahead).check(z, seen) for ahead in (0, 1, 2)]
+    assert ["neighbour" in report.reasons for report in reports] == [True, True, False]

@@ -89,8 +89,14 @@ def test_residual_starts_as_its_linear_part_and_can_leave_it() -> None:
 
 
 def test_frames_without_channels_are_one_channel() -> None:
-    encoder = make_encoder("cnn", (9, 7), 2)
-    assert encoder(torch.randn(3, 4, 9, 7)).shape == (3, 4, 2)
+    plain, explicit = make_encoder("cnn", (9, 7), 2), make_encoder("cnn", (1, 9, 7), 2)
+    explicit.load_state_dict(plain.state_dict())
+    frames = torch.randn(3, 4, 9, 7)
+    torch.testing.assert_close(plain(frames), explicit(frames.unsqueeze(2)))
+    # Each frame on its own: what the others show changes nothing.
+    others = frames.clone()
+    others[:, 1:] = 0.0
+    torch.testing.assert_close(plain(others)[:, 0], plain(frames)[:, 0])
 
 
 def test_a_module_is_taken_as_it_is() -> None:
