@@ -31,7 +31,7 @@ def backends(json: Annotated[bool, typer.Option(help="Print JSON.")] = False) ->
     if json:
         print(json_module.dumps(rows, indent=1))
         return
-    table = Table("name", "engine", "version", "installed", "how to install", box=None)
+    table = Table("name", "works by", "version", "installed", "how to install", box=None)
     for row in rows:
         table.add_row(
             str(row["name"]),

@@ -80,7 +80,7 @@ def fit(
     run: Run | None
     if resume is not None:
         if out is not None:
-            raise ConfigError("--resume goes on in its own folder; leave --out away.")
+            raise ConfigError("--resume continues in its own folder; leave --out out.")
         run, model, source = _reopen(resume, data)
         trajectories = read_data(source)
     else:
@@ -191,7 +191,7 @@ def _fit(
         except KeyboardInterrupt:
             share = bar.percentage
             logger.info("stopped at %.0f %%", share)
-            where = f" Go on with: sjepa fit --resume {run.folder}" if run is not None else ""
+            where = f" Resume with: sjepa fit --resume {run.folder}" if run is not None else ""
             raise Stopped(f"stopped at {share:.0f} %.{where}") from None
         except Exception as error:
             logger.error("%s: %s", type(error).__name__, error)

@@ -19,7 +19,7 @@ from sjepa.symbolic import Front
 
 WIDTH = 420.0
 # Losses below this are rounding; on a logarithmic axis they would squeeze the rest.
-SMALLEST_LOSS = 1e-16
+MIN_LOSS = 1e-16
 COLOURS = 4
 
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -43,7 +43,7 @@ def pretty(name: str) -> str:
 def pareto(front: Front, chosen: int | None) -> str:
     """Loss against complexity; each law is a button that the page's script listens to."""
     x = np.array([front.complexity(c) for c in front])
-    y = np.maximum([c.loss for c in front], SMALLEST_LOSS)
+    y = np.maximum([c.loss for c in front], MIN_LOSS)
     height = 300.0
     low, high = span(x)
     xs = (min(low, x[0] - 0.5), max(high, x[-1] + 0.5))

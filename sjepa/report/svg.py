@@ -32,7 +32,7 @@ class Scale:
         return self.start + (value - low) / (high - low) * (self.stop - self.start)
 
     def ticks(self, count: int = 5) -> list[float]:
-        """Round numbers inside the range, about so many."""
+        """Round numbers inside the range, about `count`."""
         if self.log:
             first, last = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
             step = max(1, math.ceil((last - first + 1) / count))

@@ -73,7 +73,7 @@ class Run:
             return
         if os.path.lexists(folder / "run.json"):
             raise ConfigError(
-                f"{folder} already holds a run: go on with it by sjepa fit --resume {folder}, "
+                f"{folder} already holds a run: resume it with sjepa fit --resume {folder}, "
                 "or choose another folder."
             )
         if folder.exists() and (not folder.is_dir() or any(not _ours(n) for n in names)):
@@ -95,7 +95,7 @@ class Run:
         source = self.asked.get("data")
         if source is None:
             raise ConfigError(
-                f"The run in {self.folder} was begun in Python; go on there, with "
+                f"The run in {self.folder} was begun in Python; resume it there, with "
                 "fit(..., run=folder) and the same data."
             )
         if (
@@ -126,7 +126,7 @@ class Run:
         return read(self.folder)
 
     def check(self, asked: Mapping[str, Any]) -> None:
-        """Refuse to go on with other settings or other data than the run began with."""
+        """Refuse to resume with other settings or other data than the run began with."""
         before, now = self.asked.get("settings"), asked["settings"]
         if not isinstance(before, dict):
             raise FormatError(f"{self.folder}/run.json is damaged: it holds no settings.")

@@ -1,4 +1,4 @@
-"""What a fit writes down while it runs: its history, and checkpoints to go on from."""
+"""What a fit writes down while it runs: its history, and checkpoints to resume from."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from sjepa.storage import read_state, write_state
 logger = logging.getLogger(__name__)
 
 KIND, VERSION = "sjepa-checkpoint", 1
-# Checkpoints may take this share of the time, and are never closer than so many seconds.
-SHARE, LEAST = 0.05, 0.2
+# Checkpoints may take this share of the time, and are this many seconds apart at least.
+MAX_SHARE, MIN_SECONDS = 0.05, 0.2
 _METRICS = ("loss", "risk", "objective", "complexity", "min_std")
 _HISTORY = ("stage", "cycle", "epoch", *_METRICS, "law")
 
@@ -72,7 +72,7 @@ class RunRecorder:
 
     def _due(self) -> bool:
         since = time.monotonic() - self._last
-        return since > max(LEAST, self._cost / SHARE)
+        return since > max(MIN_SECONDS, self._cost / MAX_SHARE)
 
     def save(self, state: Callable[[], dict[str, Any]]) -> None:
         """Write a checkpoint now."""

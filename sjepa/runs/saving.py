@@ -128,7 +128,7 @@ def read(folder: Path) -> Saved:
     if not (folder / "config.json").exists():
         if (folder / "run.json").exists():
             raise FormatError(
-                f"The run in {folder} has not finished: go on with sjepa fit --resume {folder}"
+                f"The run in {folder} has not finished: resume it with sjepa fit --resume {folder}"
             )
         raise FormatError(f"{folder} is not a saved model: there is no config.json in it.")
     config = read_json(folder / "config.json", KIND, VERSION)

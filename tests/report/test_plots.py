@@ -8,6 +8,8 @@ import pytest
 
 import sjepa
 from sjepa.errors import DataError
+from sjepa.models import Simulator
+from sjepa.models.simulate import plane_velocity
 from sjepa.report import plots
 from tests.report.conftest import pendulum
 
@@ -45,3 +47,16 @@ def test_training_curves_take_the_history_of_a_model() -> None:
 
 def test_the_front_is_the_fronts_own_plot(front: sjepa.Front) -> None:
     assert plots.plot_front(front).get_yscale() == "log"
+
+
+def test_arrows_point_along_the_law_with_everything_else_held() -> None:
+    """Against the law evaluated point by point, in a plane that is not the first."""
+    law = sjepa.Law.from_string(["b*f", "c - a", "a*b + c"], ["a", "b", "c", "f"])
+    x, y = np.array([0.0, 1.0, 2.0]), np.array([-1.0, 3.0])
+    found = plane_velocity(
+        Simulator(law).velocity, x, y, (2, 1), np.array([0.5, 9.0, 9.0]), np.array([4.0])
+    )
+    assert found.shape == (2, 3, 2)
+    for i, b in enumerate(y):
+        for j, c in enumerate(x):
+            np.testing.assert_allclose(found[i, j], [0.5 * b + c, c - 0.5])

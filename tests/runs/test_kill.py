@@ -139,7 +139,7 @@ def test_ctrl_c_stops_at_a_checkpoint_and_says_how_to_go_on(
     stopped = command(*arguments(data, out))
     monkeypatch.undo()
     assert stopped.returncode == 130
-    assert f"Go on with: sjepa fit --resume {out}" in stopped.stderr
+    assert f"Resume with: sjepa fit --resume {out}" in stopped.stderr
     assert command("fit", "--resume", out).returncode == 0
     same_result(undisturbed, out)
 
