@@ -1,6 +1,7 @@
 """Change the code at random and see whether the tests notice.
 
     python -m tests.mutants sjepa/bayes sjepa/control/ilqr.py -n 40 --tests tests/bayes tests/control
+    python -m tests.mutants sjepa/control/ilqr.py:162   # every change of one line, to look again
 
 One run of the tests records which of them execute which line. Then each mutant, in a copy of the
 working tree, meets the tests that execute its line, quickest first, until one fails.
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from tests.mutants.isolated import preload, run_mutant, run_recorded
@@ -29,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("paths", nargs="+", help="files or folders to change")
+    parser.add_argument("paths", nargs="+", help="files, folders or file:line")
     parser.add_argument("-n", type=int, default=50, help="mutants, spread evenly over the files")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tests", nargs="+", default=["tests"], help="where to look for tests")
@@ -39,12 +40,16 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
-    files = sorted({f for p in given.paths for f in _files(ROOT / p)})
+    lines: dict[str, set[int]] = {}
+    for path, _, line in (p.partition(":") for p in given.paths):
+        for file in _files(ROOT / path):
+            lines.setdefault(file, set()).update([int(line)] if line else [])
+    files = sorted(lines)
     with tempfile.TemporaryDirectory(prefix="mutants") as folder:
         tree = Path(folder) / "tree"
         _copy_working_tree(tree)
         preload()
-        drawn = draw(tree, files, given.n, random.Random(given.seed))
+        drawn = draw(tree, lines, given.n, random.Random(given.seed))
         print(f"{len(drawn)} mutants of {len(files)} files; recording which tests run which line")
         record = run_recorded(tree, files, given.tests)
         print(f"{len(record.seconds)} tests, {sum(record.seconds.values()):.0f} s", flush=True)
@@ -62,11 +67,14 @@ def main() -> None:
     _summarise(drawn, [m for m, _ in survivors])
 
 
-def draw(tree: Path, files: Iterable[str], count: int, rng: random.Random) -> list[Mutant]:
-    """As evenly over the files as their numbers of possible mutants allow."""
+def draw(
+    tree: Path, lines: Mapping[str, Collection[int]], count: int, rng: random.Random
+) -> list[Mutant]:
+    """As evenly over the files as their numbers of possible mutants allow; no lines mean all."""
     stacks = []
-    for path in files:
+    for path, wanted in sorted(lines.items()):
         found = mutants((tree / path).read_text(encoding="utf-8"), path)
+        found = [m for m in found if not wanted or m.line in wanted]
         stacks.append(rng.sample(found, len(found)))
     drawn: list[Mutant] = []
     while len(drawn) < count and any(stacks):
