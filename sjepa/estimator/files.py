@@ -88,6 +88,8 @@ def saved_from(model: Any) -> Saved:
         encoder, given = None, _name_of(model.encoder)
     facts = {
         "diagnostics": list(model.diagnostics_),
+        "doubts": list(getattr(model, "doubts_", ())),
+        "figures": dict(getattr(model, "figures_", {})),
         "n_features_in": model.n_features_in_,
         "obs_shape": list(model.obs_shape_),
         "feature_names_in": list(getattr(model, "feature_names_in_", [])),
@@ -155,15 +157,19 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
     notes, names, actions = (
         facts.get(k) for k in ("diagnostics", "feature_names_in", "action_names")
     )
+    doubts, figures = facts.get("doubts", []), facts.get("figures", {})
     count, step = facts.get("n_features_in"), facts.get("step")
     shape = facts.get("obs_shape", [count])
     numbers = isinstance(count, int) and isinstance(step, float) and isinstance(shape, list)
     numbers = numbers and all(isinstance(n, int) for n in (*shape, facts.get("seed", 0)))
-    if not numbers or not all(_texts(given) for given in (notes, names, actions)):
+    numbers = numbers and isinstance(figures, dict)
+    numbers = numbers and all(isinstance(n, float) for n in figures.values())
+    if not numbers or not all(_texts(given) for given in (notes, names, actions, doubts)):
         raise FormatError(
             "The model's config.json is damaged: its facts are not as they should be."
         )
     model.diagnostics_, model.n_features_in_, model.obs_shape_ = notes, count, tuple(shape)
+    model.doubts_, model.figures_, model.rivals_ = doubts, figures, []
     model.action_names_, model.step_ = tuple(actions or ()), step
     model.seed_ = facts.get("seed", 0)
     if names:

@@ -35,6 +35,7 @@ class Fitted(BaseEstimator):
     front_: Front
     encoder_: Callable[[Any], Any]
     diagnostics_: list[str]
+    doubts_: list[str]
     action_names_: Sequence[str]
     step_: float
     obs_shape_: tuple[int, ...]
@@ -228,8 +229,9 @@ class Fitted(BaseEstimator):
         return write_report(self, path, x, t, title=title)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """The settings that differ from the defaults and, once fitted, the law."""
+        """The settings that differ from the defaults and, once fitted, the law and its doubts."""
         lines = self.law_.lines(digits=4) if hasattr(self, "law_") else []
+        lines += [f"! {doubt}" for doubt in getattr(self, "doubts_", ())]
         return "\n".join([super().__repr__(N_CHAR_MAX), *(f"    {line}" for line in lines)])
 
     def _html_repr(self) -> str:

@@ -91,6 +91,14 @@ class SJEPA(Fitted):
         is that row, with its numbers refined where the way of learning does so.
     diagnostics_ : list of str
         What to know about the result, in plain words.
+    doubts_ : list of str
+        Those of them that call the result into question; ``print(model)`` shows them too.
+    figures_ : dict
+        Of the elegant search: ``noise_floor``, ``residual`` (both as shares of the variance of
+        changes, on held-out trajectories), their ``ratio``, ``rollout_held_out``,
+        ``rollout_training``, and whether the law is ``adequate``.
+    rivals_ : list
+        Other adequate laws, each with its ``law`` and ``encoder``; not saved with the model.
     encoder_ : callable
         Observations (..., *obs) to coordinates (..., d).
     history_ : DataFrame
@@ -206,7 +214,10 @@ class SJEPA(Fitted):
         self.law_: Law = learned.law.canonical()
         self.front_: Front = learned.front
         self.encoder_ = learned.encoder
-        self.diagnostics_: list[str] = list(learned.notes)
+        self.doubts_: list[str] = list(learned.doubts)
+        self.diagnostics_: list[str] = [*learned.notes, *learned.doubts]
+        self.figures_: dict[str, float] = dict(learned.figures)
+        self.rivals_: list[Any] = list(learned.rivals)
         self.history_: pd.DataFrame = history
         self.action_names_ = trajectories.action_names or ()
         self.step_ = float(np.median(np.concatenate(trajectories.steps)))
@@ -255,7 +266,12 @@ class SJEPA(Fitted):
         if dimension is None:
             return given
         names = list(self.feature_names or numbered("z", dimension))
-        return Library.paper(names, actions) if given is None else written(given, names, actions)
+        if given is not None:
+            return written(given, names, actions)
+        library = Library.paper(names, actions)
+        if self.search == "elegant" and dimension <= 2 and not actions:
+            library += Library.polynomial(names, 3)  # Duffing, Van der Pol, double wells
+        return library
 
 
 def load(folder: str | Path, encoder: Callable[[Any], Any] | None = None) -> SJEPA:

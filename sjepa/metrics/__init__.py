@@ -2,7 +2,13 @@
 
 from sjepa.metrics.alignment import AffineMap, ProbeScore, mean_squared_error, probe_r2, r2
 from sjepa.metrics.corrections import CorrectionRecovery, correction_ratio, correction_recovery
-from sjepa.metrics.diagnostics import Diagnostic, diagnose_latents, diagnose_law, plain
+from sjepa.metrics.diagnostics import (
+    Diagnostic,
+    diagnose_latents,
+    diagnose_law,
+    diagnose_residual,
+    plain,
+)
 from sjepa.metrics.latents import (
     LatentSpread,
     WithinShare,
@@ -38,6 +44,7 @@ __all__ = [
     "correction_recovery",
     "diagnose_latents",
     "diagnose_law",
+    "diagnose_residual",
     "latent_spread",
     "lipschitz",
     "mean_squared_error",

@@ -17,6 +17,10 @@ from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, narrowest
 CONSTANT_TRACE = 0.10
 # A correction that carries more than this share of the velocity has absorbed the law.
 CORRECTION_SHARE = 0.5
+# A residual beyond this multiple of the noise floor is not noise; one below RESIDUAL is about
+# what integration errors and networks of finite size leave of an exact law.
+NOT_NOISE = 5.0
+RESIDUAL = 3e-4
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,24 @@ def diagnose_law(
             )
         )  # fmt: skip
     return findings
+
+
+def diagnose_residual(risk: float, noise_floor: float) -> list[Diagnostic]:
+    """Whether what a law leaves over is far more than noise: then the law is not adequate."""
+    limit = max(NOT_NOISE * noise_floor, RESIDUAL)
+    if not risk > limit:
+        return []
+    times = risk / max(noise_floor, 1e-300)
+    size = f"{times:.0f} times what" if times < 1e4 else "while"
+    return [
+        Diagnostic(
+            "not adequate", risk, limit,
+            f"the law is not adequate: it leaves {risk:.2g} of the variance of changes "
+            f"unexplained, {size} noise alone would leave ({noise_floor:.2g}). Law or coordinates "
+            "are approximate at best. Offer more terms or coordinates, more data, or more "
+            "effort (options={'effort': 3}).",
+        )
+    ]  # fmt: skip
 
 
 def plain(findings: Sequence[Diagnostic]) -> str:

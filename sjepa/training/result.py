@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -14,12 +14,19 @@ from sjepa.symbolic import Front, Law
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A law, the front it stands on, the encoder of its coordinates, and what to know about it."""
+    """A law, the front it stands on, the encoder of its coordinates, and what to know about it.
+
+    `doubts` are sentences that call the result into question, `figures` the numbers behind them,
+    `rivals` other adequate laws with their encoders.
+    """
 
     law: Law
     front: Front
     encoder: Callable[[Any], Any]
     notes: Sequence[str] = ()
+    doubts: Sequence[str] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
+    rivals: Sequence[Any] = ()
 
 
 def identity(x: Any) -> Any:

@@ -9,11 +9,16 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from sjepa.metrics.diagnostics import Diagnostic, diagnose_latents, diagnose_law
+from sjepa.metrics.diagnostics import (
+    Diagnostic,
+    diagnose_latents,
+    diagnose_law,
+    diagnose_residual,
+)
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Candidate
 from sjepa.training.elegant.context import SearchContext
-from sjepa.training.elegant.growth import noise_floor
+from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.polish import StructureTask
 from sjepa.training.elegant.result import Found, SearchResult
 from sjepa.training.elegant.rollout import (
@@ -23,7 +28,13 @@ from sjepa.training.elegant.rollout import (
     refine_by_rollouts,
     states,
 )
-from sjepa.training.elegant.select import adequacy, front_of, simplest_adequate
+from sjepa.training.elegant.select import (
+    adequacy,
+    caveats,
+    front_of,
+    rivals_of,
+    simplest_adequate,
+)
 
 
 # Rollouts go this much further than the horizon of the search.
@@ -64,16 +75,29 @@ def conclude(
             notes.append(f"No candidate reaches a rollout loss of {delta_roll:g}.")
         admitted = passing or admitted
     front, rows = front_of(admitted, notes)
-    best, adequate = simplest_adequate(admitted, chosen.delta)
-    if not adequate:
+    best, reached = simplest_adequate(admitted, chosen.delta)
+    if not reached:
         notes.append(f"No candidate reaches delta; the best leaves {best.candidate.loss:.2g}.")
     context.report(f"refining {'; '.join(best.law.lines(digits=3))}", 0.85)
     refined = _refine(context, best, held)
-    findings = _diagnose(context, refined, chosen.delta, floor)
+    doubts = (
+        diagnose_residual(best.candidate.loss, floor)
+        if delta == "auto"
+        else diagnose_law(best.candidate.loss, chosen.delta, floor)
+    )
+    adequate = not doubts
+    rivals = rivals_of(best, admitted, chosen.delta) if adequate else ()
+    seen = RolloutLoss(context.train, context.horizon, context.order)
+    rollouts = _rollout(held, refined), _rollout(seen, refined)
+    notes.append(
+        f"rollouts miss {rollouts[0]:.2g} of the variance of the coordinates on held-out "
+        f"trajectories, {rollouts[1]:.2g} on those of the training"
+    )
+    findings = [*_diagnose(context, refined), *doubts]
     context.report("done", 1.0)
     return SearchResult(
-        front, rows, refined, context.order, chosen.delta, floor, adequate,
-        _rollout(held, refined), tuple(findings), tuple(notes),
+        front, rows, refined, context.order, chosen.delta, floor, adequate, *rollouts, rivals,
+        tuple(findings), tuple(caveats(refined, rivals)), tuple(notes),
     )  # fmt: skip
 
 
@@ -97,13 +121,10 @@ def _refine(context: SearchContext, best: Found, held: RolloutLoss) -> Found:
 
 
 @torch.no_grad()
-def _diagnose(context: SearchContext, best: Found, delta: float, floor: float) -> list[Diagnostic]:
+def _diagnose(context: SearchContext, best: Found) -> list[Diagnostic]:
     whole = context.whole
     z = states(_head(best.encoder)(whole.x), whole.grid.times, context.order)
-    return [
-        *diagnose_latents(z, whole.raw, whole.grid.mask, context.checks),
-        *diagnose_law(best.candidate.loss, delta, floor),
-    ]
+    return diagnose_latents(z, whole.raw, whole.grid.mask, context.checks)
 
 
 @torch.no_grad()

@@ -84,8 +84,12 @@ def prepare(
     checks: CollapseChecks,
     rank: int | None,
     progress: Progress | None,
+    reach: float = 1.0,
 ) -> SearchContext:
-    """Whiten, find the time scale, cut trajectories to pieces of a few horizons."""
+    """Whiten, find the time scale, cut trajectories to pieces of a few horizons.
+
+    `reach` multiplies the horizon: nonlinear encoders need longer ones to pin the phase.
+    """
     if order not in (1, 2):
         raise ConfigError(f"order must be 1 or 2, got {order}.")
     sizes = {latent_dim} if order == 1 else {latent_dim, 2 * latent_dim}
@@ -108,7 +112,8 @@ def prepare(
     modes = linear_modes(whole.leading(HALVING_RANK), order)
     step = float(np.median(np.concatenate(trajectories.steps)))
     horizon = budget.horizon or _horizon(modes, step, whole.length, order)
-    every = max(1, round(horizon / LONGEST))
+    horizon = int(max(horizon, min(reach * horizon, 0.6 * whole.length / order)))
+    every = max(1, round(horizon / (reach * LONGEST)))
     horizon = max(2, horizon // every)
     longest = max(order * horizon + 1, math.ceil(1.7 * order * horizon))
     cut = every > 1 or whole.length > 1.5 * longest

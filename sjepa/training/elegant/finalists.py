@@ -12,43 +12,44 @@ from sjepa.symbolic.front import EXACT
 from sjepa.training.elegant.conclude import found_with
 from sjepa.training.elegant.context import SearchContext
 from sjepa.training.elegant.extend import proposals
-from sjepa.training.elegant.growth import grow, noise_floor
 from sjepa.training.elegant.halving import Survivor
-from sjepa.training.elegant.polish import StructureTask, linear_head, polish, unit_scale
+from sjepa.training.elegant.noise import noise_floor
+from sjepa.training.elegant.polish import Head, StructureTask, linear_head, polish, unit_scale
 from sjepa.training.elegant.reduce import reductions
 from sjepa.training.elegant.result import Found
 from sjepa.training.elegant.select import NOISE_MULTIPLE
 from sjepa.training.elegant.structures import Structure
 
 
-# Encoders are grown where the best linear one leaves more than this share unexplained.
-GROW_ABOVE = 2e-3
+# Laws longer than this many units of complexity for each coordinate ask for better coordinates.
+LONG = 4.5
+# Risks below this are small whatever the noise.
+SMALL = 1e-4
 
 
-def finalists(
-    context: SearchContext, heads: list[tuple[LinearEncoder, StructureTask]]
-) -> list[Found]:
-    """Shorten the best laws, grow encoders that need it, and score them all."""
-    heads = heads + _shortened(context, heads)
-    risks = [_risk(context, *pair) for pair in heads]
-    floors = [noise_floor(h, t, context.validation) for h, t in heads]
-    lacking = min(risks) > max(GROW_ABOVE, 2 * NOISE_MULTIPLE * min(floors))
-    found = []
-    for i, (head, task) in enumerate(heads):
-        best_head: nn.Module = head
-        if context.budget.grow and lacking and risks[i] <= sorted(risks)[:4][-1]:
-            context.report(f"growing {task.structure.names(context.library)}", 0.8)
-            best_head, _ = grow(head, task, context.train, context.validation, context.seed)
-        found.append(found_with(context, task, best_head))
-    return found
+def finalists(context: SearchContext, heads: Sequence[tuple[Head, StructureTask]]) -> list[Found]:
+    """Shorten the best laws and score them all."""
+    shorter = _shortened(context, heads)
+    return [found_with(context, task, head) for head, task in [*heads, *shorter]]
+
+
+def lacking(context: SearchContext, heads: Sequence[tuple[LinearEncoder, StructureTask]]) -> bool:
+    """Whether linear encoders leave much more than noise, or need a long law not to."""
+    enough = [
+        task.structure.cost
+        for head, task in heads
+        if _risk(context, head, task)
+        <= max(SMALL, 2 * NOISE_MULTIPLE * noise_floor(head, task, context.validation))
+    ]
+    return not enough or min(enough) > LONG * context.latent_dim
 
 
 def polished(
-    context: SearchContext, survivors: Sequence[Survivor]
+    context: SearchContext, promote: Sequence[Survivor]
 ) -> list[tuple[LinearEncoder, StructureTask]]:
     """The best survivor of each structure, polished."""
     best: dict[Structure, Survivor] = {}
-    for survivor in survivors:
+    for survivor in promote:
         best.setdefault(survivor.structure, survivor)
     chosen = list(best.values())[: context.budget.finalists]
     heads = []
@@ -99,11 +100,11 @@ def _risk(context: SearchContext, head: nn.Module, task: StructureTask) -> float
 
 
 def _shortened(
-    context: SearchContext, heads: Sequence[tuple[LinearEncoder, StructureTask]], most: int = 2
-) -> list[tuple[LinearEncoder, StructureTask]]:
+    context: SearchContext, heads: Sequence[tuple[Head, StructureTask]], most: int = 2
+) -> list[tuple[Head, StructureTask]]:
     """Shorter structures from the encoders that fit best."""
     risks = [_risk(context, *pair) for pair in heads]
-    shorter = []
+    shorter: list[tuple[Head, StructureTask]] = []
     for i in sorted(range(len(heads)), key=lambda i: risks[i])[:most]:
         for head, task in reductions(
             *heads[i], context.train, context.budget.polish, context.stride

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -54,12 +55,20 @@ def learn_elegant(
         proposed = _proposed(result, trajectories, library, backend, seed)
         result = search(proposed, "second") if proposed else result
     encoder = result.encoder.double().eval()
-    notes = [*result.notes, *(finding.sentence for finding in result.findings)]
+    doubts = [*(finding.sentence for finding in result.findings), *result.caveats]
+    notes = [*result.notes]
     if blur is not None:
-        assert isinstance(encoder, nn.Sequential)
-        encoder = nn.Sequential(blur, *encoder)
+        encoder = _after(blur, encoder)
         notes.insert(0, f"frames were blurred over {blur.width:.1f} pixels: what moves is sharp.")
-    return Learned(result.law, result.front, encoder, notes)
+    rivals = [
+        r if blur is None else replace(r, encoder=_after(blur, r.encoder)) for r in result.rivals
+    ]
+    return Learned(result.law, result.front, encoder, notes, doubts, result.figures, rivals)
+
+
+def _after(blur: Blur, encoder: nn.Module) -> nn.Module:
+    assert isinstance(encoder, nn.Sequential)
+    return nn.Sequential(blur, *encoder)
 
 
 def _blurred(trajectories: Trajectories, blur: Blur) -> Trajectories:

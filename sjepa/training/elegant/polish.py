@@ -9,7 +9,7 @@ import sympy
 import torch
 from torch import Tensor, nn
 
-from sjepa.models.encoders import LinearEncoder
+from sjepa.models.encoders import LinearEncoder, ResidualEncoder
 from sjepa.symbolic import Library
 from sjepa.symbolic.parse import symbol
 from sjepa.training.elegant.features import ActiveFeatures
@@ -17,6 +17,9 @@ from sjepa.training.elegant.objective import IntegralFit, integral_fit
 from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.restarts import degeneracy, join_velocities
 from sjepa.training.elegant.structures import Structure
+
+
+Head = LinearEncoder | ResidualEncoder
 
 
 @dataclass(frozen=True)
@@ -106,15 +109,17 @@ def minimise(loss: Callable[[], Tensor], parameters: Sequence[nn.Parameter], ste
     return lowest
 
 
-def unit_scale(head: LinearEncoder, task: StructureTask, observed: Observed) -> None:
+def unit_scale(head: Head, task: StructureTask, observed: Observed) -> None:
     """Give coordinates whose scale the law leaves free unit variance: the scale convention."""
     names = task.library.inputs[: len(task.structure.support)]
     free = [scale_is_free(task.library, task.structure, name) for name in names]
     with torch.no_grad():
         std = head(observed.x)[observed.grid.mask].std(0).clamp_min(1e-12)
         factor = torch.where(torch.tensor(free), 1.0 / std, torch.ones_like(std))
-        head.linear.weight.mul_(factor[:, None])
-        head.linear.bias.mul_(factor)
+        last = [head.linear] if isinstance(head, LinearEncoder) else head.last_layers
+        for layer in last:
+            layer.weight.mul_(factor[:, None])
+            layer.bias.mul_(factor)
 
 
 def scale_is_free(library: Library, structure: Structure, name: str) -> bool:

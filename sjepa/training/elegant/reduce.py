@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 
-from sjepa.models.encoders import LinearEncoder
 from sjepa.training.elegant.observed import Observed
-from sjepa.training.elegant.polish import StructureTask, polish
+from sjepa.training.elegant.polish import Head, StructureTask, polish
 from sjepa.training.elegant.structures import Structure, structure
 
 
@@ -17,8 +16,8 @@ TOLERATED = 30.0
 
 
 def reductions(
-    head: LinearEncoder, task: StructureTask, train: Observed, iterations: int, stride: int
-) -> Iterator[tuple[LinearEncoder, StructureTask]]:
+    head: Head, task: StructureTask, train: Observed, iterations: int, stride: int
+) -> Iterator[tuple[Head, StructureTask]]:
     """Encoders for ever shorter structures, one term less each time.
 
     A structure that a random start misses is often found from a longer one that contains it.

@@ -50,11 +50,17 @@ class SearchResult:
     noise_floor : float
         What noise alone would leave unexplained in the coordinates of the best-fitting law.
     adequate : bool
-        Whether the chosen law reaches `delta`.
-    rollout : float
-        Validation rollout loss of the chosen law, in units of the variance of z.
+        Whether the chosen law reaches `delta` and, where that was estimated, leaves little more
+        than noise.
+    rollout, training_rollout : float
+        Rollout loss of the chosen law on validation and on training data, in units of the
+        variance of z.
+    rivals : tuple of Found
+        Other adequate laws, each with its encoder: the data do not tell them from the chosen one.
     findings : tuple of Finding
         What a user should know about the result; see :mod:`sjepa.metrics.diagnostics`.
+    caveats : tuple of str
+        What limits even an adequate law: rivals, coordinates of a network.
     notes : tuple of str
         What was chosen on the way, and why.
     """
@@ -67,12 +73,37 @@ class SearchResult:
     noise_floor: float
     adequate: bool
     rollout: float
+    training_rollout: float
+    rivals: tuple[Found, ...]
     findings: tuple[Diagnostic, ...]
+    caveats: tuple[str, ...]
     notes: tuple[str, ...]
 
     @property
     def law(self) -> Law:
         return self.best.law
+
+    @property
+    def residual(self) -> float:
+        """Share of the variance of changes that the chosen law leaves unexplained."""
+        return self.best.candidate.loss
+
+    @property
+    def ratio(self) -> float:
+        """The residual in units of the noise floor."""
+        return self.residual / max(self.noise_floor, 1e-300)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """How adequate the chosen law is, on data it was not fitted to and on those it was."""
+        return {
+            "noise_floor": self.noise_floor,
+            "residual": self.residual,
+            "ratio": self.ratio,
+            "rollout_held_out": self.rollout,
+            "rollout_training": self.training_rollout,
+            "adequate": float(self.adequate),
+        }
 
     @property
     def encoder(self) -> nn.Module:

@@ -15,14 +15,20 @@ from sjepa.training.elegant.budget import SearchBudget
 from sjepa.training.elegant.checkpoint import Memory, load_heads, save_heads
 from sjepa.training.elegant.conclude import conclude
 from sjepa.training.elegant.context import HALVING_RANK, SearchContext, prepare
-from sjepa.training.elegant.finalists import finalists, lengthened, polished
+from sjepa.training.elegant.finalists import finalists, lacking, lengthened, polished
 from sjepa.training.elegant.halving import Survivor, successive_halving
+from sjepa.training.elegant.nonlinear import nonlinear_heads
+from sjepa.training.elegant.polish import Head, StructureTask
 from sjepa.training.elegant.polynomial import gauged_heads
 from sjepa.training.elegant.restarts import Restarts
 from sjepa.training.elegant.result import SearchResult
 from sjepa.training.elegant.starts import starting_readouts
 from sjepa.training.elegant.structures import Structure, enumerate_structures
 from sjepa.training.elegant.subspace import closed_under_affine_maps
+
+
+# How much longer horizons are for nonlinear encoders, which can hide more in a short one.
+FURTHER = 1.6
 
 
 @one_thread()
@@ -77,10 +83,11 @@ def elegant_search(
     memory : Memory, optional
         Where the polished encoders are kept, and looked for when a search starts again.
     """
-    context = prepare(
+    arguments = (
         trajectories, library, latent_dim, order, seed, budget or SearchBudget(), validation,
         checks or CollapseChecks(), rank, progress,
     )  # fmt: skip
+    context = prepare(*arguments)
     heads = load_heads(context, memory)
     if not heads and not structures and closed_under_affine_maps(library, latent_dim):
         heads = gauged_heads(context)
@@ -89,7 +96,12 @@ def elegant_search(
         heads = polished(context, _survivors(context, structures))
         heads += lengthened(context, heads)
         save_heads(heads, memory)
-    return conclude(context, finalists(context, heads), delta, delta_roll)
+    best: Sequence[tuple[Head, StructureTask]] = heads
+    if context.budget.grow and lacking(context, heads):
+        context = prepare(*arguments, reach=FURTHER)
+        best = [*heads, *nonlinear_heads(context, heads)]
+        best = [(head, context.task(task.structure)) for head, task in best]
+    return conclude(context, finalists(context, best), delta, delta_roll)
 
 
 def _survivors(context: SearchContext, given: Sequence[Structure]) -> list[Survivor]:

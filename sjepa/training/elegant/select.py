@@ -9,6 +9,7 @@ from sjepa.errors import ConfigError
 from sjepa.symbolic import Front
 from sjepa.symbolic.front import knee
 from sjepa.training.elegant.result import Found
+from sjepa.training.elegant.structures import Support
 
 
 # Risks up to this multiple of the noise floor are not told apart.
@@ -68,3 +69,36 @@ def simplest_adequate(found: Sequence[Found], delta: float) -> tuple[Found, bool
         if one.candidate.loss <= delta * (1 + 1e-9):
             return one, True
     return min(found, key=lambda f: f.candidate.loss), False
+
+
+def rivals_of(best: Found, found: Sequence[Found], delta: float) -> tuple[Found, ...]:
+    """Other laws within delta, the fittest of each structure, cheapest first.
+
+    A law that only adds terms to the best one is no rival: its coefficients may be zero.
+    """
+    fittest: dict[Support, Found] = {}
+    for one in sorted(found, key=lambda f: f.candidate.loss):
+        longer = all(
+            set(own) <= set(row)
+            for own, row in zip(best.structure.support, one.structure.support, strict=True)
+        )
+        if one.candidate.loss <= delta and not longer:
+            fittest.setdefault(one.structure.support, one)
+    return tuple(sorted(fittest.values(), key=lambda f: (f.candidate.terms, f.candidate.loss)))
+
+
+def caveats(best: Found, rivals: Sequence[Found]) -> list[str]:
+    """What a user should know about a law that is adequate on the data at hand."""
+    notes = []
+    if rivals:
+        laws = " | ".join("; ".join(r.law.lines(digits=3)) for r in rivals[:3])
+        notes.append(
+            f"{len(rivals)} other law{'s are' if len(rivals) > 1 else ' is'} adequate too, in "
+            f"other coordinates: these data do not decide between them (rivals_). {laws}"
+        )
+    if not best.linear:
+        notes.append(
+            "the coordinates come from a network: they exist on the range of the training data "
+            "only, and so does the law."
+        )
+    return notes

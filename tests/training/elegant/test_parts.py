@@ -9,8 +9,8 @@ from sjepa.metrics.shortcuts import CollapseReport
 from sjepa.models import Whitening
 from sjepa.symbolic import Library
 from sjepa.training.elegant.extend import proposals
-from sjepa.training.elegant.growth import noise_floor
 from sjepa.training.elegant.halving import promote
+from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.observed import Observed, fit_whitening
 from sjepa.training.elegant.polish import StructureTask, linear_head, scale_is_free, unit_scale
 from sjepa.training.elegant.reduce import reductions

@@ -1,0 +1,69 @@
+"""Is it the true law? Up to names, signs, scales and shifts of the coordinates."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import sympy
+import torch
+
+from sjepa.data import Trajectories
+from sjepa.data.synthetic.systems import SYSTEMS
+from sjepa.metrics import AffineMap, r2
+from sjepa.symbolic import Law
+
+
+# Other ways of writing a system that an affine map of its coordinates turns into each other.
+# Van der Pol's oscillator in Lienard's coordinates is a cubic map away, not an affine one, but as
+# short: it is counted as right, and its R2 is what it is.
+LIENARD = {"van_der_pol": ("x - x**3 + y", "x")}
+
+
+def same_structure(law: Law, system: str) -> bool:
+    """Whether a law has exactly the terms of the system, whatever its coordinates are called.
+
+    A constant that a shift of the coordinates makes, and sin written as cos, count as the same.
+    """
+    row = SYSTEMS[system]
+    found = [_terms(e, law.inputs) for e in law.sympy()]
+    for equations in (row.equations, LIENARD.get(system)):
+        if equations is None:
+            continue
+        wanted = Law.from_string(list(equations), inputs=list(row.inputs)).sympy()
+        for order in permutations(range(len(row.inputs))):
+            names = [law.inputs[i] for i in order]
+            swap = dict(
+                zip(
+                    sympy.symbols(row.inputs, real=True), sympy.symbols(names, real=True),
+                    strict=True,
+                )
+            )  # fmt: skip
+            own = [_terms(e.subs(swap, simultaneous=True), names) for e in wanted]
+            if all(found[order[j]] == own[j] for j in range(len(own))):
+                return True
+    return False
+
+
+def _terms(expression: sympy.Expr, names: Any) -> set[sympy.Expr]:
+    """The terms without coefficients and constants, cos as sin."""
+    parts = sympy.Add.make_args(sympy.expand(expression))
+    bare = {p.as_coeff_Mul()[1].replace(sympy.cos, sympy.sin) for p in parts if p.free_symbols}
+    return {_outside(term) for term in bare}
+
+
+def _outside(term: sympy.Expr) -> sympy.Expr:
+    """A sine without the number that its argument is multiplied by."""
+    return term.replace(
+        lambda e: isinstance(e, sympy.sin), lambda e: sympy.sin(e.args[0].as_coeff_Mul()[1])
+    )
+
+
+def state_r2(model: Any, train: Trajectories, test: Trajectories) -> float:
+    """R2 on test trajectories of the affine map from coordinates to states, worst state."""
+    z, s = (np.concatenate(a) for a in (model.encode(train), train.state))
+    align = AffineMap.fit(torch.as_tensor(z), torch.as_tensor(s))
+    z, s = (np.concatenate(a) for a in (model.encode(test), test.state))
+    aligned = np.asarray(align(torch.as_tensor(z)))
+    return min(float(r2(aligned[:, [i]], s[:, [i]])) for i in range(s.shape[1]))

@@ -1,0 +1,139 @@
+"""Nonlinear encoders in the search, and what is said when even they are not enough."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sjepa.data import Trajectories, simulate
+from sjepa.metrics import probe_r2
+from sjepa.metrics.latents import neighbour_test, soft_neighbour_test
+from sjepa.metrics.shortcuts import CollapseReport
+from sjepa.models import Whitening
+from sjepa.symbolic import Candidate, Law, Library
+from sjepa.training.elegant import SearchBudget, elegant_search
+from sjepa.training.elegant.nonlinear_restarts import NonlinearRestarts
+from sjepa.training.elegant.observed import Observed
+from sjepa.training.elegant.polish import StructureTask, linear_head
+from sjepa.training.elegant.result import Found
+from sjepa.training.elegant.select import rivals_of
+from sjepa.training.elegant.structures import structure
+from sjepa.training.elegant.variants import variants
+from tests.training.elegant.shortcut_data import pendulum_states
+
+
+NAMES = ["z1", "z2"]
+LIBRARY = Library.paper(NAMES) + Library.polynomial(NAMES, 3)
+SINES = Library.from_terms(["z1", "z2", "sin(z1)", "sin(z2)"], NAMES)
+
+
+def support(*rows: str, library: Library = LIBRARY) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(sorted(library.names.index(t) for t in row.split(" + "))) for row in rows)
+
+
+def restarts() -> NonlinearRestarts:
+    generator = torch.Generator().manual_seed(0)
+    rows = [structure(SINES, support(*own, library=SINES)) for own in (("z2", "z1"), ("z1", "z2"))]
+    return NonlinearRestarts.from_readouts(
+        SINES, rows, torch.randn(2, 5, 2, generator=generator), 1, generator, width=7
+    )
+
+
+def test_a_batched_encoder_is_the_module_it_becomes() -> None:
+    many = restarts()
+    x = torch.randn(3, 4, 5)
+    z = many.encode(x)
+    for i in range(2):
+        torch.testing.assert_close(many.head(i)(x.double()).float(), z[i], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(many.keep([1, 1]).joined(many).encode(x)[[0, 1, 3]], z[[1, 1, 1]])
+
+
+def test_other_coordinates_of_an_encoder_are_an_affine_map_of_its_own() -> None:
+    many, x = restarts(), torch.randn(3, 4, 5)
+    matrix, offset = torch.tensor([[1.0, 2.0], [-1.0, 0.5]]), torch.tensor([0.3, -0.7])
+    wanted = many.encode(x)[1] @ matrix + offset
+    moved = many.mapped(1, matrix, offset).encode(x)[0]
+    torch.testing.assert_close(moved, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_one_equation_grows_while_the_other_stays() -> None:
+    """Duffing's own states: from the linear oscillator to spring, damping and cube at once."""
+    data = simulate("duffing", seed=0, noise=1e-3, trajectories=6, points=200)
+    observed = Observed.of(Trajectories(data.x, data.t), Whitening(2, 2).double())
+    task = StructureTask(LIBRARY, structure(LIBRARY, support("z2", "z1")), 1, (10, 30))
+    found = variants(linear_head(torch.eye(2).double()), task, observed)
+    assert support("z2", "z1 + z2 + z1**3") == found[0].support
+    assert all(s.support[0] == support("z2", "z1")[0] for s in found)
+
+
+def test_the_soft_neighbour_test_orders_coordinates_as_the_hard_one_does() -> None:
+    states = pendulum_states(20)
+    q, p = states[..., 0], states[..., 1]
+    views = {
+        "state": states,
+        "folded": np.stack([q * p, q**2 - p**2], axis=-1),
+        "energy": np.stack([p**2 / 2 - np.cos(q), p], axis=-1),
+    }
+    rows = slice(None, None, 5)
+    seen = torch.tensor(states.reshape(-1, 2)[rows])
+    soft = {k: float(soft_neighbour_test(torch.tensor(v.reshape(-1, 2)[rows]), seen))
+            for k, v in views.items()}  # fmt: skip
+    hard = {k: neighbour_test(v, states) for k, v in views.items()}
+    assert sorted(soft, key=soft.__getitem__) == sorted(hard, key=hard.__getitem__)
+    assert soft["folded"] > 20 * soft["state"]
+    z = torch.tensor(views["folded"].reshape(-1, 2)[rows]).requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda own: soft_neighbour_test(own, seen[:12], width=1.0), z.detach()[:12].requires_grad_()
+    )
+
+
+def found(loss: float, *rows: str) -> Found:
+    law = Law.from_string(list(rows), NAMES)
+    report = CollapseReport(1.0, 2.0, 0.6, 0.01, ())
+    own = structure(LIBRARY, support(*rows))
+    candidate = replace(Candidate.score(law, [loss, loss], LIBRARY), loss=loss)
+    return Found(candidate, own, torch.nn.Identity(), report)
+
+
+def test_rivals_are_adequate_and_no_mere_extension_of_the_best() -> None:
+    best = found(1e-4, "z2", "sin(z1)")
+    others = [
+        found(2e-4, "z2", "z1 + z1**3"), found(1.5e-4, "z2", "z1 + z1**3"),
+        found(1e-4, "z2", "z2 + sin(z1)"), found(5e-3, "z2", "z1"), best,
+    ]  # fmt: skip
+    rivals = rivals_of(best, others, 3e-4)
+    assert [r.candidate.loss for r in rivals] == [1.5e-4]
+
+
+def curved(count: int, noise: float = 0.005) -> Trajectories:
+    states = pendulum_states(count)
+    rng = np.random.default_rng(0)
+    x = np.tanh(np.tanh(states @ rng.normal(size=(2, 32)) * 0.7) @ rng.normal(size=(32, 5)) * 0.3)
+    x += noise * x.std(axis=(0, 1)) * rng.normal(size=x.shape)
+    return Trajectories(list(x), 0.07, state=list(states))
+
+
+def test_a_law_that_leaves_far_more_than_noise_is_said_not_to_be_adequate() -> None:
+    small = SearchBudget(
+        structures=6, restarts=3, effort=0.5, finalists=2, polish=40, rollout=5, max_terms=1,
+        grow=False,
+    )  # fmt: skip
+    result = elegant_search(curved(40), SINES, 2, budget=small)
+    assert result.ratio > 5 and result.residual == result.ratio * result.noise_floor
+    assert not result.adequate and not result.rivals
+    assert [f.name for f in result.findings] == ["not adequate"]
+    assert "not adequate" in result.findings[0].sentence
+
+
+@pytest.mark.slow
+def test_the_pendulum_is_found_through_curved_sensors() -> None:
+    data = curved(60)
+    states = np.stack(data.state)
+    result = elegant_search(data, SINES, 2, budget=SearchBudget(max_terms=1))
+    rows = {"; ".join(str(t) for _, t in row) for row in result.law.terms}
+    assert rows in ({"z2", "sin(z1)"}, {"sin(z2)", "z1"})
+    z = result.encode(torch.tensor(np.stack(data.x)))
+    assert probe_r2(z, states, z, states).train > 0.99
+    assert result.adequate and not result.best.linear
+    assert any("range of the training data" in line for line in result.caveats)
