@@ -15,7 +15,7 @@ from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.imports.pysr import parse_pysr
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.refit import refit
-from sjepa_backends._pysr_ask import Task
+from sjepa_backends._pysr_ask import PySRTask
 
 
 # Terms that contribute less than this share of the target are tried without.
@@ -25,7 +25,10 @@ NEARLY_WHOLE = 1e-5
 
 
 def front(
-    problem: Problem, tasks: Sequence[Task], texts: Sequence[Sequence[str]], notes: Sequence[str]
+    problem: Problem,
+    tasks: Sequence[PySRTask],
+    texts: Sequence[Sequence[str]],
+    notes: Sequence[str],
 ) -> Front:
     """The front of whole laws, from the equations found for each output."""
     notes = list(notes)
@@ -64,7 +67,7 @@ def _earlier(problem: Problem, j: int) -> list[Law]:
     ]
 
 
-def _read(text: str, task: Task, problem: Problem) -> sympy.Expr:
+def _read(text: str, task: PySRTask, problem: Problem) -> sympy.Expr:
     """One equation in the problem's inputs, in canonical form."""
     if task.template is not None:
         return canonicalise(task.template.expression(text, problem.names))

@@ -25,7 +25,7 @@ from sjepa.errors import BackendError, BackendTimeout, BackendUnavailable, Confi
 
 PROTOCOL = 1
 # Longest line that is read as one; a front of a thousand equations has about 200,000 characters.
-MOST_CHARACTERS = 16_000_000
+MAX_CHARACTERS = 16_000_000
 
 INSTALL = (
     "Fix: pip install 'sjepa[pysr]' and run once with a network connection (PySR then installs "
@@ -131,7 +131,7 @@ class Worker:
     def _pump(self, stream: IO[bytes], name: str) -> None:
         """Runs in a thread: hand on what the worker writes, line by line."""
         with stream:
-            while raw := stream.readline(MOST_CHARACTERS):
+            while raw := stream.readline(MAX_CHARACTERS):
                 line = _ANSI.sub("", raw.decode("utf-8", "replace")).rstrip()
                 line = line.rsplit("\r", 1)[-1]
                 if name == "log" and line != self.token:

@@ -40,7 +40,7 @@ from typing import Any, TextIO
 
 PROTOCOL = 1
 # Regressors kept for warm starts, one for each kind of search seen lately.
-MOST_MODELS = 8
+MAX_MODELS = 8
 # What may differ between two searches that continue each other.
 PER_SEARCH = ("niterations", "timeout_in_seconds", "random_state")
 
@@ -67,14 +67,14 @@ def main() -> int:
         answers.flush()
 
     try:
-        engine = Engine()
+        session = Session()
     except Exception as error:
         send("error", **describe(error, "import" if isinstance(error, ImportError) else "julia"))
         return 3
-    send("hello", pysr=engine.version, julia=engine.julia)
+    send("hello", pysr=session.version, julia=session.julia)
     for line in requests:
         try:
-            send("result", outputs=engine.search(json.loads(line)))
+            send("result", outputs=session.search(json.loads(line)))
         except SettingsError as error:
             send("error", **describe(error, "settings"))
         except Exception as error:
@@ -126,7 +126,7 @@ def _die_with_parent(requests: int, answers: int, directory: str) -> None:
         os._exit(0)
 
 
-class Engine:
+class Session:
     """The imported PySR, and the regressors that a later search may continue from."""
 
     def __init__(self) -> None:
@@ -222,7 +222,7 @@ class Engine:
             return [[] for _ in range(arrays["targets"][:1].size)]
         if key is not None:
             self.models[key] = model
-            while len(self.models) > MOST_MODELS:
+            while len(self.models) > MAX_MODELS:
                 del self.models[next(iter(self.models))]
         frames = model.equations_ if isinstance(model.equations_, list) else [model.equations_]
         # The equation column holds floats when every equation is a constant.

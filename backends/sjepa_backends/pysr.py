@@ -157,7 +157,7 @@ class PySR(Backend):
         return self.template or {}
 
     def _run(
-        self, worker: Worker, task: _pysr_ask.Task, problem: Problem, done: int
+        self, worker: Worker, task: _pysr_ask.PySRTask, problem: Problem, done: int
     ) -> list[list[str]]:
         """One search by the worker; the equations of each output of the task."""
         share = len(task.outputs) / len(problem.outputs)
@@ -179,7 +179,7 @@ class PySR(Backend):
         limit = seconds + self.grace if seconds else float("inf")
         return worker.search(request, len(task.outputs), limit, report)
 
-    def request(self, task: _pysr_ask.Task, problem: Problem) -> dict[str, Any]:
+    def request(self, task: _pysr_ask.PySRTask, problem: Problem) -> dict[str, Any]:
         """What the worker is asked, apart from the data."""
         request = _pysr_ask.search_space(task, problem, self.maxsize)
         seconds, iterations = problem.budget.seconds, problem.budget.iterations or self.niterations
@@ -217,7 +217,7 @@ class PySR(Backend):
         request["guesses"] = _pysr_guess.guesses(task, problem)
         return request
 
-    def _arrays(self, task: _pysr_ask.Task, problem: Problem) -> dict[str, np.ndarray]:
+    def _arrays(self, task: _pysr_ask.PySRTask, problem: Problem) -> dict[str, np.ndarray]:
         """Inputs, targets and weights of the rows that the search sees."""
         inputs, targets = task.values(problem), problem.rows()[1][:, list(task.outputs)]
         usable = np.arange(len(inputs))

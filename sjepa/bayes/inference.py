@@ -58,13 +58,13 @@ def posterior(
         Structures to compare, found on other data. Then all of x is evidence, and nothing is
         searched.
     backend, library, grammar, form, budget
-        How candidates are searched, see :func:`sjepa.discover`; several engines as a list.
+        How candidates are searched, see :func:`sjepa.discover`; several backends as a list.
     generation : float or Trajectories
         Share of the trajectories (of a single one: its first part) on which candidates are
         searched, the rest being evidence; or data of their own, and all of x is evidence.
     resamples : int
         Further searches on resampled trajectories, for more candidates; a law that never became
-        a candidate has no weight however true. Engines that write expression trees search once.
+        a candidate has no weight however true. Backends that write expression trees search once.
     most : int
         Candidates kept, by their error and complexity on the generation split.
     evidence : "auto", "laplace", "closed" or "nested"
@@ -106,9 +106,9 @@ def posterior(
     first, second = _split(trajectories, generation, candidates is not None, seed)
     proposals: Any = candidates
     if candidates is None:
-        engines = list(backend) if isinstance(backend, list | tuple) else [backend]
+        backends = list(backend) if isinstance(backend, list | tuple) else [backend]
         proposals = propose(
-            first, engines, library=library, grammar=grammar, form=form,
+            first, backends, library=library, grammar=grammar, form=form,
             resamples=resamples, seed=seed, budget=budget,
         )  # fmt: skip
     found = structures(

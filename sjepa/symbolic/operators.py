@@ -1,4 +1,4 @@
-"""The one table of operators: every parser, printer, measure, emitter and engine derives from it.
+"""The one table of operators: every parser, printer, measure, emitter and backend derives from it.
 
 Adding an operator is adding a row here (or :func:`register` at run time) and, if Julia does not
 have it, one line in ``julia/sjepa_julia/operators.jl``.
@@ -20,7 +20,7 @@ from sjepa.symbolic import definitions as own, functions as safe
 
 @dataclass(frozen=True)
 class Operator:
-    """One row: what an operator is called, what it costs, and how each engine spells it.
+    """One row: what an operator is called, what it costs, and how each backend spells it.
 
     Parameters
     ----------

@@ -36,10 +36,10 @@ def problem(**changes: Any) -> Problem:
     return Problem(z, z, ["q", "p"], **settings)
 
 
-def asked(engine: PySR = PySR(), **changes: Any) -> dict[str, Any]:  # noqa: B008
+def asked(backend: PySR = PySR(), **changes: Any) -> dict[str, Any]:  # noqa: B008
     p = problem(**changes)
-    (task,) = plan(p, engine._templates(p))[0]
-    return engine.request(task, p)
+    (task,) = plan(p, backend._templates(p))[0]
+    return backend.request(task, p)
 
 
 def option_names(path: Path) -> set[str]:
@@ -61,9 +61,9 @@ def test_every_option_we_send_exists(version: str) -> None:
         known = option_names(Path(spec.origin).with_name("sr.py"))
     nested = Grammar(["+", "^", "sin"], ["q", "p"], nested={"sin": {"sin": 0}})
     library = Library.from_terms(["1", "q", "sin(q)"], ["q", "p"])
-    for engine in (PySR(), PySR(deterministic=False), EVERYTHING):
+    for backend in (PySR(), PySR(deterministic=False), EVERYTHING):
         for change in ({"grammar": nested}, {"grammar": None, "library": library}):
-            sent = asked(engine, budget=Budget(seconds=3.0), **change)["settings"]
+            sent = asked(backend, budget=Budget(seconds=3.0), **change)["settings"]
             assert not sent.keys() - known
     # Added by the worker.
     assert {"extra_sympy_mappings", "expression_spec", "warm_start"} <= known
@@ -134,7 +134,7 @@ def test_every_operator_of_the_table_can_be_asked_for_or_is_noted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "seconds", "expected"),
+    ("backend", "seconds", "expected"),
     [
         (PySR(), None, {"parallelism": "serial", "deterministic": True, "niterations": 60}),
         (PySR(), 5.0, {"niterations": 60, "timeout_in_seconds": 5.0}),
@@ -147,9 +147,9 @@ def test_every_operator_of_the_table_can_be_asked_for_or_is_noted() -> None:
     ],
 )
 def test_repeatable_searches_end_by_iterations_and_others_by_time(
-    engine: PySR, seconds: float | None, expected: dict[str, Any]
+    backend: PySR, seconds: float | None, expected: dict[str, Any]
 ) -> None:
-    settings = asked(engine, budget=Budget(seconds=seconds), seed=-1)["settings"]
+    settings = asked(backend, budget=Budget(seconds=seconds), seed=-1)["settings"]
     assert expected.items() <= settings.items()
     assert settings.get("random_state", 2**32 - 1) == 2**32 - 1
     assert ("random_state" in settings) == settings.get("deterministic", False)

@@ -1,4 +1,4 @@
-"""Algorithm 1: dynamics search and space search in turn, with any search engine."""
+"""Algorithm 1: dynamics search and space search in turn, with any backend."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Alternating:
 
     ``diagnostics`` has one row for each finished cycle: law, complexity, risk and spread after
     both phases. ``state_dict`` can be taken at any step; a new object that loads it continues
-    to the same result, provided the engine gives the same answer twice (a budget in seconds may
+    to the same result, provided the backend gives the same answer twice (a budget in seconds may
     prevent that).
     """
 
