@@ -89,6 +89,7 @@ def discover(
     p' = -4*q
     """
     backend = make_backend(backend)
+    backend.prepare()
     if form not in FORMS:
         raise ConfigError(f"form is one of {', '.join(map(repr, FORMS))}, got {form!r}.", "form")
     trajectories = Trajectories.of(x, t, u, names=feature_names, states=True)

@@ -29,6 +29,7 @@ def front(
     tasks: Sequence[PySRTask],
     texts: Sequence[Sequence[str]],
     notes: Sequence[str],
+    longest: float,
 ) -> Front:
     """The front of whole laws, from the equations found for each output."""
     notes = list(notes)
@@ -45,7 +46,7 @@ def front(
                 found |= dict.fromkeys(_variants(law, problem, j))
             except SjepaError:
                 unread += 1
-        fronts.append(_scored(problem, j, list(found)))
+        fronts.append(_scored(problem, j, list(found), longest))
     if unread:
         notes.append(f"{unread} of PySR's equations could not be read")
     if not any(rows for rows in texts):
@@ -119,13 +120,15 @@ def _whole(law: Law) -> Law:
 
 
 def _scored(
-    problem: Problem, j: int, expressions: Sequence[sympy.Expr]
+    problem: Problem, j: int, expressions: Sequence[sympy.Expr], longest: float
 ) -> list[tuple[float, float, sympy.Expr]]:
     """(complexity, loss, expression) of those that the output may have."""
-    laws = [problem.equation(j, expr, canonical=False) for expr in expressions]
-    scored = [
-        (problem.complexity(law), problem.candidate(law).loss, law)
-        for law in laws
-        if problem.admits(law)
-    ]
-    return [(size, loss, law.expressions[0]) for size, loss, law in scored if np.isfinite(loss)]
+    earlier = {law.expressions[0] for law in _earlier(problem, j)}
+    rows = []
+    for expr in expressions:
+        law = problem.equation(j, expr, canonical=False)
+        if problem.admits(law):
+            c = problem.candidate(law)
+            if np.isfinite(c.loss) and (c.tree <= longest or expr in earlier):
+                rows.append((problem.complexity(law), c.loss, expr))
+    return rows

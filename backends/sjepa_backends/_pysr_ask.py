@@ -10,7 +10,7 @@ import numpy as np
 import sympy
 
 from sjepa.backend import Problem
-from sjepa.errors import ConfigError
+from sjepa.errors import ConfigError, did_you_mean
 from sjepa.symbolic.complexity import term_weight, weights_for_tree
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.operators import operator
@@ -154,12 +154,13 @@ def search_space(task: PySRTask, problem: Problem, maxsize: float) -> dict[str, 
             costs["mul"] = _cost(weights["mul"])
     if "pow" in operators:
         constraints["^"] = [-1, max(constant, variable)]
+    leaves = _term_costs(task, problem) if task.linear else [variable]
     settings: dict[str, Any] = {
         "binary_operators": _spelled(n for n in operators if operator(n).arity == 2),
         "unary_operators": _spelled(n for n in operators if operator(n).arity == 1),
         "complexity_of_operators": {operator(n).pysr: c for n, c in costs.items()},
         "complexity_of_constants": constant,
-        "maxsize": _maxsize(task, problem, maxsize, costs, weights),
+        "maxsize": _room(maxsize, costs.values(), [constant, *leaves]),
     }
     if constraints:
         settings["constraints"] = constraints
@@ -192,20 +193,32 @@ def _term_costs(task: PySRTask, problem: Problem) -> list[int]:
     return [max(2, _cost(weights.get(c, term_weight(c)))) for c in task.columns]
 
 
-def _maxsize(
-    task: PySRTask,
-    problem: Problem,
-    maxsize: float,
-    costs: Mapping[str, int],
-    weights: Mapping[str, float],
-) -> int:
-    """The setting, doubled, but no more than the longest expression that is allowed."""
-    if task.linear:  # every term with its coefficient and sign, and a constant
-        longest = sum(_term_costs(task, problem)) + 3 * len(task.columns) + 1
-    else:
-        assert problem.grammar is not None
-        longest = (problem.grammar.max_size - 1) * max(costs.values()) + _cost(weights["variable"])
-    return max(MIN_MAXSIZE, min(round(SCALE * maxsize), longest))
+def _room(maxsize: float, operators: Iterable[int], leaves: Iterable[int]) -> int:
+    """The setting, doubled, but room for three operators and four leaves.
+
+    Populations start from trees of about that size, and a tree above the limit is never changed:
+    a tighter limit, however wanted, stops the search before it began.
+    """
+    room = 3 * max(operators) + 4 * max(leaves)
+    return max(MIN_MAXSIZE, room, round(SCALE * maxsize))
+
+
+def check_operators(settings: Mapping[str, Any]) -> None:
+    """Refuse options about operators that are not searched: PySR takes them without a word."""
+    offered = [*settings["binary_operators"], *settings["unary_operators"]]
+    names = {text.split("(")[0].strip() for text in offered}
+    for option in ("constraints", "nested_constraints", "complexity_of_operators"):
+        given = settings.get(option) or {}
+        inner = [
+            name for limits in given.values() if isinstance(limits, Mapping) for name in limits
+        ]
+        for name in (*given, *inner):
+            if name not in names:
+                hint = did_you_mean(name, names)
+                raise ConfigError(
+                    f"PySR's {option} names {name!r}, which is not searched.{hint} "
+                    f"Operators: {', '.join(sorted(names))}."
+                )
 
 
 def _nested(problem: Problem, operators: Sequence[str]) -> dict[str, dict[str, int]]:

@@ -43,6 +43,7 @@ class Worker:
 
     def __init__(self, command: Sequence[str]) -> None:
         self.directory = tempfile.mkdtemp(prefix="sjepa-pysr-")
+        self.command = tuple(command)
         self.token = secrets.token_hex(16)
         self.ready = False
         self.busy = False
@@ -66,10 +67,13 @@ class Worker:
         ]
         for thread in self._threads:
             thread.start()
+        try:
+            self._send({"protocol": PROTOCOL, "token": self.token, "directory": self.directory})
+        except BackendError:
+            pass  # dead already: waiting for it to be ready says so
 
     def start(self, timeout: float, report: Report) -> None:
         """Wait until PySR is imported; the first time that installs and compiles Julia packages."""
-        self._send({"protocol": PROTOCOL, "token": self.token, "directory": self.directory})
         message = self._receive(timeout, report, f"was not ready after {timeout:g} s")
         if message["type"] == "error":
             raise _unavailable(message)

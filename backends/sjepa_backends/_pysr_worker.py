@@ -85,8 +85,11 @@ def main() -> int:
 def describe(error: BaseException, kind: str) -> dict[str, str]:
     """An exception as plain data; Julia's come with a page of stack trace, so one line of it."""
     name = f"{type(error).__module__}.{type(error).__name__}".removeprefix("builtins.")
-    lines = str(error).strip().splitlines() or [""]
-    return {"kind": kind, "error": name, "message": lines[0][:500]}
+    text = str(error).split("Stacktrace:")[0]
+    lines = [line.strip("# ") for line in text.strip().splitlines()] or [""]
+    # A syntax error of Julia's has nothing but its kind on the first line.
+    message = " ".join(filter(None, lines)) if lines[0].endswith(":") else lines[0]
+    return {"kind": kind, "error": name, "message": message[:500]}
 
 
 def _take_over_pipes() -> tuple[TextIO, TextIO]:
@@ -138,7 +141,8 @@ class Session:
         self.julia = ".".join(map(str, julia))
         parameters = inspect.signature(pysr.PySRRegressor.__init__).parameters.values()
         named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        self.options = [p.name for p in parameters if p.kind in named and p.name != "self"]
+        self.defaults = {p.name: p.default for p in parameters if p.kind in named}
+        self.options = [name for name in self.defaults if name != "self"]
         self.models: dict[str, Any] = {}
 
     def search(self, request: dict[str, Any]) -> list[list[list[Any]]]:
@@ -169,6 +173,10 @@ class Session:
                 close = difflib.get_close_matches(name, self.options, n=1)
                 hint = f" Did you mean {close[0]!r}?" if close else ""
                 raise SettingsError(f"PySR {self.version} has no option {name!r}.{hint}")
+        if settings.get("batching") == "auto" and isinstance(self.defaults["batching"], bool):
+            raise SettingsError(
+                f"PySR {self.version} has no batching='auto': say True or False, or install PySR 2."
+            )
         if settings.get("constraints"):
             settings["constraints"] = {
                 k: tuple(v) if isinstance(v, list) else v

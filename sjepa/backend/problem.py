@@ -351,6 +351,12 @@ class Backend(ABC):
     proves: ClassVar[bool] = False
     owns_structure: ClassVar[bool] = True
 
+    def prepare(self) -> None:  # noqa: B027
+        """Begin what takes long before a search can start; returns at once and never fails.
+
+        Called as soon as it is known that a search will come, while data are still prepared.
+        """
+
     @abstractmethod
     def search(self, problem: Problem) -> Front:
         """Return the laws that no other found law beats in complexity and loss.

@@ -151,7 +151,7 @@ _ROWS = (
     Operator("Max", 2, 2.0, sympy.Max, sympy.Max, {"c": "fmax"}, own.maximum, "max", "Fmax", ("max", "fmax"), (0.7, -0.2, 1.1), most=64),
     Operator("Min", 2, 2.0, sympy.Min, sympy.Min, {"c": "fmin"}, own.minimum, "min", "Fmin", ("min", "fmin"), (0.7, -0.2, 1.1), most=64),
     Operator("Mod", 2, 2.5, sympy.Mod, sympy.Mod, {"numpy": "mod", "torch": "remainder"}, own.floor_mod, "mod", "", ("mod",), (2.7, 0.8)),
-    Operator("Heaviside", 1, 2.0, sympy.Heaviside, sympy.Heaviside, {}, own.heaviside, "", "", ("heaviside",), most=2),
+    Operator("Heaviside", 1, 2.0, sympy.Heaviside, sympy.Heaviside, {}, own.heaviside, "heaviside", "", ("heaviside",), most=2),
     # Domain-safe operators.
     Operator("safe_div", 2, QUOTIENT, safe.safe_div, safe.safe_div, pysr="safe_div", example=(0.7, 1.3)),
     Operator("exp_clip", 1, _T, safe.exp_clip, safe.exp_clip, pysr="exp_clip"),

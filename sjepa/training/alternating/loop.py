@@ -96,6 +96,7 @@ class Alternating:
         self.generator = generator or torch.Generator(train.x.device).manual_seed(seed)
         self.on_step, self.seed = on_step, seed
         self.backend: Backend = make_backend(self.plan.backend)
+        self.backend.prepare()
         self.policy = self.plan.policy
         self.shortlist = Shortlist(self.settings.tolerance)
         self.diagnostics: list[dict[str, Any]] = []
