@@ -54,7 +54,7 @@ mutants: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/symbolic_speed.py
-	$(BIN)/python benchmarks/engines_speed.py
+	$(BIN)/python benchmarks/backends_speed.py
 	$(BIN)/python benchmarks/backends.py
 
 clean:

@@ -1,9 +1,9 @@
-"""Recovery of known laws by each engine: the table in the README.
+"""Recovery of known laws by each backend: the table in the README.
 
     python benchmarks/backends.py [--backends stlsq,subset,pysindy,operon] [--seeds 0,1,2]
 
-Every engine gets the same simulated data, the default library (sparse engines) or grammar (tree
-engines) of ``sjepa.discover``, and one minute. A law counts as recovered when its terms are
+Every backend gets the same simulated data, the default library (sparse backends) or grammar (tree
+backends) of ``sjepa.discover``, and one minute. A law counts as recovered when its terms are
 exactly the true ones and every coefficient is within 10 %.
 """
 

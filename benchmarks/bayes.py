@@ -27,7 +27,7 @@ from sjepa.errors import NumericalWarning
 
 NOISE = 0.005
 LIBRARY = Library.from_terms(TERMS, ["q", "p"])
-ENGINES = ["stlsq", "subset"]
+BACKENDS = ["stlsq", "subset"]
 MOST = 20
 TRUTH = Law.from_string(["p", "-sin(q) - 0.4*p*abs(p)"], ["q", "p"])
 SIZES = (25, 50, 100, 200, 400)
@@ -104,7 +104,7 @@ def structures(args: argparse.Namespace) -> None:
 
 def _posteriors(seed: int, observed: float, sizes: tuple[int, ...]) -> list[Posterior]:
     proposals = drag_pendulum(1000 + seed, 16, 25, NOISE, observed)
-    fronts = propose(proposals, ENGINES, library=LIBRARY, n_bootstrap=2, seed=seed)
+    fronts = propose(proposals, BACKENDS, library=LIBRARY, n_bootstrap=2, seed=seed)
     data = drag_pendulum(2000 + seed, max(SIZES) // 25, 25, NOISE, observed)
     return [
         posterior(
@@ -187,7 +187,7 @@ def _coverage(seed: int, args: argparse.Namespace, horizons: tuple[int, ...]) ->
     data = drag_pendulum(3000 + seed, 12, 25, NOISE, args.observed)
     held_out = drag_pendulum(4000 + seed, 12, 70, NOISE, args.observed)
     first, second = data.split((0.5, 0.5), seed=seed)
-    fronts = propose(first, ENGINES, library=LIBRARY, seed=seed)
+    fronts = propose(first, BACKENDS, library=LIBRARY, seed=seed)
     truth = [] if args.found else [TRUTH]
     # Well specified means that the true structure takes part: nothing is left out before.
     most = MOST if args.found else 100

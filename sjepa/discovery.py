@@ -62,11 +62,11 @@ def discover(
     library : Library or list of terms, optional
         What the law may be made of; by default monomials, sines, cosines and x|x|.
     grammar : Grammar, optional
-        The same for engines that write expression trees.
+        The same for backends that write expression trees.
     feature_names : names of the states, by default x1, x2, ...
     form : "derivative", "weak", "zoh", "discrete" or "auto"
         Fit time derivatives point by point; integrals against smooth bumps (for noisy data, with
-        engines that search a library); mean velocities of single steps, during which actions are
+        backends that search a library); mean velocities of single steps, during which actions are
         held constant; or the next value itself. "auto" looks at the noise, and takes "zoh" for
         actions that jump.
     derivative : str or mapping
@@ -88,7 +88,8 @@ def discover(
     q' = p
     p' = -4*q
     """
-    engine = make_backend(backend)
+    backend = make_backend(backend)
+    backend.prepare()
     if form not in FORMS:
         raise ConfigError(f"form is one of {', '.join(map(repr, FORMS))}, got {form!r}.", "form")
     trajectories = Trajectories.of(x, t, u, names=feature_names, states=True)
@@ -102,7 +103,7 @@ def discover(
                 "fewer columns. Rows are times: transpose x if its rows are quantities.",
                 "library",
             )
-        if engine.trees:
+        if backend.trees:
             grammar = Grammar.default(names[:states], names[states:])
         else:
             library = Library.default(names[:states], names[states:])
@@ -131,8 +132,8 @@ def discover(
         slopes = _like(x_dot, trajectories)
         problem = Problem(_inputs(trajectories), np.concatenate(slopes), **common)
     else:
-        problem = _differentiated(trajectories, form, derivative, engine, common)
-    front = problem.solve(engine)
+        problem = _differentiated(trajectories, form, derivative, backend, common)
+    front = problem.solve(backend)
     _warn(front, problem)
     return front
 
@@ -198,7 +199,7 @@ def _differentiated(
     trajectories: Trajectories,
     form: Form,
     derivative: str | Mapping[str, Any],
-    engine: Backend,
+    backend: Backend,
     common: dict[str, Any],
 ) -> Problem:
     options = {"method": derivative} if isinstance(derivative, str) else dict(derivative)
@@ -209,9 +210,9 @@ def _differentiated(
     flat = spread <= 1e-12 * np.abs(np.concatenate(trajectories.x)).max(axis=0)
     slopes = [np.where(flat, 0.0, d) for d in result.x_dot]
     smooth = _Smooth(result.trajectories, slopes, [np.flatnonzero(v) for v in result.valid], share)
-    if form == "weak" and engine.trees:
-        raise ConfigError(f"{engine.name!r} needs rows, which the weak form does not have.")
-    if form == "weak" or (form == "auto" and share > NOISY and not engine.trees):
+    if form == "weak" and backend.trees:
+        raise ConfigError(f"{backend.name!r} needs rows, which the weak form does not have.")
+    if form == "weak" or (form == "auto" and share > NOISY and not backend.trees):
         library = common["library"] or common["grammar"].library(common["outputs"])
         features, targets = _weak_rows(smooth.trajectories, library)
         common = {**common, "library": library, "grammar": None}
@@ -239,16 +240,16 @@ def discover_accelerations(
     progress: Progress | None = None,
 ) -> Front:
     """The front of laws for the second derivatives of given coordinates."""
-    engine = make_backend(backend)
+    backend = make_backend(backend)
     moved = motion(encoded)
     d = encoded.obs_shape[0]
     if space is None:
-        space = (Grammar if engine.trees else Library).default(moved.names)
+        space = (Grammar if backend.trees else Library).default(moved.names)
     names = state_names(space, d)
     kind = "library" if isinstance(space, Library) else "grammar"
     given: dict[str, Any] = {kind: space, "seed": seed, "progress": progress}
     inputs = moved.inputs[:, : len(space.inputs)]
-    front = Problem(inputs, moved.targets, space.inputs, names[d:], **given).solve(engine)
+    front = Problem(inputs, moved.targets, space.inputs, names[d:], **given).solve(backend)
     wide = tuple(replace(c, law=widened(c.law, names)) for c in front)
     return replace(front, candidates=wide)
 

@@ -65,11 +65,11 @@ class ConfigError(_AboutArgument):
 
 
 class BackendError(SjepaError, RuntimeError):
-    """A search engine failed; the message starts with the engine's name."""
+    """A backend failed; the message starts with the backend's name."""
 
 
 class BackendTimeout(BackendError, TimeoutError):
-    """A search engine overstayed its budget and was stopped."""
+    """A backend overstayed its budget and was stopped."""
 
 
 class BackendUnavailable(SjepaError, ImportError):

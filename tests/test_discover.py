@@ -133,10 +133,10 @@ def test_wrong_input_gets_one_line(
     assert "\n" not in str(refusal.value)
 
 
-def test_a_missing_engine_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_operon_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     from sjepa.backend import registry
 
-    missing = registry.Source("nowhere:Engine", "Nowhere", ("no_such_package",), "pip install x")
+    missing = registry.Source("nowhere:Backend", "Nowhere", ("no_such_package",), "pip install x")
     monkeypatch.setitem(registry.sources(), "nowhere", missing)
     with pytest.raises(BackendUnavailable, match=r"needs no_such_package.*pip install x"):
         sjepa.discover(oscillator(T), T, backend="nowhere")

@@ -19,12 +19,12 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "module", ["pysr", "juliacall", "pysindy", "pyoperon", "sjepa_backends", "matplotlib.pyplot"]
 )
-def test_importing_the_package_imports_no_engine(module: str) -> None:
+def test_importing_the_package_imports_no_backend(module: str) -> None:
     out = run(f"import sjepa, sys; assert {module!r} not in sys.modules")
     assert out.returncode == 0, out.stderr
 
 
-def test_listing_the_engines_imports_none() -> None:
+def test_listing_the_backends_imports_none() -> None:
     out = run("import sjepa, sys; sjepa.available_backends(); assert 'pysr' not in sys.modules")
     assert out.returncode == 0, out.stderr
 

@@ -27,9 +27,9 @@ from sjepa_backends._supports import backward
 # Terms that contribute less than these shares of the target are left out, one share at a time.
 SHARES = (0.0, 1e-6, 1e-4, 1e-3, 1e-2, 5e-2)
 # Limits that keep the work after a run to about a second.
-MOST_TERMS = 14
-MOST_POOLED = 40
-MOST_KEPT = 20
+MAX_TERMS = 14
+MAX_POOLED = 40
+MAX_KEPT = 20
 # Losses below this are the rounding of double precision, where the shorter law wins; above it a
 # longer one has to be better by more than this share.
 ROUNDING = 1e-20
@@ -81,7 +81,7 @@ class Polish:
     def add(self, terms: Sequence[sympy.Expr]) -> None:
         """Solve for the multipliers of these terms and remember the result."""
         key = frozenset(terms)
-        if key in self.found or len(terms) > MOST_TERMS:
+        if key in self.found or len(terms) > MAX_TERMS:
             return
         theta = self._theta(terms)
         if not np.isfinite(theta).all():
@@ -101,7 +101,7 @@ class Polish:
         """
         inputs, targets = self.problem.rows()
         result = []
-        for _, _, expr in _undominated(self.found.values())[:MOST_KEPT]:
+        for _, _, expr in _undominated(self.found.values())[:MAX_KEPT]:
             trials = [expr]
             if self.problem.clock() < deadline:
                 target = targets[:, [self.j]]
@@ -144,14 +144,14 @@ class Polish:
         pool: dict[sympy.Expr, None] = {}
         for support, _ in sorted(self.found.items(), key=lambda item: item[1][1]):
             # Terms with numbers inside are many and rarely exact: they get half of the places.
-            room = len(pool) < MOST_POOLED // 2
+            room = len(pool) < MAX_POOLED // 2
             usable = (t for t in support if room or not t.has(sympy.Float))
             pool |= dict.fromkeys(sorted(usable, key=sympy.default_sort_key))
-        terms = list(pool)[:MOST_POOLED]
+        terms = list(pool)[:MAX_POOLED]
         if terms:
             gram = Gram.from_features(self._theta(terms), self.target[:, None])
             everything = range(len(terms))
-            for path in (grow(gram, MOST_TERMS), [everything], backward(gram, 0, everything)):
+            for path in (grow(gram, MAX_TERMS), [everything], backward(gram, 0, everything)):
                 yield from ([terms[i] for i in support] for support in path)
 
 

@@ -46,7 +46,7 @@ OPTIMISERS: Mapping[str, Row] = {
 PATH = np.geomspace(1e-4, 10.0, 21)
 # The same in the units of the coefficients, for optimisers that are not given scaled columns.
 RAW_PATH = np.geomspace(1e-3, 1.0, 10)
-MOST_TERMS = 12
+MAX_TERMS = 12
 
 # PySINDy calls methods of these; a list would not do.
 _ARRAYS = ("constraint_lhs", "constraint_rhs", "initial_guess", "mod_matrix", "m0", "A0")
@@ -110,7 +110,7 @@ def path_options(
     if path is not None:
         return [{**options, key: v} for v in path]
     if name == "MIOSR":
-        return [{**options, key: k} for k in range(1, MOST_TERMS + 1)]
+        return [{**options, key: k} for k in range(1, MAX_TERMS + 1)]
     thresholds = PATH if scaled else RAW_PATH
     if name != "STLSQ":  # a weight of the penalty instead of a threshold on the coefficient
         nu = float(options.get("relax_coeff_nu", 1.0))

@@ -15,7 +15,7 @@ from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.imports.pysr import parse_pysr
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.refit import refit
-from sjepa_backends._pysr_ask import Task
+from sjepa_backends._pysr_ask import PySRTask
 
 
 # Terms that contribute less than this share of the target are tried without.
@@ -25,7 +25,11 @@ NEARLY_WHOLE = 1e-5
 
 
 def front(
-    problem: Problem, tasks: Sequence[Task], texts: Sequence[Sequence[str]], notes: Sequence[str]
+    problem: Problem,
+    tasks: Sequence[PySRTask],
+    texts: Sequence[Sequence[str]],
+    notes: Sequence[str],
+    longest: float,
 ) -> Front:
     """The front of whole laws, from the equations found for each output."""
     notes = list(notes)
@@ -42,7 +46,7 @@ def front(
                 found |= dict.fromkeys(_variants(law, problem, j))
             except SjepaError:
                 unread += 1
-        fronts.append(_scored(problem, j, list(found)))
+        fronts.append(_scored(problem, j, list(found), longest))
     if unread:
         notes.append(f"{unread} of PySR's equations could not be read")
     if not any(rows for rows in texts):
@@ -64,7 +68,7 @@ def _earlier(problem: Problem, j: int) -> list[Law]:
     ]
 
 
-def _read(text: str, task: Task, problem: Problem) -> sympy.Expr:
+def _read(text: str, task: PySRTask, problem: Problem) -> sympy.Expr:
     """One equation in the problem's inputs, in canonical form."""
     if task.template is not None:
         return canonicalise(task.template.expression(text, problem.names))
@@ -116,13 +120,15 @@ def _whole(law: Law) -> Law:
 
 
 def _scored(
-    problem: Problem, j: int, expressions: Sequence[sympy.Expr]
+    problem: Problem, j: int, expressions: Sequence[sympy.Expr], longest: float
 ) -> list[tuple[float, float, sympy.Expr]]:
     """(complexity, loss, expression) of those that the output may have."""
-    laws = [problem.equation(j, expr, canonical=False) for expr in expressions]
-    scored = [
-        (problem.complexity(law), problem.candidate(law).loss, law)
-        for law in laws
-        if problem.admits(law)
-    ]
-    return [(size, loss, law.expressions[0]) for size, loss, law in scored if np.isfinite(loss)]
+    earlier = {law.expressions[0] for law in _earlier(problem, j)}
+    rows = []
+    for expr in expressions:
+        law = problem.equation(j, expr, canonical=False)
+        if problem.admits(law):
+            c = problem.candidate(law)
+            if np.isfinite(c.loss) and (c.tree <= longest or expr in earlier):
+                rows.append((problem.complexity(law), c.loss, expr))
+    return rows

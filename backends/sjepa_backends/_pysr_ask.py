@@ -10,7 +10,7 @@ import numpy as np
 import sympy
 
 from sjepa.backend import Problem
-from sjepa.errors import ConfigError
+from sjepa.errors import ConfigError, did_you_mean
 from sjepa.symbolic.complexity import term_weight, weights_for_tree
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.operators import operator
@@ -22,11 +22,11 @@ from sjepa_julia import definitions
 # PySR adds up whole numbers; our weights are multiples of one half.
 SCALE = 2
 # PySR refuses less.
-SMALLEST_MAXSIZE = 7
+MIN_MAXSIZE = 7
 
 
 @dataclass(frozen=True)
-class Task:
+class PySRTask:
     """One search: the outputs that may use the same columns and the same operators.
 
     Attributes
@@ -60,14 +60,14 @@ class Task:
         )
 
 
-def plan(problem: Problem, templates: Mapping[str, Template]) -> tuple[list[Task], list[str]]:
+def plan(problem: Problem, templates: Mapping[str, Template]) -> tuple[list[PySRTask], list[str]]:
     """The searches that a problem needs, and notes on what could not be passed on."""
     if unknown := sorted(templates.keys() - set(problem.outputs)):
         raise ConfigError(
             f"The template is for output {unknown[0]!r}; outputs are {', '.join(problem.outputs)}."
         )
     notes: dict[str, None] = {}
-    groups: dict[Task, list[int]] = {}
+    groups: dict[PySRTask, list[int]] = {}
     for j, output in enumerate(problem.outputs):
         task = _task(problem, j, templates.get(output), notes)
         groups.setdefault(task, []).append(j)
@@ -77,7 +77,7 @@ def plan(problem: Problem, templates: Mapping[str, Template]) -> tuple[list[Task
     return tasks, list(notes)
 
 
-def _task(problem: Problem, j: int, template: Template | None, notes: dict[str, None]) -> Task:
+def _task(problem: Problem, j: int, template: Template | None, notes: dict[str, None]) -> PySRTask:
     output, grammar = problem.outputs[j], problem.grammar
     if grammar is None:
         library = problem.candidate_library
@@ -91,7 +91,7 @@ def _task(problem: Problem, j: int, template: Template | None, notes: dict[str, 
         if template is not None:
             raise ConfigError(f"Output {output!r} has a list of terms; a template needs operators.")
         columns = tuple(t for t in terms if not t.is_number)
-        task = Task((), columns, ("add", "sub", "mul"), True, len(columns) < len(terms))
+        task = PySRTask((), columns, ("add", "sub", "mul"), True, len(columns) < len(terms))
         finite = np.isfinite(task.values(problem)).all(axis=0) if columns else []
         if not np.all(finite):
             notes.setdefault(f"{output}: terms that are not finite on the data were left out")
@@ -109,11 +109,11 @@ def _task(problem: Problem, j: int, template: Template | None, notes: dict[str, 
         if reason := grammar.refusal(sample, output):
             raise ConfigError(f"The template {template.combine!r} is not in the grammar: {reason}.")
         # The formula names the inputs itself, so every column has to be there.
-        return Task((), tuple(map(symbol, problem.names)), operators, template=template)
-    return Task((), tuple(map(symbol, grammar.inputs_for(output))), operators)
+        return PySRTask((), tuple(map(symbol, problem.names)), operators, template=template)
+    return PySRTask((), tuple(map(symbol, grammar.inputs_for(output))), operators)
 
 
-def _check_emission(task: Task, problem: Problem) -> None:
+def _check_emission(task: PySRTask, problem: Problem) -> None:
     """Every operator must reach SymPy and torch; better to know before an hour of search."""
     import torch
 
@@ -134,7 +134,7 @@ def _check_emission(task: Task, problem: Problem) -> None:
 # Settings ----------------------------------------------------------------------------------------
 
 
-def search_space(task: Task, problem: Problem, maxsize: float) -> dict[str, Any]:
+def search_space(task: PySRTask, problem: Problem, maxsize: float) -> dict[str, Any]:
     """The part of a request that says which expressions to search, and what they cost."""
     weights = weights_for_tree(problem.grammar.weights if problem.grammar else None)
     constant, variable = _cost(weights["constant"]), _cost(weights["variable"])
@@ -154,12 +154,13 @@ def search_space(task: Task, problem: Problem, maxsize: float) -> dict[str, Any]
             costs["mul"] = _cost(weights["mul"])
     if "pow" in operators:
         constraints["^"] = [-1, max(constant, variable)]
+    leaves = _term_costs(task, problem) if task.linear else [variable]
     settings: dict[str, Any] = {
         "binary_operators": _spelled(n for n in operators if operator(n).arity == 2),
         "unary_operators": _spelled(n for n in operators if operator(n).arity == 1),
         "complexity_of_operators": {operator(n).pysr: c for n, c in costs.items()},
         "complexity_of_constants": constant,
-        "maxsize": _maxsize(task, problem, maxsize, costs, weights),
+        "maxsize": _room(maxsize, costs.values(), [constant, *leaves]),
     }
     if constraints:
         settings["constraints"] = constraints
@@ -186,26 +187,38 @@ def _cost(weight: float) -> int:
     return max(1, round(SCALE * weight))
 
 
-def _term_costs(task: Task, problem: Problem) -> list[int]:
+def _term_costs(task: PySRTask, problem: Problem) -> list[int]:
     """More than a constant's, or PySR could multiply terms under the constraint on ``*``."""
     weights = problem.library.term_weights if problem.library is not None else {}
     return [max(2, _cost(weights.get(c, term_weight(c)))) for c in task.columns]
 
 
-def _maxsize(
-    task: Task,
-    problem: Problem,
-    maxsize: float,
-    costs: Mapping[str, int],
-    weights: Mapping[str, float],
-) -> int:
-    """The setting, doubled, but no more than the longest expression that is allowed."""
-    if task.linear:  # every term with its coefficient and sign, and a constant
-        longest = sum(_term_costs(task, problem)) + 3 * len(task.columns) + 1
-    else:
-        assert problem.grammar is not None
-        longest = (problem.grammar.max_size - 1) * max(costs.values()) + _cost(weights["variable"])
-    return max(SMALLEST_MAXSIZE, min(round(SCALE * maxsize), longest))
+def _room(maxsize: float, operators: Iterable[int], leaves: Iterable[int]) -> int:
+    """The setting, doubled, but room for three operators and four leaves.
+
+    Populations start from trees of about that size, and a tree above the limit is never changed:
+    a tighter limit, however wanted, stops the search before it began.
+    """
+    room = 3 * max(operators) + 4 * max(leaves)
+    return max(MIN_MAXSIZE, room, round(SCALE * maxsize))
+
+
+def check_operators(settings: Mapping[str, Any]) -> None:
+    """Refuse options about operators that are not searched: PySR takes them without a word."""
+    offered = [*settings["binary_operators"], *settings["unary_operators"]]
+    names = {text.split("(")[0].strip() for text in offered}
+    for option in ("constraints", "nested_constraints", "complexity_of_operators"):
+        given = settings.get(option) or {}
+        inner = [
+            name for limits in given.values() if isinstance(limits, Mapping) for name in limits
+        ]
+        for name in (*given, *inner):
+            if name not in names:
+                hint = did_you_mean(name, names)
+                raise ConfigError(
+                    f"PySR's {option} names {name!r}, which is not searched.{hint} "
+                    f"Operators: {', '.join(sorted(names))}."
+                )
 
 
 def _nested(problem: Problem, operators: Sequence[str]) -> dict[str, dict[str, int]]:

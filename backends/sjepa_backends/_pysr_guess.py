@@ -10,16 +10,16 @@ from sjepa.backend import Problem
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.operators import NODES, operator
 from sjepa.symbolic.parse import symbol
-from sjepa_backends._pysr_ask import Task
+from sjepa_backends._pysr_ask import PySRTask
 
 
-MOST_GUESSES = 20
+MAX_GUESSES = 20
 # SymbolicRegression.jl replaces these by guarded versions of its own, under which a guess that
 # calls them by their plain name may not be recognised.
 _REPLACED = {"pow", "log", "log2", "log10", "log1p", "sqrt", "asin", "acos"}
 
 
-def guesses(task: Task, problem: Problem) -> list[list[str]] | None:
+def guesses(task: PySRTask, problem: Problem) -> list[list[str]] | None:
     """The laws of the previous front in PySR's variables, for each output of the task."""
     if problem.warm is None or task.template is not None or not task.columns:
         return None
@@ -34,7 +34,7 @@ def guesses(task: Task, problem: Problem) -> list[list[str]] | None:
                 text = _linear_text(expr, known) if task.linear else _text(expr, task)
                 if text is not None and any(name in text for name in task.names):
                     texts.setdefault(text)
-        found.append(list(texts)[-MOST_GUESSES:])
+        found.append(list(texts)[-MAX_GUESSES:])
     if not any(found):
         return None
     return [texts or [task.names[0]] for texts in found]  # an empty list is no list of texts
@@ -52,7 +52,7 @@ def _linear_text(expr: sympy.Expr, known: Mapping[sympy.Expr, str]) -> str | Non
     return _chain(parts, "+") if parts else None
 
 
-def _text(expr: sympy.Expr, task: Task) -> str | None:
+def _text(expr: sympy.Expr, task: PySRTask) -> str | None:
     places = {column: symbol(name) for name, column in zip(task.names, task.columns, strict=True)}
     try:
         return _Writer(set(task.operators) - _REPLACED).write(expr.xreplace(places))

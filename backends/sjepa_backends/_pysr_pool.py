@@ -26,17 +26,8 @@ def _key(command: Sequence[str]) -> object:
 def borrow(command: Sequence[str], startup_timeout: float, report: Report) -> Iterator[Worker]:
     """A worker that nobody else uses meanwhile; kept for later unless it misbehaved."""
     key = _key(command)
-    worker = None
     with _lock:
-        while _idle.get(key) and worker is None:
-            worker = _idle[key].pop()
-            if not worker.alive:
-                _discard(worker)
-                worker = None
-    if worker is None:
-        worker = Worker(command)
-        with _lock:
-            _all.add(worker)
+        worker = _pop_idle(key) or _new(command)
     try:
         if not worker.ready:
             worker.start(startup_timeout, report)
@@ -47,6 +38,30 @@ def borrow(command: Sequence[str], startup_timeout: float, report: Report) -> It
                 _idle.setdefault(key, []).append(worker)
             else:
                 _discard(worker)
+
+
+def prepare(command: Sequence[str]) -> None:
+    """Start a worker now, so that it is ready, or nearly, when a search asks for one."""
+    key = _key(command)
+    with _lock:
+        worker = _pop_idle(key)
+        if worker is not None or not any(w.command == tuple(command) for w in _all):
+            _idle.setdefault(key, []).append(worker or _new(command))
+
+
+def _pop_idle(key: object) -> Worker | None:
+    while _idle.get(key):
+        worker = _idle[key].pop()
+        if worker.alive:
+            return worker
+        _discard(worker)
+    return None
+
+
+def _new(command: Sequence[str]) -> Worker:
+    worker = Worker(command)
+    _all.add(worker)
+    return worker
 
 
 def _discard(worker: Worker) -> None:

@@ -25,7 +25,7 @@ from sjepa.errors import BackendError, BackendTimeout, BackendUnavailable, Confi
 
 PROTOCOL = 1
 # Longest line that is read as one; a front of a thousand equations has about 200,000 characters.
-MOST_CHARACTERS = 16_000_000
+MAX_CHARACTERS = 16_000_000
 
 INSTALL = (
     "Fix: pip install 'sjepa[pysr]' and run once with a network connection (PySR then installs "
@@ -43,6 +43,7 @@ class Worker:
 
     def __init__(self, command: Sequence[str]) -> None:
         self.directory = tempfile.mkdtemp(prefix="sjepa-pysr-")
+        self.command = tuple(command)
         self.token = secrets.token_hex(16)
         self.ready = False
         self.busy = False
@@ -66,10 +67,13 @@ class Worker:
         ]
         for thread in self._threads:
             thread.start()
+        try:
+            self._send({"protocol": PROTOCOL, "token": self.token, "directory": self.directory})
+        except BackendError:
+            pass  # dead already: waiting for it to be ready says so
 
     def start(self, timeout: float, report: Report) -> None:
         """Wait until PySR is imported; the first time that installs and compiles Julia packages."""
-        self._send({"protocol": PROTOCOL, "token": self.token, "directory": self.directory})
         message = self._receive(timeout, report, f"was not ready after {timeout:g} s")
         if message["type"] == "error":
             raise _unavailable(message)
@@ -131,7 +135,7 @@ class Worker:
     def _pump(self, stream: IO[bytes], name: str) -> None:
         """Runs in a thread: hand on what the worker writes, line by line."""
         with stream:
-            while raw := stream.readline(MOST_CHARACTERS):
+            while raw := stream.readline(MAX_CHARACTERS):
                 line = _ANSI.sub("", raw.decode("utf-8", "replace")).rstrip()
                 line = line.rsplit("\r", 1)[-1]
                 if name == "log" and line != self.token:

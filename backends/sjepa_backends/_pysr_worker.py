@@ -40,7 +40,7 @@ from typing import Any, TextIO
 
 PROTOCOL = 1
 # Regressors kept for warm starts, one for each kind of search seen lately.
-MOST_MODELS = 8
+MAX_MODELS = 8
 # What may differ between two searches that continue each other.
 PER_SEARCH = ("niterations", "timeout_in_seconds", "random_state")
 
@@ -67,14 +67,14 @@ def main() -> int:
         answers.flush()
 
     try:
-        engine = Engine()
+        session = Session()
     except Exception as error:
         send("error", **describe(error, "import" if isinstance(error, ImportError) else "julia"))
         return 3
-    send("hello", pysr=engine.version, julia=engine.julia)
+    send("hello", pysr=session.version, julia=session.julia)
     for line in requests:
         try:
-            send("result", outputs=engine.search(json.loads(line)))
+            send("result", outputs=session.search(json.loads(line)))
         except SettingsError as error:
             send("error", **describe(error, "settings"))
         except Exception as error:
@@ -85,8 +85,11 @@ def main() -> int:
 def describe(error: BaseException, kind: str) -> dict[str, str]:
     """An exception as plain data; Julia's come with a page of stack trace, so one line of it."""
     name = f"{type(error).__module__}.{type(error).__name__}".removeprefix("builtins.")
-    lines = str(error).strip().splitlines() or [""]
-    return {"kind": kind, "error": name, "message": lines[0][:500]}
+    text = str(error).split("Stacktrace:")[0]
+    lines = [line.strip("# ") for line in text.strip().splitlines()] or [""]
+    # A syntax error of Julia's has nothing but its kind on the first line.
+    message = " ".join(filter(None, lines)) if lines[0].endswith(":") else lines[0]
+    return {"kind": kind, "error": name, "message": message[:500]}
 
 
 def _take_over_pipes() -> tuple[TextIO, TextIO]:
@@ -126,7 +129,7 @@ def _die_with_parent(requests: int, answers: int, directory: str) -> None:
         os._exit(0)
 
 
-class Engine:
+class Session:
     """The imported PySR, and the regressors that a later search may continue from."""
 
     def __init__(self) -> None:
@@ -138,7 +141,8 @@ class Engine:
         self.julia = ".".join(map(str, julia))
         parameters = inspect.signature(pysr.PySRRegressor.__init__).parameters.values()
         named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        self.options = [p.name for p in parameters if p.kind in named and p.name != "self"]
+        self.defaults = {p.name: p.default for p in parameters if p.kind in named}
+        self.options = [name for name in self.defaults if name != "self"]
         self.models: dict[str, Any] = {}
 
     def search(self, request: dict[str, Any]) -> list[list[list[Any]]]:
@@ -169,6 +173,10 @@ class Engine:
                 close = difflib.get_close_matches(name, self.options, n=1)
                 hint = f" Did you mean {close[0]!r}?" if close else ""
                 raise SettingsError(f"PySR {self.version} has no option {name!r}.{hint}")
+        if settings.get("batching") == "auto" and isinstance(self.defaults["batching"], bool):
+            raise SettingsError(
+                f"PySR {self.version} has no batching='auto': say True or False, or install PySR 2."
+            )
         if settings.get("constraints"):
             settings["constraints"] = {
                 k: tuple(v) if isinstance(v, list) else v
@@ -222,7 +230,7 @@ class Engine:
             return [[] for _ in range(arrays["targets"][:1].size)]
         if key is not None:
             self.models[key] = model
-            while len(self.models) > MOST_MODELS:
+            while len(self.models) > MAX_MODELS:
                 del self.models[next(iter(self.models))]
         frames = model.equations_ if isinstance(model.equations_, list) else [model.equations_]
         # The equation column holds floats when every equation is a constant.

@@ -14,8 +14,8 @@ from sjepa.errors import ConfigError
 from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.refit import refit
-from sjepa_backends._operon_engine import Engine, sample_rows, task
 from sjepa_backends._operon_polish import Kept, Polish
+from sjepa_backends._operon_run import OperonRun, output_space, sample_rows
 
 
 # Runs for an output end once so little of the variance is unexplained: single precision.
@@ -96,7 +96,7 @@ class Operon(Backend):
     ) -> list[Kept]:
         inputs, targets = problem.rows()
         output, target = problem.outputs[j], targets[:, j]
-        what = task(problem, j)
+        what = output_space(problem, j)
         if what.missing:
             notes.append(f"{output}: Operon has no {', '.join(what.missing)}")
         polish = Polish(problem, j, rows)
@@ -104,16 +104,16 @@ class Operon(Backend):
             names = [f"f{i}" for i in range(len(what.features))]
             features = Law(what.features, problem.names, names, canonical=False).numpy()
             columns, options = features(inputs[rows]), self._options()
-            engine = Engine(what, columns, target[rows], options, problem.clock)
-            if engine.features:
-                self._run(problem, j, engine, polish, end, notes)
+            run = OperonRun(what, columns, target[rows], options, problem.clock)
+            if run.features:
+                self._run(problem, j, run, polish, end, notes)
         return polish.front(end)
 
     def _run(
         self,
         problem: Problem,
         j: int,
-        engine: Engine,
+        run: OperonRun,
         polish: Polish,
         end: float,
         notes: list[str],
@@ -131,7 +131,9 @@ class Operon(Backend):
                 self.generations if math.isinf(left) or k else max(1, self.generations // 6)
             )
             # Operon knows no weights of operators; every second run has only the cheap ones.
-            found = engine.run(problem.seed + 1000 * j + k, generations, left, cheap=k % 2 == 1)
+            found = run.expressions(
+                problem.seed + 1000 * j + k, generations, left, cheap=k % 2 == 1
+            )
             polish.propose(found, search_end)
             share = (j + (k + 1) / runs) / len(problem.outputs)
             problem.report(f"operon: {problem.outputs[j]}, loss {polish.best:.2e}", share)

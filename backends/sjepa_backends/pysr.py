@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from sjepa.backend import Backend, Problem
-from sjepa.errors import ConfigError
+from sjepa.errors import BackendError, ConfigError
 from sjepa.symbolic.front import Front
 from sjepa_backends import _pysr_answer, _pysr_ask, _pysr_guess, _pysr_pool
 from sjepa_backends._pysr_julia import julia_available
@@ -50,7 +50,8 @@ class PySR(Backend):
         time budget allows when the search is not deterministic.
     populations, population_size : int
     maxsize : float, default=20
-        Longest equation, in units of the ``tree`` complexity.
+        Longest equation, in units of the ``tree`` complexity. PySR is given more room where that
+        is too little to evolve in; what is longer is left out afterwards.
     rows : int or None, default=2000
         Search on so many rows, drawn with the problem's seed; None takes all. Numbers are
         refitted on all rows anyway.
@@ -130,6 +131,16 @@ class PySR(Backend):
         """Whether equal seeds give equal answers."""
         return not self._wants_processes if self.deterministic is None else self.deterministic
 
+    @property
+    def _command(self) -> Sequence[str]:
+        return self.command or (sys.executable, str(_WORKER))
+
+    def prepare(self) -> None:
+        try:
+            _pysr_pool.prepare(self._command)
+        except BackendError:
+            pass  # the search will say so
+
     def search(self, problem: Problem) -> Front:
         problem.rows()
         tasks, notes = _pysr_ask.plan(problem, self._templates(problem))
@@ -140,8 +151,7 @@ class PySR(Backend):
             problem.report(line, 0.0)
 
         if todo:
-            command = self.command or (sys.executable, str(_WORKER))
-            with _pysr_pool.borrow(command, self.startup_timeout, starting) as worker:
+            with _pysr_pool.borrow(self._command, self.startup_timeout, starting) as worker:
                 done = 0
                 for task in todo:
                     found = self._run(worker, task, problem, done)
@@ -149,7 +159,7 @@ class PySR(Backend):
                         texts[j] = rows
                     done += len(task.outputs)
         problem.report("Refitting the equations on all rows", 1.0)
-        return _pysr_answer.front(problem, tasks, texts, notes)
+        return _pysr_answer.front(problem, tasks, texts, notes, self.maxsize)
 
     def _templates(self, problem: Problem) -> Mapping[str, Template]:
         if isinstance(self.template, Template):
@@ -157,7 +167,7 @@ class PySR(Backend):
         return self.template or {}
 
     def _run(
-        self, worker: Worker, task: _pysr_ask.Task, problem: Problem, done: int
+        self, worker: Worker, task: _pysr_ask.PySRTask, problem: Problem, done: int
     ) -> list[list[str]]:
         """One search by the worker; the equations of each output of the task."""
         share = len(task.outputs) / len(problem.outputs)
@@ -167,19 +177,21 @@ class PySR(Backend):
         request["data"] = str(Path(worker.directory) / "data.npz")
         arrays: dict[str, Any] = self._arrays(task, problem)
         np.savez(request["data"], **arrays)
-        started = time.monotonic()
+        part, started = 0.0, math.inf
 
         def report(line: str) -> None:
-            if percent := _PERCENT.search(line):
-                part = float(percent[1]) / 100
-            else:
-                part = (time.monotonic() - started) / seconds if seconds else 0.0
-            problem.report(line, before + share * min(part, 1.0))
+            nonlocal part, started
+            if percent := _PERCENT.search(line):  # Julia has compiled and counts iterations
+                started = min(started, problem.clock())
+                part = max(part, float(percent[1]) / 100)
+            if seconds and math.isfinite(started):
+                part = max(part, (problem.clock() - started) / seconds)
+            problem.report(line, before + share * min(part, 0.99))
 
         limit = seconds + self.grace if seconds else float("inf")
         return worker.search(request, len(task.outputs), limit, report)
 
-    def request(self, task: _pysr_ask.Task, problem: Problem) -> dict[str, Any]:
+    def request(self, task: _pysr_ask.PySRTask, problem: Problem) -> dict[str, Any]:
         """What the worker is asked, apart from the data."""
         request = _pysr_ask.search_space(task, problem, self.maxsize)
         seconds, iterations = problem.budget.seconds, problem.budget.iterations or self.niterations
@@ -213,11 +225,12 @@ class PySR(Backend):
         if self.batching is not None:
             settings["batching"] = self.batching
         request["settings"] = settings | dict(self.options)
+        _pysr_ask.check_operators(request["settings"])
         request["warm"] = problem.warm is not None
         request["guesses"] = _pysr_guess.guesses(task, problem)
         return request
 
-    def _arrays(self, task: _pysr_ask.Task, problem: Problem) -> dict[str, np.ndarray]:
+    def _arrays(self, task: _pysr_ask.PySRTask, problem: Problem) -> dict[str, np.ndarray]:
         """Inputs, targets and weights of the rows that the search sees."""
         inputs, targets = task.values(problem), problem.rows()[1][:, list(task.outputs)]
         usable = np.arange(len(inputs))

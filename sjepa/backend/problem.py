@@ -1,4 +1,4 @@
-"""What every search engine accepts and returns."""
+"""What every backend accepts and returns."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from sjepa.symbolic.parse import check_names
 # Columns are the same if the cosine of their angle is this close to 1.
 SAME = 1e-10
 
-# Called with a line of text and the share of the work done (0 to 1), as often as an engine likes.
+# Called with a line of text and the share of the work done (0 to 1), as often as a backend likes.
 Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How long a search may take; None leaves the engine's own default.
+    """How long a search may take; None leaves the backend's own default.
 
-    Engines stop by themselves within about a tenth of `seconds` (at least one second) after it.
+    Backends stop by themselves within about a tenth of `seconds` (at least one second) after it.
     """
 
     seconds: float | None = None
@@ -50,7 +50,7 @@ class Budget:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Find ``targets = law(inputs)``: plain data, the same for every engine.
+    """Find ``targets = law(inputs)``: plain data, the same for every backend.
 
     Parameters
     ----------
@@ -58,16 +58,16 @@ class Problem:
     targets : array (n, k)
         Time derivatives for a vector field, next values for a map.
     names, outputs : names of the inputs and of the targets
-    library, grammar : what may be written; give one of them. Sparse engines turn a grammar into a
-        library, tree engines search a library as linear combinations of its terms.
+    library, grammar : what may be written; give one of them. Sparse backends turn a grammar into a
+        library, tree backends search a library as linear combinations of its terms.
     weights : array (n,), optional
         Sample weights.
     features : array (n, terms), optional
         The library's terms on rows that are not values at points, such as integrals; takes the
-        place of `inputs` for engines that search a library.
+        place of `inputs` for backends that search a library.
     gram : Gram, optional
         Sums over data that are not in memory, in place of `inputs` and `targets`; only the
-        engines that need nothing else can run.
+        backends that need nothing else can run.
     warm : Front, optional
         A previous answer to start from.
     adequate : float, optional
@@ -222,9 +222,9 @@ class Problem:
         return []
 
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Inputs and targets, for engines that need them in memory."""
+        """Inputs and targets, for backends that need them in memory."""
         if self.inputs is None or self.targets is None:
-            raise DataError("This engine needs states and targets row by row, not sums of them.")
+            raise DataError("This backend needs states and targets row by row, not sums of them.")
         return self.inputs, self.targets
 
     def feature_rows(self) -> tuple[np.ndarray, np.ndarray]:
@@ -289,13 +289,13 @@ class Problem:
         pairs = zip(law.outputs, law.terms, strict=True)
         return all(t in self.allowed_terms[output] for output, terms in pairs for _, t in terms)
 
-    def front(self, laws: Sequence[Law], engine: str, notes: Sequence[str] = ()) -> Front:
+    def front(self, laws: Sequence[Law], backend: str, notes: Sequence[str] = ()) -> Front:
         """Score laws, leave out those that are not allowed, and keep the ones nothing beats."""
         allowed = [law for law in laws if self.admits(law)]
         refused = len(laws) - len(allowed)
         if refused:
             notes = [*notes, f"{refused} of {len(laws)} laws were outside the grammar"]
-        return Front.of([self.candidate(law) for law in allowed], self.measure, engine, notes)
+        return Front.of([self.candidate(law) for law in allowed], self.measure, backend, notes)
 
     def report(self, line: str, share: float) -> None:
         if self.progress is not None:
@@ -350,6 +350,12 @@ class Backend(ABC):
     trees: ClassVar[bool] = False
     proves: ClassVar[bool] = False
     owns_structure: ClassVar[bool] = True
+
+    def prepare(self) -> None:  # noqa: B027
+        """Begin what takes long before a search can start; returns at once and never fails.
+
+        Called as soon as it is known that a search will come, while data are still prepared.
+        """
 
     @abstractmethod
     def search(self, problem: Problem) -> Front:

@@ -1,4 +1,4 @@
-"""Find search engines by name; import one only when it is asked for."""
+"""Find backends by name; import one only when it is asked for."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from sjepa.errors import (
 
 @dataclass(frozen=True)
 class Source:
-    """Where an engine lives, and what has to be importable before it can be loaded."""
+    """Where a backend lives, and what has to be importable before it can be loaded."""
 
     target: str  # "package.module:Class"
-    engine: str
+    description: str
     needs: tuple[str, ...] = ()
     fix: str = ""
 
@@ -51,7 +51,7 @@ class Source:
         return cls
 
 
-# Strings, not classes: listing the engines must not import one, let alone start Julia.
+# Strings, not classes: listing the backends must not import one, let alone start Julia.
 BUILTIN: Mapping[str, Source] = {
     "stlsq": Source("sjepa_backends.stlsq:STLSQ", "own: thresholded least squares"),
     "subset": Source("sjepa_backends.subset:Subset", "own: exact best subset"),
@@ -86,14 +86,14 @@ def sources() -> dict[str, Source]:
 
 
 def available_backends() -> dict[str, bool]:
-    """Every known engine, and whether its packages are installed. Imports none of them."""
+    """Every known backend, and whether its packages are installed. Imports none of them."""
     return {name: not source.missing() for name, source in sorted(sources().items())}
 
 
 def make_backend(
     backend: str | Mapping[str, Any] | type[Backend] | Backend, **settings: Any
 ) -> Backend:
-    """Build an engine from a name, ``{"name": ..., option: ...}``, a class or an instance.
+    """Build a backend from a name, ``{"name": ..., option: ...}``, a class or an instance.
 
     Raises
     ------

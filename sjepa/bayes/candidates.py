@@ -36,9 +36,9 @@ def propose(
     seed: int = 0,
     budget: Budget | float | None = None,
 ) -> list[Front]:
-    """One front for each engine, and one more for each resample of the trajectories.
+    """One front for each backend, and one more for each resample of the trajectories.
 
-    Resampling whole trajectories with replacement makes engines propose what they would have
+    Resampling whole trajectories with replacement makes backends propose what they would have
     found on other data of this kind, so that more than one law of a length gets a chance.
     """
     rng = np.random.default_rng(seed)
@@ -46,14 +46,14 @@ def propose(
     for _ in range(n_bootstrap if len(trajectories) > 1 else 0):
         samples.append(trajectories[rng.integers(len(trajectories), size=len(trajectories))])
     fronts = []
-    for engine in map(make_backend, backends):
-        for i, sample in enumerate(samples[:1] if engine.trees else samples):
+    for backend in map(make_backend, backends):
+        for i, sample in enumerate(samples[:1] if backend.trees else samples):
             with warnings.catch_warnings():
                 # A resample has fewer different rows; what is wrong with them all is said once.
                 warnings.simplefilter("ignore" if i else "default", NumericalWarning)
                 fronts.append(
                     discover(
-                        sample, backend=engine, library=library, grammar=grammar,
+                        sample, backend=backend, library=library, grammar=grammar,
                         form=form, seed=seed + i, budget=budget,  # type: ignore[arg-type]
                     )
                 )  # fmt: skip

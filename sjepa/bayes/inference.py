@@ -59,7 +59,7 @@ def posterior(
         Structures to compare, found on other data. Then all of x is evidence, and nothing is
         searched.
     backend, library, grammar, form, budget
-        How candidates are searched, see :func:`sjepa.discover`; several engines as a list.
+        How candidates are searched, see :func:`sjepa.discover`; several backends as a list.
     proposal_fraction : float
         Share of the trajectories (of a single one: its first part) on which candidates are
         searched, the rest being evidence.
@@ -67,7 +67,7 @@ def posterior(
         Other data to search candidates on; then all of x is evidence.
     n_bootstrap : int
         Further searches on resampled trajectories, for more candidates; a law that never became
-        a candidate has no weight however true. Engines that write expression trees search once.
+        a candidate has no weight however true. Backends that write expression trees search once.
     most : int
         Candidates kept, by their error and complexity on the data they were proposed on.
     evidence : "auto", "laplace", "analytic" or "nested"
@@ -111,9 +111,9 @@ def posterior(
     )
     proposals: Any = candidates
     if candidates is None:
-        engines = list(backend) if isinstance(backend, list | tuple) else [backend]
+        backends = list(backend) if isinstance(backend, list | tuple) else [backend]
         proposals = propose(
-            first, engines, library=library, grammar=grammar, form=form,
+            first, backends, library=library, grammar=grammar, form=form,
             n_bootstrap=n_bootstrap, seed=seed, budget=budget,
         )  # fmt: skip
     found = structures(

@@ -21,7 +21,7 @@ def backends(json: Annotated[bool, typer.Option(help="Print JSON.")] = False) ->
     rows = [
         {
             "name": name,
-            "engine": source.engine,
+            "description": source.description,
             "version": source.version(),
             "installed": not source.missing(),
             "install": source.fix,
@@ -31,11 +31,11 @@ def backends(json: Annotated[bool, typer.Option(help="Print JSON.")] = False) ->
     if json:
         print(json_module.dumps(rows, indent=1))
         return
-    table = Table("name", "works by", "version", "installed", "how to install", box=None)
+    table = Table("name", "description", "version", "installed", "how to install", box=None)
     for row in rows:
         table.add_row(
             str(row["name"]),
-            str(row["engine"]),
+            str(row["description"]),
             str(row["version"]),
             "yes" if row["installed"] else "no",
             "" if row["installed"] else escape(str(row["install"])),

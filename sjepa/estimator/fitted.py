@@ -147,7 +147,7 @@ class Fitted(BaseEstimator):
     def posterior(self, x: Any, t: Any = None, u: Any = None, **settings: Any) -> Posterior:
         """Which law moves the coordinates, how sure that is, and what follows; encoder fixed.
 
-        Candidates are searched with this model's engine and library on one part of the
+        Candidates are searched with this model's backend and library on one part of the
         trajectories and compared on the rest. `settings` are those of
         :func:`sjepa.bayes.posterior`, such as ``gamma``, ``correction`` or ``candidates``.
         """

@@ -40,8 +40,8 @@ class SJEPA(Fitted):
     latent_dim : int, default=2
         Number of coordinates, called z1, z2, ...
     backend : name, mapping with a "name", Backend class or instance
-        Engine of the symbolic search where coordinates are fixed or alternate with it. In the
-        elegant search an engine other than the default proposes structures for a second run.
+        Backend of the symbolic search where coordinates are fixed or alternate with it. In the
+        elegant search a backend other than the default proposes structures for a second run.
     search : "elegant" or "alternating"
         Search structures and coordinates together (the default), or in turns as in the paper.
     encoder : "auto", "identity", or a callable or nn.Module

@@ -179,7 +179,7 @@ def _limit(delta: float | str, problems: Sequence[Problem]) -> float:
 
 
 def _proven(front: Front, limit: float) -> bool:
-    """Whether the engine proved the cheapest adequate equation, or that there is none."""
+    """Whether the backend proved the cheapest adequate equation, or that there is none."""
     for candidate in front:
         if candidate.loss <= limit * (1 + 1e-9):
             return candidate.certified

@@ -58,8 +58,8 @@ def _of_law(
     facts = {"Complexity": _complexity(law), **_fit(law, front, score), **_data_facts(states)}
     if states is not None and len(states) > MAX_SIMULATED and "R² of simulated paths" in facts:
         facts["R² of simulated paths"] += f", {MAX_SIMULATED} trajectories at most"
-    if front is not None and front.engine:
-        facts["Backend"] = front.engine
+    if front is not None and front.backend:
+        facts["Backend"] = front.backend
     notes = [] if front is None else list(front.notes)
     return ReportData(
         title or "Equations of motion", law, front, (*_trail_notes(trails), *notes), trails, names,

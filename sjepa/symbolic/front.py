@@ -1,4 +1,4 @@
-"""The Pareto front of laws: what every engine returns."""
+"""The Pareto front of laws: what every backend returns."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Candidate:
     losses : tuple of float
         The same for each output.
     certified : bool
-        Whether the engine proved that no law of lower complexity in its library fits as well.
+        Whether the backend proved that no law of lower complexity in its library fits as well.
     """
 
     law: Law
@@ -90,7 +90,7 @@ class Front:
 
     candidates: tuple[Candidate, ...]
     measure: str = "terms"
-    engine: str = ""
+    backend: str = ""
     notes: tuple[str, ...] = field(default=())
 
     @classmethod
@@ -98,7 +98,7 @@ class Front:
         cls,
         candidates: Iterable[Candidate],
         measure: str = "terms",
-        engine: str = "",
+        backend: str = "",
         notes: Sequence[str] = (),
         min_gain: float = 0.0,
     ) -> Front:
@@ -117,7 +117,7 @@ class Front:
         for c in ordered:
             if not kept or c.loss < kept[-1].loss * (1.0 - min_gain):
                 kept.append(c)
-        return cls(tuple(kept), measure, engine, tuple(notes))
+        return cls(tuple(kept), measure, backend, tuple(notes))
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -240,7 +240,7 @@ class Front:
         """Plain data that :meth:`from_dict` reads back to an equal front; laws travel as text."""
         return {
             "measure": self.measure,
-            "engine": self.engine,
+            "backend": self.backend,
             "notes": list(self.notes),
             "laws": [
                 {
@@ -264,7 +264,9 @@ class Front:
         if not isinstance(notes, list) or not all(isinstance(n, str) for n in notes):
             raise FormatError("The notes of its front are not texts.")
         candidates = tuple(_candidate(one, i) for i, one in enumerate(laws))
-        return cls(candidates, measure, str(data.get("engine", "")), tuple(notes))
+        return cls(
+            candidates, measure, str(data.get("backend", data.get("engine", ""))), tuple(notes)
+        )
 
 
 def _candidate(one: Any, row: int) -> Candidate:

@@ -237,7 +237,7 @@ class Grammar:
     def library(
         self, outputs: Sequence[str], max_weight: float = 3.0, max_terms: int = 40
     ) -> Library:
-        """The finite-term version of the grammar: what the sparse engines search instead."""
+        """The finite-term version of the grammar: what the sparse backends search instead."""
         for output in self.masks:
             if output not in outputs:
                 raise LawError(

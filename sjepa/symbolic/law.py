@@ -1,4 +1,4 @@
-"""The law: one immutable set of equations, whatever engine found it."""
+"""The law: one immutable set of equations, whatever backend found it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A finite list of candidate terms: the grammar of the sparse engines."""
+"""A finite list of candidate terms: the grammar of the sparse backends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one table of operators: every parser, printer, measure, emitter and engine derives from it.
+"""The one table of operators: every parser, printer, measure, emitter and backend derives from it.
 
 Adding an operator is adding a row here (or :func:`register` at run time) and, if Julia does not
 have it, one line in ``julia/sjepa_julia/operators.jl``.
@@ -21,7 +21,7 @@ from sjepa.symbolic.powers import power
 
 @dataclass(frozen=True)
 class Operator:
-    """One row: what an operator is called, what it costs, and how each engine spells it.
+    """One row: what an operator is called, what it costs, and how each backend spells it.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ _ROWS = (
     Operator("Max", 2, 2.0, safe.Max, safe.Max, {"c": "fmax"}, own.maximum, "max", "Fmax", ("max", "fmax"), (0.7, -0.2, 1.1), most=64),
     Operator("Min", 2, 2.0, safe.Min, safe.Min, {"c": "fmin"}, own.minimum, "min", "Fmin", ("min", "fmin"), (0.7, -0.2, 1.1), most=64),
     Operator("Mod", 2, 2.5, sympy.Mod, sympy.Mod, {"numpy": "mod", "torch": "remainder"}, own.floor_mod, "mod", "", ("mod",), (2.7, 0.8)),
-    Operator("Heaviside", 1, 2.0, sympy.Heaviside, sympy.Heaviside, {}, own.heaviside, "", "", ("heaviside",), most=2),
+    Operator("Heaviside", 1, 2.0, sympy.Heaviside, sympy.Heaviside, {}, own.heaviside, "heaviside", "", ("heaviside",), most=2),
     # Domain-safe operators.
     Operator("safe_div", 2, QUOTIENT, safe.safe_div, safe.safe_div, pysr="safe_div", example=(0.7, 1.3)),
     Operator("exp_clip", 1, _T, safe.exp_clip, safe.exp_clip, pysr="exp_clip"),

@@ -54,7 +54,7 @@ def coordinate_names(
 def check_width(
     space: Library | Grammar | None, size: int, order: int, trajectories: Trajectories
 ) -> None:
-    """Say so before an engine does if a library was made for another number of coordinates."""
+    """Say so before a backend does if a library was made for another number of coordinates."""
     actions = len(trajectories.action_names or ())
     if space is not None and len(space.inputs) not in (size + actions, order * size + actions):
         raise ConfigError(

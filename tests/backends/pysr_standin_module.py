@@ -87,6 +87,8 @@ class PySRRegressor:
         }
         with open(_setting("LOG"), "a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
+        os.write(2, b"Compiling Julia backend...\n")
+        time.sleep(float(_setting("COMPILE", "0")))
         os.write(1, b"\x1b[32mProgress: 3 / 12 total iterations (25.000%)\x1b[0m\n")
         os.write(2, "5           3.045e+00  1.063e-02  y = (x₀ * x₀) + -0.25544\n".encode())
         if _setting("FIT") == "hangs":
@@ -94,6 +96,11 @@ class PySRRegressor:
         if _setting("FIT") == "finds nothing":
             raise RuntimeError("Couldn't find equation file! The equation search likely exited")
         if _setting("FIT") == "fails":
+            if _setting("SYNTAX"):
+                raise JuliaError(
+                    "ParseError:\n# Error @ none:1:13\nbad(x) = x +\n"
+                    "#           └ ── premature end of input\nStacktrace:\n [1] top-level scope"
+                )
             raise JuliaError("UndefVarError: `nosuchop` not defined\nStacktrace:\n [1] top-level")
         if any("tanh" in g for texts in self.options.get("guesses") or [] for g in texts):
             raise JuliaError("ArgumentError: Unrecognized operator: `tanh`\nStacktrace:")
@@ -103,11 +110,17 @@ class PySRRegressor:
         return self
 
 
-# The names of the real version's options are all that the worker looks at.
+# The names of the real version's options, and how this one differs, are all the worker looks at.
+DEFAULTS = {"batching": False if __version__.startswith("1.") else "auto"}
 PySRRegressor.__init__.__signature__ = inspect.Signature(
     [
         inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
-        *(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in OPTIONS),
+        *(
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS.get(name, None)
+            )
+            for name in OPTIONS
+        ),
         inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
     ]
 )

@@ -1,4 +1,4 @@
-"""What every engine promises, whatever is inside: one suite for all of them."""
+"""What every backend promises, whatever is inside: one suite for all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.text import to_text
 
 
-# Settings that keep the suite short; engines without an entry run with their defaults.
+# Settings that keep the suite short; backends without an entry run with their defaults.
 SMALL: dict[str, dict[str, Any]] = {
     "operon": {"runs": 2, "generations": 8, "population": 200, "rows": 200},
     "pysr": {"niterations": 5, "populations": 4},
@@ -100,7 +100,7 @@ def test_finds_the_oscillator(backend: Backend, space: dict[str, Any]) -> None:
     front = oscillator(**space).solve(backend)
     law = front.best()
     assert used(law) == [{"p"}, {"q"}]
-    # Single precision inside an engine is repaired by the refit in double precision.
+    # Single precision inside a backend is repaired by the refit in double precision.
     np.testing.assert_allclose([c for pairs in law.terms for c, _ in pairs], [1, -1], rtol=1e-9)
 
 
@@ -109,7 +109,7 @@ def test_names_shapes_and_order(backend: Backend, space: dict[str, Any]) -> None
     problem = drag(**space)
     front = problem.solve(backend)
     assert isinstance(front, Front) and len(front) >= 2
-    assert front.engine == backend.name and front.measure == problem.measure
+    assert front.backend == backend.name and front.measure == problem.measure
     for candidate in front:
         assert (candidate.law.inputs, candidate.law.outputs) == (("q", "p"), ("q", "p"))
         assert candidate.law.dynamics == "continuous"

@@ -19,8 +19,8 @@ from sjepa.symbolic.text import to_text
 op = pytest.importorskip("pyoperon")
 
 from sjepa_backends import (  # noqa: E402
-    _operon_engine as engine,
     _operon_polish as polish,
+    _operon_run as running,
     _operon_variants as variants,
 )
 from sjepa_backends.operon import Operon  # noqa: E402
@@ -102,12 +102,12 @@ def test_operators_that_it_lacks_are_named() -> None:
 
 def test_rows_are_drawn_in_proportion_to_their_weights() -> None:
     weights = np.repeat([0.0, 1.0, 3.0], [400, 300, 300])
-    rows = engine.sample_rows(problem("drag", weights=weights), 1000)
+    rows = running.sample_rows(problem("drag", weights=weights), 1000)
     assert rows.min() >= 400
     # 600 draws with probability 3/4: the standard deviation is 10.6 rows.
     assert abs((rows >= 700).sum() - 450) < 60
-    assert (engine.sample_rows(problem("drag"), 5000) == np.arange(1000)).all()
-    assert len(set(engine.sample_rows(problem("drag"), 100).tolist())) == 100
+    assert (running.sample_rows(problem("drag"), 5000) == np.arange(1000)).all()
+    assert len(set(running.sample_rows(problem("drag"), 100).tolist())) == 100
 
 
 NODES = sorted({row.operon for row in OPERATORS.values() if row.operon})
@@ -169,8 +169,8 @@ def test_terms_of_different_models_are_put_together() -> None:
 
 def test_scaling_is_undone_exactly() -> None:
     x = symbol("x")
-    given = engine.Engine(
-        engine.Task((x,), ("add",)), np.full((9, 1), 1000.0), np.full(9, 1e-3), {}
+    given = running.OperonRun(
+        running.OutputSpace((x,), ("add",)), np.full((9, 1), 1000.0), np.full(9, 1e-3), {}
     )
     expr = given.expression("(2.5 * X1)")
     assert expr is not None
@@ -181,9 +181,9 @@ def test_scaling_is_undone_exactly() -> None:
 def test_terms_that_are_not_defined_everywhere_are_left_out() -> None:
     library = Library.from_terms(["q", "p", "log(q)"], ["q", "p"])
     rows = np.arange(50)
-    what = engine.task(problem("drag", grammar=None, library=library), 0)
+    what = running.output_space(problem("drag", grammar=None, library=library), 0)
     columns = np.stack([np.ones(50), np.ones(50), np.full(50, np.nan)], axis=1)
-    assert len(engine.Engine(what, columns, rows.astype(float), {}).features) == 2
+    assert len(running.OperonRun(what, columns, rows.astype(float), {}).features) == 2
 
 
 def test_settings_are_checked() -> None:

@@ -75,11 +75,11 @@ def test_the_default_path_does_not_depend_on_units(scale: float) -> None:
 
 
 def test_ensembles_repeat_and_leave_the_global_generator_alone() -> None:
-    engine = PySINDy(ensemble={"bagging": True, "n_models": 5}, path=(0.05, 0.2))
+    backend = PySINDy(ensemble={"bagging": True, "n_models": 5}, path=(0.05, 0.2))
     problem = drag(noise=0.1, seed=4)
     np.random.seed(1)
     before = np.random.get_state()[1].copy()  # type: ignore[index,union-attr]
-    first, second = engine.search(problem), engine.search(problem)
+    first, second = backend.search(problem), backend.search(problem)
     assert [c.law for c in first] == [c.law for c in second]
     assert used(first.best()) == DRAG
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # type: ignore[index]
@@ -144,10 +144,10 @@ def test_constraints_hold_in_the_result() -> None:
     left = np.zeros((1, 6))
     left[0, 2] = left[0, 4] = 1.0  # the coefficient of p in q' is minus that of q in p'
     constraint = {"constraint_lhs": left, "constraint_rhs": [0.0], "equality_constraints": True}
-    engine = PySINDy("ConstrainedSR3", constraint)
-    assert engine == PySINDy("ConstrainedSR3", constraint)
+    backend = PySINDy("ConstrainedSR3", constraint)
+    assert backend == PySINDy("ConstrainedSR3", constraint)
     z = np.random.default_rng(0).normal(size=(300, 2))
-    front = engine.search(Problem(z, np.stack([z[:, 1], -1.2 * z[:, 0]], axis=1), library=library))
+    front = backend.search(Problem(z, np.stack([z[:, 1], -1.2 * z[:, 0]], axis=1), library=library))
     found = library.coefficients(front[len(front) - 1].law)
     assert found[2, 0] == pytest.approx(-found[1, 1], rel=1e-3)
 

@@ -142,8 +142,8 @@ def test_a_real_search_over_a_library(worker: None) -> None:
 def test_a_real_search_with_a_template(worker: None) -> None:
     problem = pendulum(grammar=Grammar(["+", "-", "*", "sin"], ["q", "p"]))
     template = {"p": Template("c[1] * f(q)", ["f"], {"c": 1})}
-    engine = PySR(niterations=12, populations=6, template=template)
-    assert engine.search(problem).best() == PENDULUM
+    backend = PySR(niterations=12, populations=6, template=template)
+    assert backend.search(problem).best() == PENDULUM
 
 
 @pytest.mark.julia

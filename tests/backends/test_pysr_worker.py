@@ -54,7 +54,7 @@ def test_recorded_rows_become_a_front_of_canonical_laws() -> None:
     front = backend("good").search(pendulum())
     law = Law.from_string(["p", "-sin(q)"], ["q", "p"])
     assert front.best() == law
-    assert front.engine == "pysr" and front.measure == "tree"
+    assert front.backend == "pysr" and front.measure == "tree"
     # The left-overs of rounding that PySR kept (-1.6e-9) cost complexity and are gone.
     assert front[len(front) - 1].law == law
     assert "1 of PySR's equations could not be read" in front.notes
@@ -98,16 +98,16 @@ def test_a_worker_answers_twice_and_its_lines_are_relayed_as_they_come() -> None
 def test_misbehaviour_is_named_in_one_line_and_the_next_search_works(
     mode: str, error: type[Exception], message: str, tmp_path: Path
 ) -> None:
-    engine = backend(mode, tmp_path / "flag", startup_timeout=1.0, grace=0.2)
+    session = backend(mode, tmp_path / "flag", startup_timeout=1.0, grace=0.2)
     problem = pendulum(budget=Budget(seconds=0.2))
     with pytest.raises(error, match=message) as caught:
-        engine.search(problem)
+        session.search(problem)
     assert "\n" not in str(caught.value)
     if mode == "fit error":  # that worker is in order and stays
         assert len(_pysr_pool._all) == 1
     else:
         assert not _pysr_pool._all
-        assert engine.search(problem).best() == Law.from_string(["p", "-sin(q)"], ["q", "p"])
+        assert session.search(problem).best() == Law.from_string(["p", "-sin(q)"], ["q", "p"])
 
 
 def test_what_is_printed_before_the_worker_takes_over_is_only_text() -> None:
@@ -168,10 +168,10 @@ def test_a_program_that_does_not_exist_is_said_to_be_missing() -> None:
 
 
 def test_settings_pickle_and_compare() -> None:
-    engine = PySR(maxsize=12, template={"combine": "f(q)", "expressions": ["f"]}, options={"a": 1})
-    assert pickle.loads(pickle.dumps(engine)) == engine
-    assert engine != PySR(maxsize=13)
-    assert engine.template == Template("f(q)", ["f"])
+    session = PySR(maxsize=12, template={"combine": "f(q)", "expressions": ["f"]}, options={"a": 1})
+    assert pickle.loads(pickle.dumps(session)) == session
+    assert session != PySR(maxsize=13)
+    assert session.template == Template("f(q)", ["f"])
     assert hash(PySR(maxsize=12)) == hash(PySR(maxsize=12))
 
 

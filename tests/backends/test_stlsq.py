@@ -23,8 +23,8 @@ def test_supports_and_coefficients_equal_pysindys(
     truth = np.where(rng.random((20, 2)) < 0.2, rng.uniform(-2, 2, (20, 2)), 0.0)
     features = library.numpy()(x)
     y = features @ truth + 0.05 * rng.normal(size=(400, 2))
-    engine = make_backend("stlsq", threshold=threshold, ridge=ridge)
-    law = engine.search(Problem(x, y, library=library, outputs=["u", "v"])).candidates[-1].law
+    backend = make_backend("stlsq", threshold=threshold, ridge=ridge)
+    law = backend.search(Problem(x, y, library=library, outputs=["u", "v"])).candidates[-1].law
     peer = pysindy.STLSQ(threshold=threshold, alpha=ridge, unbias=True).fit(features, y)
     np.testing.assert_allclose(library.coefficients(law), peer.coef_.T, atol=1e-6)
 

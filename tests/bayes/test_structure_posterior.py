@@ -91,7 +91,7 @@ def test_laws_that_differ_in_their_numbers_only_are_one_structure() -> None:
     assert len(structures([*laws, other])) == 2
 
 
-def test_fronts_of_several_engines_are_merged_without_repeats() -> None:
+def test_fronts_of_several_backends_are_merged_without_repeats() -> None:
     a = Front.of([Candidate.score(law, [1.0 / (i + 1)]) for i, law in enumerate(LAWS[:3])])
     b = Front.of([Candidate.score(law, [1.0 / (i + 1)]) for i, law in enumerate(LAWS[1:])])
     found = structures([a, b])

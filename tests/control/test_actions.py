@@ -94,7 +94,7 @@ def test_held_rows_are_right_to_second_order() -> None:
     assert errors[0] / errors[1] == pytest.approx(4.0, rel=0.1)
 
 
-def test_tree_engines_type_actions_as_actions(data) -> None:
+def test_tree_backends_type_actions_as_actions(data) -> None:
     pytest.importorskip("pyoperon")
     x, u = data
     front = sjepa.discover(

@@ -45,7 +45,7 @@ def test_texts_from_files_stay_texts(evil: ReportData) -> None:
     seen = Elements(render(evil))
     assert seen.tags["script"] == 1 and seen.tags["style"] == 1 and "img" not in seen.tags
     assert not {a for a in seen.attributes if a.startswith("on")}
-    # Title (twice), note, fact, engine, training caption, recipe: all there, word for word.
+    # Title (twice), note, fact, backend, training caption, recipe: all there, word for word.
     assert seen.text.count(EVIL) >= 6
 
 

@@ -58,15 +58,15 @@ def test_rows_are_complete_and_written(tmp_path: object) -> None:
     plot_results(table)
 
 
-def test_a_failing_engine_is_a_row_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_backend_is_a_row_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
     from sjepa_backends.stlsq import STLSQ
 
     def broken(self: object, problem: object) -> None:
-        raise RuntimeError("the engine\nexploded")
+        raise RuntimeError("the backend\nexploded")
 
     monkeypatch.setattr(STLSQ, "search", broken)
     table = benchmark(["pendulum"], ["stlsq"], [0.0], [0])
-    assert table["error"].tolist() == ["RuntimeError: the engine exploded"]
+    assert table["error"].tolist() == ["RuntimeError: the backend exploded"]
     assert not table["recovered"].any()
     plot_results(table)
 
@@ -85,8 +85,8 @@ def test_two_workers_give_the_rows_of_one() -> None:
         ({"systems": ["pendlum"]}, SjepaError, "Did you mean 'pendulum'"),
         ({"backends": ["nope"]}, UnknownBackend, "No backend"),
         ({"seeds": []}, ConfigError, "Nothing to run"),
-        ({"engine": "slurm"}, ConfigError, "local, dask, ray"),
-        ({"engine": "ray"}, MissingDependency, "pip install 'ray'"),
+        ({"executor": "slurm"}, ConfigError, "local, dask, ray"),
+        ({"executor": "ray"}, MissingDependency, "pip install 'ray'"),
     ],
 )
 def test_wrong_requests_are_refused_before_anything_runs(

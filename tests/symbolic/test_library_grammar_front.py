@@ -171,7 +171,7 @@ def test_table_has_the_columns_pysr_users_know_and_both_measures() -> None:
 
 
 def test_an_empty_front_says_what_happened() -> None:
-    front = Front.of([], engine="x", notes=["ran out of time"])
+    front = Front.of([], backend="x", notes=["ran out of time"])
     assert len(front) == 0 and len(front.to_frame()) == 0
     with pytest.raises(LawError, match="found no law .ran out of time"):
         front.best()

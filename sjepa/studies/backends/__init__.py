@@ -1,4 +1,4 @@
-"""Compare engines on systems whose laws are known."""
+"""Compare backends on systems whose laws are known."""
 
 from sjepa.studies.backends.cells import COLUMNS, Cell, run_cell
 from sjepa.studies.backends.plots import plot_results

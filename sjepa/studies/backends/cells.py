@@ -1,4 +1,4 @@
-"""One cell of the benchmark: one engine on one data set."""
+"""One cell of the benchmark: one backend on one data set."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         law = front.best()
         row["seconds"] = time.perf_counter() - start
         row |= _scores(law, system, cell.seed)
-    except Exception as error:  # a failing engine is a row, not a crash
+    except Exception as error:  # a failing backend is a row, not a crash
         row["seconds"] = time.perf_counter() - start
         row["error"] = f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
     return row

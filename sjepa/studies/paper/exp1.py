@@ -175,8 +175,8 @@ class SeedRun:
         whitening = Whitening.fit(self.train.x, 32, rank=2)
         model = LatentModel(whitening, integrator="rk4").to(self.device)
         rows = derivative_rows(model.encode(self.train.x), self.train.dt, integrator="rk4")
-        engine = make_backend("pysindy", options={"threshold": 0.1})
-        law = propose(engine, *rows, LIBRARY).law.threshold(self.profile.settings.report)
+        backend = make_backend("pysindy", options={"threshold": 0.1})
+        law = propose(backend, *rows, LIBRARY).law.threshold(self.profile.settings.report)
         model.symbolic = as_part(law, LIBRARY, self.plan.policy).to(self.device)
         return model, law
 

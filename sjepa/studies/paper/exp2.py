@@ -105,11 +105,11 @@ def _train(
     if "symbolic" in condition.uses:
         library = GRAMMARS[condition.grammar or "complete"]
         rows = derivative_rows(train.x, train.dt, integrator=profile.integrator)
-        engine = make_backend(profile.backend(backend))
-        law = propose(engine, *rows, library, seed=seed).law
+        backend = make_backend(profile.backend(backend))
+        law = propose(backend, *rows, library, seed=seed).law
         if profile.debias and "correction" not in condition.uses:
             return _debiased(law, data, profile)
-        model.symbolic = as_part(law, library, StructurePolicy.of(engine)).to(train.x.device)
+        model.symbolic = as_part(law, library, StructurePolicy.of(backend)).to(train.x.device)
 
     def on_step(step: Step) -> None:
         if progress is not None:
@@ -148,8 +148,8 @@ def _pysindy(data: dict[str, Split]) -> tuple[Law, Transition]:
     """Plain PySINDy on the states: STLSQ with a threshold of 0.1, no mask."""
     train = data["train"].batch
     rows = derivative_rows(train.x, train.dt, integrator="rk4")
-    engine = make_backend("pysindy", options={"threshold": 0.1})
-    law = propose(engine, *rows, OPEN).law
+    backend = make_backend("pysindy", options={"threshold": 0.1})
+    law = propose(backend, *rows, OPEN).law
     return law, Transition.of(law)
 
 

@@ -27,9 +27,9 @@ class Profile:
     debias : bool
         Whether selected laws get a last unpenalised fit to rollouts of `debias_horizon` steps.
     search_seconds : float, optional
-        Budget of one proposal by an engine.
+        Budget of one proposal by a backend.
     stlsq : mapping
-        Options of the default engine.
+        Options of the default backend.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Profile:
         return row.with_(**changes) if changes else row
 
     def backend(self, name: Any) -> Any:
-        """An engine with this profile's options for the default one."""
+        """A backend with this profile's options for the default one."""
         return {"name": "stlsq", **self.stlsq} if name == "stlsq" else name
 
 

@@ -1,4 +1,4 @@
-"""Algorithm 1: dynamics search and space search in turn, with any search engine."""
+"""Algorithm 1: dynamics search and space search in turn, with any backend."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Alternating:
 
     ``diagnostics`` has one row for each finished cycle: law, complexity, risk and spread after
     both phases. ``state_dict`` can be taken at any step; a new object that loads it continues
-    to the same result, provided the engine gives the same answer twice (a budget in seconds may
+    to the same result, provided the backend gives the same answer twice (a budget in seconds may
     prevent that).
     """
 
@@ -96,6 +96,7 @@ class Alternating:
         self.generator = generator or torch.Generator(train.x.device).manual_seed(seed)
         self.on_step, self.seed = on_step, seed
         self.backend: Backend = make_backend(self.plan.backend)
+        self.backend.prepare()
         self.policy = self.plan.policy
         self.shortlist = Shortlist(self.settings.tolerance)
         self.diagnostics: list[dict[str, Any]] = []

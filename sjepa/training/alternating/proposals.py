@@ -1,4 +1,4 @@
-"""Dynamics search: latents become a regression problem, an engine's answer a trainable part."""
+"""Dynamics search: latents become a regression problem, a backend's answer a trainable part."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.training.alternating.latent_model import SymbolicPart
 
 
-# A law needs far fewer rows than there are; engines without a Gram matrix slow down on more.
+# A law needs far fewer rows than there are; backends without a Gram matrix slow down on more.
 MAX_ROWS = 200_000
 
 
@@ -41,7 +41,7 @@ class StructurePolicy(NamedTuple):
 
 @dataclass(frozen=True)
 class Proposal:
-    """What an engine found, and the law that was taken from it."""
+    """What a backend found, and the law that was taken from it."""
 
     front: Front
     law: Law
@@ -95,7 +95,7 @@ def propose(
     seconds: float | None = None,
     tolerance: float = 0.02,
 ) -> Proposal:
-    """Ask an engine for laws and take the simplest one within a tolerance of the best."""
+    """Ask a backend for laws and take the simplest one within a tolerance of the best."""
     every = -(-len(states) // MAX_ROWS)
     problem = Problem(
         states[::every],

@@ -50,8 +50,12 @@ def learn_elegant(
             structures=structures, progress=journal, memory=journal.stage(stage),
         )  # fmt: skip
 
+    solver = make_backend(backend)
+    again = solver.owns_structure and order == 1
+    if again:
+        solver.prepare()
     result = search((), "first")
-    if make_backend(backend).owns_structure and order == 1:
+    if again:
         proposed = _proposed(result, trajectories, library, backend, seed)
         result = search(proposed, "second") if proposed else result
     encoder = result.encoder.double().eval()

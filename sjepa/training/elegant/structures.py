@@ -95,7 +95,7 @@ def enumerate_structures(
 
 
 def structures_of(front: Front | Sequence[Law], library: Library) -> list[Structure]:
-    """The structures of laws that some engine proposed, without those of foreign terms."""
+    """The structures of laws that some backend proposed, without those of foreign terms."""
     laws = [c.law for c in front] if isinstance(front, Front) else list(front)
     result = []
     for law in laws:

@@ -141,7 +141,7 @@ def test_wrong_requests_are_refused(arguments: dict[str, object], message: str) 
         run(**{"name": "exp2", **arguments})  # type: ignore[arg-type]
 
 
-def test_a_misspelt_engine_is_refused_before_anything_is_trained() -> None:
+def test_a_misspelt_backend_is_refused_before_anything_is_trained() -> None:
     with pytest.raises(UnknownBackend, match="stlsq"):
         run("exp2", [7], backend="stslq")
 

@@ -1,4 +1,4 @@
-"""Algorithm 1 with every engine that is installed."""
+"""Algorithm 1 with every backend that is installed."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from sjepa.training.refine import refine
 from .conftest import LIBRARY, make_model
 
 
-ENGINES = ["stlsq", "subset", "pysindy", "operon"]
+BACKENDS = ["stlsq", "subset", "pysindy", "operon"]
 
 
-def plan(engine: str = "stlsq", cycles: int = 2) -> Alternation:
+def plan(name: str = "stlsq", cycles: int = 2) -> Alternation:
     return Alternation(
         cycles=cycles,
         dynamics=EXPERIMENT_1["dynamics_phase"].with_(epochs=2),
         space=EXPERIMENT_1["space_phase"].with_(epochs=2),
-        backend=engine,
+        backend=name,
         seconds=2.0,
     )
 
@@ -56,17 +56,17 @@ def loop(
     return Alternating(model, LIBRARY, train, validation, given, settings, seed=1)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_every_engine_gives_a_law_in_the_library(
-    engine: str, train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
+@pytest.mark.parametrize("name", BACKENDS)
+def test_every_backend_gives_a_law_in_the_library(
+    name: str, train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
 ) -> None:
-    if not available_backends().get(engine):
-        pytest.skip(f"{engine} is not installed")
+    if not available_backends().get(name):
+        pytest.skip(f"{name} is not installed")
     model = make_model()
     model.symbolic = None
-    search = Alternating(model, LIBRARY, train, validation, plan(engine), settings, seed=1)
+    search = Alternating(model, LIBRARY, train, validation, plan(name), settings, seed=1)
     record = search.run()
-    assert isinstance(model.symbolic, TreeLaw if engine == "operon" else SparseLaw)
+    assert isinstance(model.symbolic, TreeLaw if name == "operon" else SparseLaw)
     assert LIBRARY.covers(model.symbolic.law())
     assert [row["cycle"] for row in search.diagnostics] == [1, 2]
     assert search.best_cycle == record.epoch
@@ -82,19 +82,19 @@ OWNERS = {  # emit, relaxed, propose_every_cycle
 }
 
 
-@pytest.mark.parametrize("engine", OWNERS)
-def test_users_get_the_structure_policy_that_the_experiment_measures(engine: str) -> None:
-    if not available_backends().get(engine):
-        pytest.skip(f"{engine} is not installed")
-    for backend in (engine, {"name": engine}, make_backend(engine)):
+@pytest.mark.parametrize("name", OWNERS)
+def test_users_get_the_structure_policy_that_the_experiment_measures(name: str) -> None:
+    if not available_backends().get(name):
+        pytest.skip(f"{name} is not installed")
+    for backend in (name, {"name": name}, make_backend(name)):
         _, ours, _ = training_plan(None, backend)
         experiment = exp1.plan(PROFILES["default"], backend)
-        assert ours.policy == experiment.policy == OWNERS[engine]
+        assert ours.policy == experiment.policy == OWNERS[name]
         same = ("backend", "seconds", "cycles")
         a, b = (replace(p, backend=make_backend(p.backend)) for p in (ours, experiment))
         assert all(getattr(a, name) == getattr(b, name) for name in same)
-    _, ours, _ = training_plan({"relaxed": True}, engine)
-    assert ours.policy == (OWNERS[engine][0], True, OWNERS[engine][2])
+    _, ours, _ = training_plan({"relaxed": True}, name)
+    assert ours.policy == (OWNERS[name][0], True, OWNERS[name][2])
 
 
 def test_a_second_order_law_is_refused_rather_than_learnt_as_a_first_order_one() -> None:
@@ -144,13 +144,13 @@ def test_the_best_cycle_is_restored(
     assert "; ".join(law.lines(digits=5)) == chosen["law"]
 
 
-@pytest.mark.parametrize("engine", ["stlsq", "operon"])
+@pytest.mark.parametrize("name", ["stlsq", "operon"])
 def test_a_killed_search_continues_to_the_same_result(
-    engine: str, train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
+    name: str, train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
 ) -> None:
-    if not available_backends().get(engine):
-        pytest.skip(f"{engine} is not installed")
-    changes = {"backend": engine}
+    if not available_backends().get(name):
+        pytest.skip(f"{name} is not installed")
+    changes = {"backend": name}
 
     class Killed(Exception):
         pass
@@ -174,9 +174,9 @@ def test_a_killed_search_continues_to_the_same_result(
         search.run()
         return search
 
-    # An engine with a budget in seconds answers differently every time, so its search is only
+    # A backend with a budget in seconds answers differently every time, so its search is only
     # continued after the last answer; otherwise from inside a dynamics phase, or not at all.
-    others = (None, states[1]) if engine == "stlsq" else (states[-2],)
+    others = (None, states[1]) if name == "stlsq" else (states[-2],)
     last = heir(states[-1])
     for state in others:
         other = heir(state)

@@ -317,3 +317,69 @@ def test_the_worker_needs_neither_torch_nor_sjepa() -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert run.stdout.strip() == "set()"
+
+
+def test_a_prepared_worker_is_the_one_that_searches(standin: Standin) -> None:
+    for _ in range(2):
+        PySR().prepare()
+    assert len(_pysr_pool._all) == 1
+    (worker,) = _pysr_pool._all
+    assert len(PySR().search(pendulum()))
+    PySR().prepare()
+    assert len(PySR().search(pendulum()))
+    assert {record["pid"] for record in standin.asked} == {worker.process.pid}
+    assert _pysr_pool._all == {worker}
+
+
+def test_preparing_never_fails_and_the_search_says_why(standin: Standin) -> None:
+    standin.set(IMPORT="offline")
+    PySR().prepare()
+    PySR(command=["/no/such/program"]).prepare()
+    with pytest.raises(BackendUnavailable, match="could not find Julia"):
+        PySR().search(pendulum())
+
+
+def test_progress_rises_and_is_nothing_while_julia_compiles(standin: Standin) -> None:
+    seen: list[tuple[str, float]] = []
+    standin.set(COMPILE="0.5")
+    budget = Budget(seconds=0.2)
+    problem = pendulum(budget=budget, progress=lambda line, share: seen.append((line, share)))
+    PySR().search(problem)
+    shares = [share for _, share in seen]
+    assert shares == sorted(shares)
+    (compiling,) = (share for line, share in seen if "Compiling" in line)
+    assert compiling == 0.0
+    assert max(share for line, share in seen if "Progress" in line) >= 0.25
+
+
+def test_a_syntax_error_of_julia_keeps_its_text(standin: Standin) -> None:
+    standin.set(FIT="fails", SYNTAX="1")
+    with pytest.raises(
+        BackendError, match=r"ParseError: .*bad\(x\) = x \+ .*premature end"
+    ) as caught:
+        PySR().search(pendulum())
+    assert "\n" not in str(caught.value) and "top-level" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("version", "known"), [("1.5.10", False), ("2.7.2", True)])
+def test_automatic_batches_are_refused_where_pysr_lacks_them(
+    version: str, known: bool, standin: Standin
+) -> None:
+    standin.set(VERSION=version)
+    if known:
+        assert len(PySR(batching="auto").search(pendulum()))
+        return
+    with pytest.raises(ConfigError, match=r"PySR 1.5.10 has no batching='auto'"):
+        PySR(batching="auto").search(pendulum())
+
+
+def test_equations_longer_than_asked_for_are_left_out(standin: Standin) -> None:
+    """PySR has more room than the law may use."""
+    front = PySR(maxsize=2).search(pendulum())
+    assert all(law.complexity("tree") <= 2 for c in front for law in halves(c.law))
+    assert any(c.law.complexity("tree") > 4 for c in PySR().search(pendulum()))
+
+
+def halves(law: Law) -> list[Law]:
+    pairs = zip(law.expressions, law.outputs, strict=True)
+    return [Law([expr], law.inputs, [output]) for expr, output in pairs]

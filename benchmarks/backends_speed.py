@@ -1,9 +1,9 @@
-"""Speed and memory of the engines on Gram matrices.
+"""Speed and memory of the backends on Gram matrices.
 
 Prints: stlsq against PySINDy's STLSQ on the same 300,000 x 56 features, supports compared;
 100 million rows streamed through stlsq with the peak memory; subset at 30 terms with its proof.
 
-    python benchmarks/engines_speed.py [--rows 100000000]
+    python benchmarks/backends_speed.py [--rows 100000000]
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def against_pysindy(rows: int = 300_000, threshold: float = 0.05, ridge: float =
 
     start = time.perf_counter()
     gram = Gram.from_features(features, targets)
-    engine = make_backend("stlsq", threshold=threshold, ridge=ridge)
-    law = engine.search(Problem(gram=gram, library=library, outputs=NAMES)).best()
+    backend = make_backend("stlsq", threshold=threshold, ridge=ridge)
+    law = backend.search(Problem(gram=gram, library=library, outputs=NAMES)).best()
     ours = time.perf_counter() - start
 
     optimiser = pysindy.STLSQ(threshold=threshold, alpha=ridge)

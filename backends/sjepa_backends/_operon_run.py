@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +37,7 @@ CHEAP = 2.0
 
 
 @dataclass(frozen=True)
-class Task:
+class OutputSpace:
     """What one output may use.
 
     `features` are the columns that pyoperon sees: inputs, or the terms of a library.
@@ -50,30 +51,30 @@ class Task:
     missing: tuple[str, ...] = ()
 
 
-def task(problem: Problem, j: int) -> Task:
+def output_space(problem: Problem, j: int) -> OutputSpace:
     """Inputs and operators of an output; a finite list of terms is searched as sums of them."""
     output = problem.outputs[j]
     if problem.library is not None:
         allowed = problem.library.mask(problem.outputs)[:, j]
         terms = [t for t, ok in zip(problem.library.terms, allowed, strict=True) if ok]
-        return Task(tuple(t for t in terms if not t.is_number), ("add", "sub"))
+        return OutputSpace(tuple(t for t in terms if not t.is_number), ("add", "sub"))
     assert problem.grammar is not None
     finite = problem.grammar.terms_for(output)
     if finite is not None:
-        return Task(tuple(t for t in finite if not t.is_number), ("add", "sub"))
+        return OutputSpace(tuple(t for t in finite if not t.is_number), ("add", "sub"))
     symbols: dict[str, float] = {}
     missing = []
     weights = weights_for_tree(problem.grammar.weights)
     for name in problem.grammar.operators_for(output):
-        engine_name = operator(name).operon.lower()
-        if name not in STAND_INS and not engine_name:
+        operon_name = operator(name).operon.lower()
+        if name not in STAND_INS and not operon_name:
             missing.append(name)
-        for s in STAND_INS.get(name, (engine_name,) if engine_name else ()):
+        for s in STAND_INS.get(name, (operon_name,) if operon_name else ()):
             symbols[s] = min(weights[name], symbols.get(s, math.inf))
     inputs = tuple(symbol(n) for n in problem.grammar.inputs_for(output))
     # An empty set of functions is refused by pyoperon; the grammar filters what add brings in.
     cheap = tuple(s for s, weight in symbols.items() if weight <= CHEAP)
-    return Task(inputs, tuple(symbols) or ("add",), cheap, tuple(missing))
+    return OutputSpace(inputs, tuple(symbols) or ("add",), cheap, tuple(missing))
 
 
 def sample_rows(problem: Problem, rows: int) -> np.ndarray:
@@ -92,16 +93,16 @@ def sample_rows(problem: Problem, rows: int) -> np.ndarray:
     return np.sort(rng.choice(usable, min(rows, len(usable)), p=share))
 
 
-class Engine:
+class OperonRun:
     """Runs pyoperon again and again on the same numbers, each time with another seed."""
 
     def __init__(
         self,
-        task: Task,
+        task: OutputSpace,
         columns: np.ndarray,
         target: np.ndarray,
         options: Mapping[str, Any],
-        clock: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         from pyoperon.sklearn import SymbolicRegressor
 
@@ -122,7 +123,7 @@ class Engine:
         self.target = target / self.unit
         self.per_second = math.inf
 
-    def run(
+    def expressions(
         self, seed: int, generations: int, seconds: float, cheap: bool = False
     ) -> list[sympy.Expr]:
         """Expressions of the features on the final front; `seconds` is a limit, not a goal."""
