@@ -103,3 +103,18 @@ def test_laws_have_their_own_diagnoses() -> None:
     assert underfit.name == "under-fit law" and "0.001" in underfit.sentence
     assert absorbed.name == "correction absorbing the law" and "90%" in absorbed.sentence
     assert "No shortcut" in plain([])
+
+
+def test_looking_ahead_compares_later_observations() -> None:
+    z = np.random.default_rng(0).normal(size=(8, 60, 1))
+    x = np.concatenate([np.random.default_rng(1).normal(size=(8, 1, 1)), z[:, :-1]], axis=1)
+    assert CollapseChecks().check(z, x).reasons == ("neighbour",)
+    assert CollapseChecks(ahead=1).check(z, x).reasons == ()
+
+
+def test_one_constant_coordinate_is_enough_to_be_refused() -> None:
+    z = np.random.default_rng(0).normal(size=(8, 60, 2))
+    checks = CollapseChecks(within=0.0)
+    assert checks.check(z, z).reasons == ()
+    z[..., 1] = 3.0
+    assert "variance" in checks.check(z, z).reasons
