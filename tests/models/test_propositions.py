@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from sjepa.metrics import check_rollout_bound, rollout_bound
 from sjepa.models import Correction, Transition
-from sjepa.training.losses import correction_penalty, one_step_loss, rollout_loss, smooth_complexity
+from sjepa.training.losses import correction_penalty, one_step_loss, rollout_loss
 
 
 def randn(seed: int, *shape: int) -> Tensor:
@@ -65,7 +65,7 @@ def test_a_constant_encoder_with_the_identity_beats_every_informative_model() ->
         return (
             one_step_loss(model(z[:, :-1], 0.05), z[:, 1:])
             + 0.35 * rollout_loss(rollout[:, 1:], z[:, 1:])
-            + 2.5e-4 * smooth_complexity(law, torch.ones(2, dtype=torch.float64), xi)
+            + 2.5e-4 * (law.square() + xi).sqrt().sum()
             + 2e-2 * correction_penalty(c, nothing.parameters())
         )
 

@@ -1,7 +1,7 @@
 """The terms of the objective, one small function each."""
 
 from sjepa.training.losses.bottleneck import LatentNoise
-from sjepa.training.losses.penalties import correction_penalty, smooth_complexity
+from sjepa.training.losses.penalties import correction_penalty
 from sjepa.training.losses.prediction import (
     DISCREPANCIES,
     one_step_loss,
@@ -20,7 +20,6 @@ __all__ = [
     "correction_penalty",
     "one_step_loss",
     "rollout_loss",
-    "smooth_complexity",
     "squared",
     "variance_of",
 ]

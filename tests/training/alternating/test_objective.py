@@ -125,6 +125,49 @@ def test_every_representation_term_trains_by_name_on_padded_data(name: str) -> N
     assert all(p.grad is not None and p.grad.isfinite().all() for p in encoder.parameters())
 
 
+@pytest.mark.parametrize("history", [1, 3])
+@pytest.mark.parametrize("name", [*REPRESENTATION_TERMS, "scale_free"])
+def test_padded_data_give_the_terms_of_cut_data(name: str, history: int) -> None:
+    from .conftest import oscillator
+
+    full = oscillator(6)
+    inside = full.mask & (torch.arange(25) < 15)
+    padded = TrajectoryBatch(torch.where(inside[..., None], full.x, 1e3), full.dt, None, inside)
+    cut = TrajectoryBatch(full.x[:, :15], full.dt[:, :14], None, full.mask[:, :15])
+    torch.manual_seed(0)
+    encoder = make_encoder("mlp", 6, 2, history=history, width=16, **EXTRA.get(name, {}))
+    model = LatentModel(encoder, neural=NeuralField(2, width=16), history=history).eval()
+    settings = TrainingConfig(
+        horizon=5, batching="trajectories", scale_free=name == "scale_free", augmentation=0.0,
+        representation={"variance" if name == "scale_free" else name: 1.0},
+    )  # fmt: skip
+    objective = Objective(model, CONDITIONS["warm_start"], settings)
+    found, expected = (
+        objective(TrainingData.of(data).chunk(slice(None), 0, 2), torch.Generator().manual_seed(0))
+        for data in (padded, cut)
+    )
+    for term in ("prediction", "rollout", "representation", "total"):
+        torch.testing.assert_close(getattr(found, term), getattr(expected, term))
+
+
+def test_predictive_information_compares_the_next_state_with_its_prediction(
+    train: TrajectoryBatch,
+) -> None:
+    model, weights = make_model(), {"predictive_information": 1.0}
+    settings = TrainingConfig(horizon=5, representation=weights)
+    chunk = TrainingData.of(train).chunk(slice(0, 4), 0, 5)
+    found = Objective(model, CONDITIONS["warm_start"], settings)(chunk).representation
+    starts = torch.arange(0, 20, 5)
+    with torch.no_grad():
+        z, after = model.encoder(train.x[:4, starts]), model.target(train.x[:4, starts + 1])
+        assert model.neural is not None
+        ahead = z + train.dt[:4, starts, None] * model.neural(z)  # one Euler step
+        # Each of 16 targets picks its own prediction among all by squared distance.
+        gaps = (after.reshape(-1, 1, 2) - ahead.reshape(1, -1, 2)).square().sum(-1)
+        expected = -torch.log_softmax(-gaps / 2 / (0.1 * 2), dim=1).diagonal().mean()
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_terms_that_lack_what_they_need_are_refused_before_training() -> None:
     model, warm = make_model(), CONDITIONS["warm_start"]
     with pytest.raises(ConfigError, match="stochastic encoder"):

@@ -250,3 +250,17 @@ def test_training_that_overflows_later_keeps_what_it_had(
         record = phase.run()
     assert math.isfinite(record.risk)
     assert phase.validate().risk == pytest.approx(record.risk, rel=1e-6)
+
+
+def test_validation_is_repeatable_with_dropout_and_noise(
+    train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
+) -> None:
+    model = make_model()
+    model.encoder = torch.nn.Sequential(model.encoder, torch.nn.Dropout(0.5))
+    noisy = settings.with_(latent_noise=0.5)
+    phase = Phase(model, CONDITIONS["warm_start"], train, validation, noisy)
+    records = []
+    for _ in range(2):
+        model.train()
+        records.append(phase.validate())
+    assert records[0] == records[1]

@@ -1,5 +1,7 @@
 """One-step and rollout losses against plain loops, and what they promise about gradients."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
@@ -24,6 +26,21 @@ def test_the_cosine_discrepancy_ignores_lengths_and_ranges_from_zero_to_two() ->
     for other, value in [(2.0 * a, 0.0), (-0.1 * a, 2.0)]:
         loss = one_step_loss(a, other, discrepancy="cosine")
         torch.testing.assert_close(loss, torch.tensor(value, dtype=torch.float64))
+
+
+def test_cosine_and_variance_by_hand_on_trajectories() -> None:
+    predicted, target = randn(0, 4, 6, 3), randn(1, 4, 6, 3)
+    angles = [
+        1 - float(a @ b) / math.sqrt(float(a @ a) * float(b @ b))
+        for a, b in zip(predicted.reshape(-1, 3), target.reshape(-1, 3), strict=True)
+    ]
+    loss = one_step_loss(predicted, target, discrepancy="cosine").item()
+    assert loss == pytest.approx(sum(angles) / 24)
+    by_numpy = target.numpy().reshape(-1, 3).var(axis=0)
+    assert variance_of(target).tolist() == pytest.approx((by_numpy + 1e-6).tolist(), rel=1e-12)
+    # Where nothing varies only the floor is left: an error of 0.1 counts 0.01 / 1e-6.
+    still = torch.ones(2, 5, 3, dtype=torch.float64)
+    assert one_step_loss(still + 0.1, still, scale=variance_of(still)).item() == pytest.approx(1e4)
 
 
 @pytest.mark.parametrize("name", DISCREPANCIES)

@@ -296,3 +296,11 @@ def test_wrong_settings_and_missing_inputs_are_refused_with_the_remedy() -> None
         RepresentationLoss({"within_trajectory": 1.0})(torch.zeros(3, 2))
     with pytest.raises(DataError, match="pair up"):
         predictive_information(torch.zeros(3, 2), torch.zeros(4, 2))
+
+
+def test_invariance_is_the_mean_over_all_coordinates_of_all_observations() -> None:
+    a = torch.randn(2, 5, 3)
+    b = a.clone()
+    b[0, :, 1] += 2.0  # 5 of 30 numbers differ, each by 2
+    total, _ = RepresentationLoss({"invariance": 1.0})(a, view_a=a, view_b=b)
+    assert total.item() == pytest.approx(5 * 4.0 / 30)

@@ -1,0 +1,94 @@
+"""The end of a search, on candidates made by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sjepa.data import Trajectories
+from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
+from sjepa.symbolic import Library
+from sjepa.training.elegant.budget import SearchBudget
+from sjepa.training.elegant.conclude import conclude, found_with
+from sjepa.training.elegant.context import SearchContext, prepare
+from sjepa.training.elegant.growth import noise_floor
+from sjepa.training.elegant.polish import linear_head
+from sjepa.training.elegant.result import Found
+from sjepa.training.elegant.structures import structure
+from tests.training.elegant.shortcut_data import pendulum_states
+
+
+LIBRARY = Library.from_terms(["z1", "z2", "sin(z1)"], ["z1", "z2"])
+FINE = CollapseReport(1.0, 2.0, 0.6, 0.01, ())
+REFUSED = CollapseReport(1.0, 2.0, 0.6, 0.9, ("neighbour",))
+
+
+@pytest.fixture(scope="module")
+def context() -> SearchContext:
+    """The pendulum in its own coordinates, and a third that is mostly noise."""
+    s = pendulum_states(30)
+    third = s.sum(-1, keepdims=True) + np.random.default_rng(0).normal(size=(*s.shape[:2], 1))
+    data = Trajectories(list(np.concatenate([s, third], axis=-1)), 0.07)
+    budget = SearchBudget(rollout=0)
+    return prepare(data, LIBRARY, 2, 1, 0, budget, None, CollapseChecks(), 3, None)
+
+
+def found(
+    context: SearchContext,
+    support: tuple[tuple[int, ...], ...],
+    columns: tuple[int, int] = (0, 1),
+    loss: float | None = None,
+    admission: CollapseReport = FINE,
+) -> Found:
+    """A law in two of the observed quantities, read off the whitened ones, with a loss as told."""
+    x = torch.randn(50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    with torch.no_grad():
+        white = context.whitening(x) - context.whitening(torch.zeros_like(x))
+    readout = torch.linalg.lstsq(white, x[:, list(columns)]).solution
+    one = found_with(context, context.task(structure(LIBRARY, support)), linear_head(readout))
+    candidate = one.candidate if loss is None else replace(one.candidate, loss=loss)
+    return replace(one, candidate=candidate, admission=admission)
+
+
+def test_what_is_inadmissible_is_not_chosen_however_well_it_fits(context: SearchContext) -> None:
+    shortcut = found(context, ((0,), (1,)), loss=1e-9, admission=REFUSED)
+    law = found(context, ((1,), (2,)), loss=1e-3)
+    rough = found(context, ((1,), (0,)), loss=0.5)
+    result = conclude(context, [shortcut, law, rough], 1e-2, None)
+    assert result.best is law and result.adequate
+    assert shortcut.law not in [c.law for c in result.front]
+    assert not any("admissible" in note for note in result.notes)
+
+
+def test_where_nothing_is_admissible_the_best_fit_is_returned_and_said_so(
+    context: SearchContext,
+) -> None:
+    worse = found(context, ((1,), (0,)), loss=0.5, admission=REFUSED)
+    better = found(context, ((1,), (2,)), loss=0.1, admission=REFUSED)
+    result = conclude(context, [worse, better], 1e-2, None)
+    assert result.best is better and not result.adequate
+    assert any("No candidate is admissible" in note for note in result.notes)
+
+
+def test_the_noise_floor_is_that_of_the_law_that_fits_best(context: SearchContext) -> None:
+    clean = found(context, ((1,), (2,)), loss=1e-3)
+    noisy = found(context, ((1,), (2,)), columns=(0, 2), loss=0.9)
+
+    def floor(one: Found) -> float:
+        task = context.task(one.structure)
+        return noise_floor(one.encoder[1], task, context.validation)  # type: ignore[index]
+
+    assert floor(noisy) > 100 * floor(clean)
+    result = conclude(context, [noisy, clean], "auto", None)
+    assert result.noise_floor == pytest.approx(floor(clean))
+
+
+def test_a_refined_law_takes_the_place_of_the_one_it_came_from(context: SearchContext) -> None:
+    law = found(context, ((1,), (2,)))
+    rough = replace(law.candidate, law=law.law.with_coefficients([0.8, -1.3]))
+    refining = replace(context, budget=SearchBudget(rollout=30))
+    result = conclude(refining, [replace(law, candidate=rough)], 1.0, None)
+    # q' = p and p' = -sin q: the product of the coefficients is -1 in any unit of p.
+    assert np.prod(result.law.coefficients) == pytest.approx(-1.0, rel=0.02)
+    assert result.rollout < 1e-3
