@@ -82,6 +82,7 @@ def discover(
             encoder="identity", backend=chosen, library=library, random_state=seed,
             dynamics=law.dynamics,
         )  # fmt: skip
+        model.seed_ = seed
         _save(out, model, front, trajectories, source)
     if json:
         rows: list[dict[str, Any]] = front.to_frame().to_dict("records")

@@ -86,9 +86,10 @@ class Run:
         if not (folder / "run.json").exists():
             raise FormatError(f"{folder} is not the folder of a run: there is no run.json in it.")
         data = read_json(folder / "run.json", KIND, VERSION)
-        if not isinstance(data.get("asked"), dict):
+        asked = data.get("asked")
+        if not isinstance(asked, dict) or type(asked.get("seed", 0)) is not int:
             raise FormatError(f"{folder}/run.json is damaged: it does not say what was asked.")
-        return cls(folder, data["asked"])
+        return cls(folder, asked)
 
     def source(self) -> dict[str, Any]:
         """Where the data came from, if the run was begun from a file."""

@@ -84,9 +84,10 @@ def test_the_source_of_the_data_is_read_back_and_checked(tmp_path: Path) -> None
 def test_a_folder_without_a_run_is_not_opened(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="there is no run.json"):
         Run.open(tmp_path)
-    write_json(tmp_path / "run.json", "sjepa-run", 1, {"asked": []})
-    with pytest.raises(FormatError, match="does not say what was asked"):
-        Run.open(tmp_path)
+    for asked in ([], {"seed": "seven"}, {"seed": None}):
+        write_json(tmp_path / "run.json", "sjepa-run", 1, {"asked": asked})
+        with pytest.raises(FormatError, match="does not say what was asked"):
+            Run.open(tmp_path)
     write_json(tmp_path / "run.json", "sjepa-model", 1, {"asked": {}})
     with pytest.raises(FormatError, match="not a sjepa-run file"):
         Run.open(tmp_path)
