@@ -1,4 +1,4 @@
-"""What `import sjepa` costs, beside the numpy and SymPy that it is made of.
+"""What importing costs, beside the numpy and SymPy that a law is made of.
 
 Run with: python benchmarks/imports.py
 """
@@ -11,6 +11,7 @@ import sys
 from statistics import median
 
 
+LAW = "from sjepa import Law, Front, Library, Problem"
 HEAVY = ("torch", "pandas", "pyarrow", "scipy", "sklearn", "matplotlib")
 
 
@@ -29,10 +30,11 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9)
     repeats = parser.parse_args().repeats
     base = [cpu_seconds("import numpy, sympy") for _ in range(repeats)]
-    ours = [cpu_seconds("import sjepa") for _ in range(repeats)]
     print(f"import numpy, sympy  {median(base):.3f} s of processor time (median of {repeats})")
-    print(f"import sjepa         {median(ours):.3f} s, {median(ours) / median(base):.2f} times")
-    code = f"import sys, sjepa\nprint(*[m for m in {HEAVY!r} if m in sys.modules] or ['none'])"
+    for statement in ("import sjepa", LAW):
+        ours = median(cpu_seconds(statement) for _ in range(repeats))
+        print(f"{statement}: {ours:.3f} s, {ours / median(base):.2f} times")
+    code = f"import sys\n{LAW}\nprint(*[m for m in {HEAVY!r} if m in sys.modules] or ['none'])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     print(f"heavy packages among the imported: {run.stdout.strip()}")
 

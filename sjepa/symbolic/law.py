@@ -11,8 +11,8 @@ import numpy as np
 import sympy
 from sympy import Matrix
 
-from sjepa.errors import FormatError, LawError, MissingDependency
-from sjepa.symbolic import complexity as measures, use
+from sjepa.errors import FormatError, LawError
+from sjepa.symbolic import complexity as measures, use, write
 from sjepa.symbolic.calculus import jacobian
 from sjepa.symbolic.canonical import canonical_key, canonicalise
 from sjepa.symbolic.parse import check_names, parse, symbol
@@ -21,11 +21,8 @@ from sjepa.symbolic.text import rounded, to_text
 
 
 if TYPE_CHECKING:
-    import torch
-
     from sjepa.symbolic.emit import NumpyLaw
     from sjepa.symbolic.library import Library
-    from sjepa.symbolic.torch_law import TorchLaw
 
 Dynamics = Literal["continuous", "discrete"]
 FORMAT, VERSION = "sjepa-law", 1
@@ -333,61 +330,9 @@ class Law:
     def __repr__(self) -> str:
         return "\n".join(self.lines(digits=6))
 
-    def _repr_latex_(self) -> str:
-        from sjepa.symbolic.export.latex import latex_lines
-
-        body = r" \\ ".join(line.replace(" = ", " &= ", 1) for line in latex_lines(self, 4))
-        return rf"$\begin{{aligned}} {body} \end{{aligned}}$"
-
-    def _repr_html_(self) -> str:
-        from sjepa.symbolic.export.html import law_html
-
-        return law_html(self)
-
     def sympy(self) -> list[sympy.Expr]:
         """The expressions, one for each output, in real symbols."""
         return list(self.expressions)
-
-    def latex(self, digits: int = 4, environment: str | None = None) -> str:
-        """LaTeX, one equation a line; with `environment` (such as "align") one block."""
-        from sjepa.symbolic.export.latex import latex_lines
-
-        lines = latex_lines(self, digits)
-        if environment is None:
-            return "\n".join(lines)
-        body = " \\\\\n".join(line.replace(" = ", " &= ", 1) for line in lines)
-        return f"\\begin{{{environment}}}\n{body}\n\\end{{{environment}}}"
-
-    def mathml(self, digits: int = 4) -> str:
-        """Presentation MathML, one ``<math>`` element for each equation."""
-        from sjepa.symbolic.export.mathml import mathml_lines
-
-        return "\n".join(mathml_lines(self, digits))
-
-    def c(self, name: str = "law") -> str:
-        """C99 source of ``void name(const double *in, double *out)``."""
-        from sjepa.symbolic.export.c import c_source
-
-        return c_source(self, name)
-
-    def julia(self, name: str = "law") -> str:
-        """Julia source of a scalar function of the inputs, returning a tuple."""
-        from sjepa.symbolic.export.julia import julia_source
-        from sjepa_julia import definitions
-
-        return julia_source(self, name, list(definitions().values()))
-
-    def python(self, name: str = "law") -> str:
-        """Python source of a vectorised numpy function that does not need this package."""
-        from sjepa.symbolic.export.numpy import python_source
-
-        return python_source(self, name)
-
-    def torch_source(self, name: str = "Law") -> str:
-        """Python source of a trainable ``nn.Module`` that needs nothing but torch."""
-        from sjepa.symbolic.export.torch import torch_source
-
-        return torch_source(self, name)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that :meth:`from_dict` reads back to an equal law."""
@@ -410,41 +355,6 @@ class Law:
 
         return NumpyLaw(self.program, self._skeleton[2].tolist())
 
-    def torch(
-        self,
-        trainable: bool | Literal["terms"] | Sequence[bool] = True,
-        dtype: torch.dtype | None = None,
-    ) -> TorchLaw:
-        """A differentiable module: tensor (..., inputs) to tensor (..., outputs).
-
-        By default (True, or "terms") the multiplier of every term is trained, also where it is 1
-        or another whole number, and so are the doubles inside functions; exponents and whole
-        numbers inside functions are structure. A list says which coefficients follow the
-        gradient: one entry for each of `coefficients`, or of the default module's. False trains
-        nothing.
-        """
-        from sjepa.symbolic.torch_law import TorchLaw
-
-        if isinstance(trainable, str):
-            if trainable != "terms":
-                raise LawError(f"trainable is True, False, 'terms' or a list, got {trainable!r}.")
-            trainable = True
-        given = len(self.coefficients)
-        as_it_is = not trainable if isinstance(trainable, bool) else len(trainable) == given
-        return TorchLaw(self if as_it_is else self.with_free_terms(), trainable, dtype)
-
-    def casadi(self, name: str = "law") -> Any:
-        """A ``casadi.Function`` from the vector of inputs to the vector of outputs."""
-        try:
-            import casadi
-        except ImportError:
-            raise MissingDependency("law.casadi() needs CasADi: pip install casadi") from None
-        from sjepa.symbolic.export.casadi import to_casadi
-
-        inputs = casadi.SX.sym("z", len(self.inputs))
-        outputs = to_casadi(self.program, self._skeleton[2].tolist(), inputs)
-        return casadi.Function(name, [inputs], [outputs], ["inputs"], ["outputs"])
-
     def jacobian(self, wrt: Sequence[str] | None = None) -> Matrix:
         """Derivatives of every output with respect to some inputs (all by default)."""
         names = self.inputs if wrt is None else tuple(wrt)
@@ -453,6 +363,19 @@ class Law:
                 f"{', '.join(unknown)} is not among the inputs {', '.join(self.inputs)}."
             )
         return jacobian(self.expressions, [symbol(n) for n in names])
+
+    # In other languages; see :mod:`sjepa.symbolic.write` -----------------------------------------
+
+    latex = write.latex
+    mathml = write.mathml
+    c = write.c
+    julia = write.julia
+    python = write.python
+    torch = write.torch
+    torch_source = write.torch_source
+    casadi = write.casadi
+    _repr_latex_ = write.notebook_latex
+    _repr_html_ = write.notebook_html
 
     # Using; see :mod:`sjepa.symbolic.use` ---------------------------------------------------------
 
