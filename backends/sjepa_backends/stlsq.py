@@ -41,7 +41,8 @@ class STLSQ(Backend):
         One absolute threshold on the coefficients as they are, in place of the path; with
         `ridge` this is the algorithm of PySINDy's STLSQ, and the front is that one law.
     ridge : float, default=1e-5
-        Penalty on the squared coefficients while thresholding.
+        Penalty on the squared coefficients while thresholding; along the path they are free of
+        units as well.
     max_iter : int, default=20
         Rounds of drop-and-refit. The support settles in a handful; this is a backstop.
     step_back : bool, default=True
@@ -74,8 +75,8 @@ class STLSQ(Backend):
             problem.report(f"stlsq: {output}", j / len(problem.outputs))
             start = np.flatnonzero(usable[:, j])
             if self.threshold is not None:
-                scale = np.ones(len(usable))
-                support = self._thresholded(problem, j, start, self.threshold, scale)
+                ones = np.ones(len(usable))
+                support = self._thresholded(problem, j, start, self.threshold, ones)
                 fits.append([fit(problem, j, support)])
             else:
                 left = (search_end - problem.clock()) / (len(problem.outputs) - j)
@@ -97,11 +98,11 @@ class STLSQ(Backend):
 
     def _path(self, problem: Problem, j: int, start: np.ndarray) -> Iterator[tuple[int, ...]]:
         sums = problem.sums
-        size = np.sqrt(np.diag(sums.xx) / sums.weight / sums.variance[j])
+        unit, spread = np.sqrt(np.diag(sums.xx) / sums.weight), np.sqrt(sums.variance[j])
         seen = {tuple(start.tolist())}
         yield tuple(start.tolist())
         for threshold in PATH:
-            support = self._thresholded(problem, j, start, threshold, size)
+            support = self._thresholded(problem, j, start, threshold * spread, unit)
             if support not in seen:
                 seen.add(support)
                 yield support
@@ -111,18 +112,23 @@ class STLSQ(Backend):
                 yield tuple(shorter)
 
     def _thresholded(
-        self, problem: Problem, j: int, start: np.ndarray, threshold: float, size: np.ndarray
+        self, problem: Problem, j: int, start: np.ndarray, threshold: float, unit: np.ndarray
     ) -> tuple[int, ...]:
-        """Drop terms whose coefficient times `size` is below the threshold, and solve again."""
+        """Drop terms whose coefficient is below the threshold, and solve again.
+
+        Columns are measured in `unit`, for the penalty as well as for the threshold.
+        """
         xx, xy = problem.sums.xx, problem.sums.xy[:, j]
         keep = start
         for _ in range(self.max_iter):
             if not len(keep):
                 break
-            a = xx[np.ix_(keep, keep)] + self.ridge * np.eye(len(keep))
+            u = unit[keep]
+            a = xx[np.ix_(keep, keep)] / np.outer(u, u) + self.ridge * np.eye(len(keep))
             scale = np.sqrt(np.diag(a))
-            coefficients = solve_normal(a / np.outer(scale, scale), xy[keep] / scale) / scale
-            survivors = keep[np.abs(coefficients) * size[keep] >= threshold]
+            b = xy[keep] / u / scale
+            coefficients = solve_normal(a / np.outer(scale, scale), b) / scale
+            survivors = keep[np.abs(coefficients) >= threshold]
             if len(survivors) == len(keep):
                 break
             keep = survivors

@@ -191,3 +191,22 @@ def test_settings_are_checked() -> None:
         Operon(options={"tournament": 3}).search(problem("drag"))
     with pytest.raises(ConfigError, match="runs must be at least 1"):
         Operon(runs=0)
+
+
+@pytest.mark.parametrize(("weight", "kept"), [(0.5, False), (50.0, True)])
+def test_weights_of_the_grammar_decide_what_cleaning_keeps(weight: float, kept: bool) -> None:
+    """A sine is short and exact, a cubic long and nearly: kept only where sines are expensive."""
+    z = np.random.default_rng(0).uniform(-1, 1, (80, 1))
+    grammar = Grammar(["+", "*", "sin"], ["q"], weights={"sin": weight})
+    given = Problem(z, np.sin(z), ["q"], grammar=grammar)
+    cleaning = polish.Polish(given, 0, np.arange(80))
+    q = symbol("q")
+    cleaning.add([sympy.sin(q)])
+    cleaning.add([q, q**3])
+    found = cleaning.front()
+    assert any(expr.has(q**3) for _, _, expr in found) == kept
+    for size, loss, expr in found:
+        law = Law([expr], ["q"])
+        assert size == law.complexity("tree", weights=grammar.weights)
+        error = np.mean((law.numpy()(z) - np.sin(z)) ** 2) / np.sin(z).var()
+        assert loss == pytest.approx(error, rel=1e-9, abs=1e-25)

@@ -383,3 +383,32 @@ def test_equations_longer_than_asked_for_are_left_out(standin: Standin) -> None:
 def halves(law: Law) -> list[Law]:
     pairs = zip(law.expressions, law.outputs, strict=True)
     return [Law([expr], law.inputs, [output]) for expr, output in pairs]
+
+
+def test_the_constant_term_of_a_library_survives(standin: Standin) -> None:
+    """PySR writes a plain number for it, which is no column."""
+    standin.set(ROWS=json.dumps([[[1, 1.0, 0.4], [5, 1e-9, "(x0 * 0.9) + 0.41"]]]))
+    z = np.random.default_rng(0).uniform(-2, 2, (60, 2))
+    target = 1.5 * np.sin(z[:, 0]) + 0.25
+
+    def best(*terms: str) -> list[str]:
+        library = Library.from_terms(terms, ["q", "p"])
+        problem = Problem(z, target, ["q", "p"], ["y"], library=library)
+        return problem.solve(PySR()).best().lines(6)
+
+    assert best("1", "sin(q)") == ["y' = 1.5*sin(q) + 0.25"]
+    (alone,) = best("sin(q)")  # a library without it has none
+    assert "sin(q)" in alone and "+" not in alone
+
+
+def test_weights_of_the_grammar_decide_what_is_kept(standin: Standin) -> None:
+    """A sine is short and exact, a cubic long and nearly: kept only where sines are expensive."""
+    rows = [[[2, 0.0, "sin(x0)"], [9, 1e-4, "x0 - ((x0 * x0) * (x0 * 0.16))"]]]
+    standin.set(ROWS=json.dumps(rows))
+    z = np.random.default_rng(0).uniform(-1, 1, (60, 1))
+    for weight, wanted in ((0.5, False), (50.0, True)):
+        grammar = Grammar(["+", "-", "*", "sin"], ["q"], weights={"sin": weight})
+        problem = Problem(z, np.sin(z), ["q"], grammar=grammar)
+        front = problem.solve(PySR(maxsize=100))
+        cubic = [c for c in front if "q**3" in str(c.law)]
+        assert bool(cubic) == wanted

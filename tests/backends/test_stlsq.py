@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pandas as pd
 import pysindy
@@ -7,9 +9,10 @@ from hypothesis import given, settings, strategies as st
 
 from sjepa.backend import Problem
 from sjepa.backend.registry import make_backend
-from sjepa.errors import DataError
+from sjepa.errors import ConfigError, DataError
 from sjepa.models import SparseLaw
-from sjepa.symbolic import Gram, Library
+from sjepa.symbolic import Gram, Law, Library
+from sjepa_backends._supports import backward, warm_supports
 
 
 @settings(max_examples=40)
@@ -29,16 +32,122 @@ def test_supports_and_coefficients_equal_pysindys(
     np.testing.assert_allclose(library.coefficients(law), peer.coef_.T, atol=1e-6)
 
 
-def test_chunks_give_the_same_sums_as_all_rows_at_once(tmp_path: object) -> None:
+def test_chunks_add_up_to_the_sums_over_all_rows() -> None:
+    """Against plain sums over single rows, whatever the chunks."""
     rng = np.random.default_rng(0)
     x, y, w = rng.normal(size=(1000, 2)), rng.normal(size=(1000, 3)), rng.random(1000)
-    library = Library.paper(["a", "b"])
-    whole = Gram.from_features(library.numpy()(x), y, w)
+    library = Library.from_terms(["1", "a", "b", "a*b"], ["a", "b"])
+    theta = np.stack([np.ones(1000), x[:, 0], x[:, 1], x[:, 0] * x[:, 1]], axis=1)
     parts = Gram.from_chunks(
         library, ((x[i : i + 170], y[i : i + 170], w[i : i + 170]) for i in range(0, 1000, 170))
     )
-    for name in ("xx", "xy", "yy", "y", "rows", "weight"):
-        np.testing.assert_allclose(getattr(whole, name), getattr(parts, name), rtol=1e-12)
+    xx = sum(wi * np.outer(row, row) for wi, row in zip(w, theta, strict=True))
+    xy = sum(wi * np.outer(row, out) for wi, row, out in zip(w, theta, y, strict=True))
+    np.testing.assert_allclose(parts.xx, xx, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(parts.xy, xy, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(parts.yy, (w[:, None] * y**2).sum(axis=0))
+    np.testing.assert_allclose(parts.y, (w[:, None] * y).sum(axis=0))
+    assert parts.rows == 1000 and parts.weight == pytest.approx(w.sum())
+
+
+LINEAR = Library.polynomial(["a", "b", "c", "d"], 1, bias=False)
+
+
+def weighted_rows(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two laws, one in the rows of small weight and one in those of large weight."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(80, 4))
+    w = rng.integers(0, 5, size=80).astype(float)
+    y = np.where(w < 3, x[:, 0] - x[:, 2], 2.0 * x[:, 1] + 0.5 * x[:, 3])
+    return x, y + 0.01 * rng.normal(size=80), w
+
+
+@pytest.mark.parametrize("name", ["stlsq", "subset"])
+def test_weights_count_as_in_least_squares_on_rows_times_their_roots(name: str) -> None:
+    x, y, w = weighted_rows()
+    settings = {"min_gain": 0.0} | ({"adequate": 0.0} if name == "subset" else {})
+    problem = Problem(x, y, library=LINEAR, outputs=["y"], weights=w)
+    front = problem.solve(make_backend(name, **settings))
+    assert len(front) >= 4
+    mean = np.average(y, weights=w)
+    variance = np.average((y - mean) ** 2, weights=w)
+    for c in front:
+        found = LINEAR.coefficients(c.law)[:, 0]
+        support = np.flatnonzero(found)
+        root = np.sqrt(w)
+        best = np.linalg.lstsq(x[:, support] * root[:, None], y * root, rcond=None)[0]
+        np.testing.assert_allclose(found[support], best, rtol=1e-8)
+        residual = y - x[:, support] @ best
+        assert c.loss == pytest.approx(np.average(residual**2, weights=w) / variance, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", ["stlsq", "subset"])
+def test_a_row_of_weight_three_is_three_rows(name: str) -> None:
+    x, y, w = weighted_rows(1)
+    times = w.astype(int)
+    backend = make_backend(name)
+    once = Problem(x, y, library=LINEAR, outputs=["y"], weights=w).solve(backend)
+    rows = Problem(np.repeat(x, times, axis=0), np.repeat(y, times), library=LINEAR, outputs=["y"])
+    repeated = rows.solve(backend)
+    assert [c.terms for c in once] == [c.terms for c in repeated]
+    for one, other in zip(once, repeated, strict=True):
+        np.testing.assert_allclose(
+            LINEAR.coefficients(one.law), LINEAR.coefficients(other.law), rtol=1e-8
+        )
+        assert one.loss == pytest.approx(other.loss, rel=1e-8)
+
+
+def test_supports_do_not_depend_on_the_units_of_the_columns() -> None:
+    """Metres or millimetres, the same law: thresholds are on what a term contributes."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 4))
+    y = x @ [1.0, 0.03, 0.0, -0.4] + 0.01 * rng.normal(size=300)
+    backend = make_backend("stlsq", step_back=False, min_gain=0.0)
+    fronts = []
+    for units in (np.ones(4), np.array([1e-3, 1e4, 1e2, 1e-5])):
+        fronts.append(
+            Problem(x * units, 7.0 * y * units[0], library=LINEAR, outputs=["y"]).solve(backend)
+        )
+    supports = [[{str(t) for _, t in c.law.terms[0]} for c in front] for front in fronts]
+    assert supports[0] == supports[1]
+    # The thresholds alone drop what contributes least first.
+    assert {"a"} in supports[0] and {"a", "d"} in supports[0] and {"a", "b", "d"} in supports[0]
+
+
+@pytest.mark.parametrize("setting", [{"threshold": -0.1}, {"ridge": -1e-9}, {"ridge": np.nan}])
+def test_negative_thresholds_and_penalties_are_refused(setting: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match=f"{next(iter(setting))} must be at least 0"):
+        make_backend("stlsq", **setting)
+    make_backend("stlsq", threshold=0.0, ridge=0.0)
+
+
+def test_stepping_back_removes_what_is_missed_least_also_from_large_supports() -> None:
+    """Against trying every removal, on more terms than inverses are computed afresh for."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 70)) + rng.normal(size=(200, 1))
+    y = x @ rng.normal(size=70) + rng.normal(size=200)
+    gram = Gram.from_features(x, y[:, None])
+    keep = list(range(70))
+    for found in itertools.islice(backward(gram, 0, keep), 15):
+        rests = [[k for k in keep if k != out] for out in keep]
+        residuals = [np.linalg.lstsq(x[:, r], y, rcond=None)[1][0] for r in rests]
+        keep = rests[int(np.argmin(residuals))]
+        assert found == keep
+
+
+def test_a_warm_start_keeps_every_term_of_the_earlier_law() -> None:
+    """The last term of the library and of the law included."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(100, 4))
+    y = x @ [1.0, 0.0, 0.0, 1e-4] + 1e-5 * rng.normal(size=100)
+    earlier = Law.from_string("a + 0.5*d", ["a", "b", "c", "d"], ["y"])
+    problem = Problem(x, y, library=LINEAR, outputs=["y"])
+    warm = problem.with_(warm=problem.front([earlier], "earlier"))
+    assert warm_supports(warm) == [{(0, 3)}]
+    front = warm.solve(make_backend("pysindy", path=(100.0,)))  # finds nothing by itself
+    best = np.linalg.lstsq(x[:, [0, 3]], y, rcond=None)[0]
+    found = LINEAR.coefficients(front[len(front) - 1].law)[:, 0]
+    np.testing.assert_allclose(found, [best[0], 0.0, 0.0, best[1]], rtol=1e-9)
 
 
 def test_rows_come_from_a_memory_map_or_from_parquet_row_groups(tmp_path: object) -> None:
