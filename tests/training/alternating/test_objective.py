@@ -26,6 +26,15 @@ from literal_windows import window_loss
 NAMES = list(CONDITIONS)
 
 
+def enlarge(model: LatentModel, factor: float) -> None:
+    """Latents of both encoders, `factor` times as large."""
+    with torch.no_grad():
+        for encoder in (model.encoder, model.target.encoder):
+            last = [m for m in encoder.modules() if isinstance(m, torch.nn.Linear)][-1]
+            last.weight.mul_(factor)
+            last.bias.mul_(factor)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_starts_give_the_same_terms(name: str, train: TrajectoryBatch) -> None:
     condition, settings, model = CONDITIONS[name], TrainingConfig(horizon=5), make_model()
@@ -154,6 +163,7 @@ def test_predictive_information_compares_the_next_state_with_its_prediction(
     train: TrajectoryBatch,
 ) -> None:
     model, weights = make_model(), {"predictive_information": 1.0}
+    enlarge(model, 30.0)  # untrained latents are too close together to tell one from another
     settings = TrainingConfig(horizon=5, representation=weights)
     chunk = TrainingData.of(train).chunk(slice(0, 4), 0, 5)
     found = Objective(model, CONDITIONS["warm_start"], settings)(chunk).representation
@@ -203,16 +213,11 @@ def test_scale_free_distances_do_not_change_when_latents_are_rescaled(
     settings = TrainingConfig(horizon=5, scale_free=True)
     objective = Objective(model, CONDITIONS["dynamics_phase"], settings)
 
-    def enlarge(factor: float) -> None:
-        with torch.no_grad():
-            for encoder in (model.encoder, model.target.encoder):
-                last = [m for m in encoder.modules() if isinstance(m, torch.nn.Linear)][-1]
-                last.weight.mul_(factor)
-                last.bias.mul_(factor)
-
-    enlarge(30.0)  # an untrained encoder spreads so little that the floor of the variance counts
+    enlarge(
+        model, 30.0
+    )  # an untrained encoder spreads so little that the floor of the variance counts
     before = objective(chunk)
-    enlarge(7.0)
+    enlarge(model, 7.0)
     after = objective(chunk)
     torch.testing.assert_close(after.prediction, before.prediction, rtol=1e-4, atol=0.0)
     torch.testing.assert_close(after.rollout, before.rollout, rtol=1e-4, atol=0.0)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from sjepa.training.elegant.growth import noise_floor
 
 from sjepa.data import Trajectories
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
@@ -13,6 +12,7 @@ from sjepa.symbolic import Library
 from sjepa.training.elegant.budget import SearchBudget
 from sjepa.training.elegant.conclude import conclude, found_with
 from sjepa.training.elegant.context import SearchContext, prepare
+from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.polish import linear_head
 from sjepa.training.elegant.result import Found
 from sjepa.training.elegant.structures import structure
