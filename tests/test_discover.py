@@ -172,7 +172,7 @@ def test_noisy_data_at_random_times() -> None:
 def test_doubtful_laws_come_with_a_warning() -> None:
     from sjepa.errors import NumericalWarning
 
-    with pytest.warns(NumericalWarning, match="Only 3 rows for 16 candidate terms"):
+    with pytest.warns(NumericalWarning, match="Only 3 rows for 3 candidate terms"):
         sjepa.discover(oscillator(T)[:3], 0.02)
     with pytest.warns(NumericalWarning, match="of the variance unexplained"):
         sjepa.discover(oscillator(T), T, feature_names=NAMES, library=["q*p"])

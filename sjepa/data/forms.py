@@ -83,7 +83,9 @@ def continuous_rows(
     moves = x.std(axis=0) > 1e-12 * np.abs(x).max(axis=0)
     if form == "weak" or (form == "zoh" and not trees):
         assert library is not None
-        features, targets = weak_rows(smooth, library, points, used, hold=form == "zoh")
+        # Smoothing blurs the kinks of held actions; only velocities have to be estimated.
+        source = data if form == "zoh" and order == 1 else smooth
+        features, targets = weak_rows(source, library, points, used, hold=form == "zoh")
         return Rows(form, targets[:, -d:] * moves, features=features)
     if form == "derivative":
         inputs, targets = derivative_rows(found)

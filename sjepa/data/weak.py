@@ -73,8 +73,8 @@ def weak_windows(
     power : int, default=4
         Smoothness of the bump where it meets zero, at least 1.
     hold : bool
-        Whether f jumps at observations, as under actions with zero-order hold; it is then a
-        straight line within each step.
+        Whether f jumps at observations, as under actions with zero-order hold; f and x are then
+        straight lines within each step, since x has a kink at both of its ends.
     """
     t = np.asarray(t, dtype=np.float64)
     n = len(t)
@@ -112,10 +112,6 @@ def _matrices(
     bump = (1 - s**2) ** power
     slope = -2 * power * s * (1 - s**2) ** (power - 1) / radius
     lengths = (half * weights)[..., None]
-    own = start[used]
-    basis = _lagrange(t[own[:, None] + np.arange(size)], times)
-    basis = _tame(basis, used - own, nodes) * lengths
-    columns = own[local][..., None] + np.arange(size)
 
     def matrix(weight: Array, basis: Array, column: Array, width: int) -> scipy.sparse.csr_array:
         entries = np.einsum("kig,kigm->kim", weight, basis[local])
@@ -123,12 +119,17 @@ def _matrices(
         where = (row.ravel(), column.ravel())
         return scipy.sparse.coo_array((entries.ravel(), where), (len(first), width)).tocsr()
 
-    dphi = matrix(slope, basis, columns, len(t))
-    if not hold:
-        return matrix(bump, basis, columns, len(t)), dphi
-    ends = np.stack([1 - nodes, 1 + nodes], axis=1) / 2 * lengths
-    both = span[..., None] + np.array([0, len(t) - 1])
-    return matrix(bump, ends, both, 2 * (len(t) - 1)), dphi
+    steps = len(t) - 1
+    if hold:
+        ends = np.stack([1 - nodes, 1 + nodes], axis=1) / 2 * lengths
+        both = span[..., None] + np.array([0, steps])
+        line = span[..., None] + np.array([0, 1])
+        return matrix(bump, ends, both, 2 * steps), matrix(slope, ends, line, len(t))
+    own = start[used]
+    basis = _lagrange(t[own[:, None] + np.arange(size)], times)
+    basis = _tame(basis, used - own, nodes) * lengths
+    columns = own[local][..., None] + np.arange(size)
+    return matrix(bump, basis, columns, len(t)), matrix(slope, basis, columns, len(t))
 
 
 def _tame(basis: Array, first: Array, nodes: Array) -> Array:
