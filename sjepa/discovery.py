@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from sjepa.backend import Backend, Budget, Problem, Progress
 from sjepa.backend.registry import make_backend
-from sjepa.data import Trajectories, differentiate, is_piecewise_constant, weak_windows, zoh_rows
-from sjepa.data.second_order import motion, state_names
+from sjepa.data import Trajectories
+from sjepa.data.forms import FORMS, Form, Rows, continuous_rows
+from sjepa.data.names import state_names, with_velocity_names
+from sjepa.data.rows import discrete_rows, inputs_of
 from sjepa.errors import ConfigError, DataError, NumericalWarning
 from sjepa.symbolic import Front, Grammar, Law, Library
+from sjepa.symbolic.front import combine_outputs
 
 
-Form = Literal["auto", "derivative", "weak", "zoh", "discrete"]
-FORMS = ("auto", "derivative", "weak", "zoh", "discrete")
-
-# Noise above this share of a signal's spread makes the integral form the better one.
-NOISY = 1e-3
+# Fewer observations than this for each candidate term call for a smaller default library.
+POINTS_PER_TERM = 2
 # A law that leaves more than this share of the variance unexplained is worth a warning.
 POOR = 0.2
 # More inputs than this would make a default library of hundreds of terms.
-MOST_INPUTS = 16
+MAX_INPUTS = 16
+# A longer law for the next value must lower the loss by this share to be listed.
+MIN_GAIN = 0.01
 
 
 def discover(
@@ -38,8 +40,10 @@ def discover(
     library: Library | Sequence[str] | None = None,
     grammar: Grammar | None = None,
     feature_names: Sequence[str] | None = None,
+    order: int = 1,
     form: Form = "auto",
     derivative: str | Mapping[str, Any] = "auto",
+    window: int | None = None,
     seed: int = 0,
     budget: Budget | float | None = None,
     warm: Front | None = None,
@@ -49,28 +53,34 @@ def discover(
 
     Parameters
     ----------
-    x : array (T, d), list of arrays, or Trajectories
+    x : array (T, d), list of arrays, pandas tables, or Trajectories
         One or many trajectories, of any lengths.
     t : float, array or list of arrays
         A constant step, or times; irregular times are fine.
     u : array (T, m) or list of arrays, optional
         Actions, one row per observation; they are inputs of the equations and are called u1, u2,
-        ... The last row is not used where actions are held.
+        ... The last row is not used under zero-order hold.
     x_dot : like x, optional
         Known derivatives. Otherwise they are estimated.
     backend : name, mapping with a "name", class or instance
     library : Library or list of terms, optional
-        What the law may be made of; by default monomials, sines, cosines and x|x|.
+        What the law may be made of; by default monomials, sines, cosines and x|x|. Short data get
+        fewer terms.
     grammar : Grammar, optional
         The same for backends that write expression trees.
     feature_names : names of the states, by default x1, x2, ...
+    order : 1 or 2
+        Whether the law gives first or second time derivatives. With 2 its inputs are the
+        coordinates, their velocities (x1_dot, ...) and the actions.
     form : "derivative", "weak", "zoh", "discrete" or "auto"
         Fit time derivatives point by point; integrals against smooth bumps (for noisy data, with
-        backends that search a library); mean velocities of single steps, during which actions are
-        held constant; or the next value itself. "auto" looks at the noise, and takes "zoh" for
-        actions that jump.
+        backends that search a library); the same with actions held constant between samples
+        (zero-order hold); or the next value itself. "auto" looks at the noise, and at which
+        reading of the actions predicts stretches left out. ``front.form`` says what was taken.
     derivative : str or mapping
         Method of :func:`sjepa.data.differentiate`, or its options with a ``"method"``.
+    window : int, optional
+        Observations under one bump of the weak form; by default from the time scale of the data.
     seed : int
     budget : seconds, or a Budget
     warm : a previous Front to start from
@@ -90,59 +100,144 @@ def discover(
     """
     backend = make_backend(backend)
     backend.prepare()
-    if form not in FORMS:
-        raise ConfigError(f"form is one of {', '.join(map(repr, FORMS))}, got {form!r}.", "form")
-    trajectories = Trajectories.of(x, t, u, names=feature_names, states=True)
-    states = trajectories.obs_shape[0]
-    names = [*(trajectories.names or ()), *(trajectories.action_names or ())]
-    library = Library.of(library, names)
-    if library is None and grammar is None:
-        if len(names) > MOST_INPUTS:
-            raise DataError(
-                f"{len(names)} inputs are too many for the default library: give a library, or "
-                "fewer columns. Rows are times: transpose x if its rows are quantities.",
-                "library",
-            )
-        if backend.trees:
-            grammar = Grammar.default(names[:states], names[states:])
-        else:
-            library = Library.default(names[:states], names[states:])
+    _check(form, order, x_dot)
+    data = Trajectories.of(x, t, u, names=feature_names, states=True)
+    space, names, outputs = _space(data, order, library, grammar, backend)
     common: dict[str, Any] = {
-        "names": names,
-        "outputs": trajectories.names,
-        "library": library,
-        "grammar": grammar,
+        "outputs": outputs,
         "seed": seed,
         "budget": budget if isinstance(budget, Budget) else Budget(seconds=budget),
         "warm": warm,
         "progress": progress,
     }
-    if (
-        form == "auto"
-        and x_dot is None
-        and trajectories.u is not None
-        and is_piecewise_constant(trajectories.u)
-    ):
-        form = "zoh"
     if form == "discrete":
-        problem = Problem(*_next_values(trajectories), dynamics="discrete", **common)
-    elif form == "zoh":
-        problem = Problem(*zoh_rows(trajectories), **common)
-    elif x_dot is not None:
-        slopes = _like(x_dot, trajectories)
-        problem = Problem(_inputs(trajectories), np.concatenate(slopes), **common)
+        inputs, following = discrete_rows(data)
+        common |= {"dynamics": "discrete", **_kind(space)}
+        problem = Problem(inputs, following, names, **common)
+        front = search_map(backend, problem)
     else:
-        problem = _differentiated(trajectories, form, derivative, backend, common)
-    front = problem.solve(backend)
+        if x_dot is not None:
+            slopes = np.concatenate(_like(x_dot, data))
+            rows = Rows("derivative", slopes, inputs=np.concatenate(inputs_of(data)))
+        else:
+            options = {"method": derivative} if isinstance(derivative, str) else dict(derivative)
+            terms = space if isinstance(space, Library) else None
+            if terms is None and not backend.trees:
+                space = terms = space.library(outputs)  # type: ignore[union-attr]
+            rows = continuous_rows(
+                data, terms, order=order, form=form, trees=backend.trees, window=window,
+                columns=[names.index(n) for n in space.inputs] if order == 2 else None, **options,
+            )  # fmt: skip
+        form = rows.form
+        own = names if order == 1 else space.inputs
+        problem = Problem(
+            rows.inputs, rows.targets, own, features=rows.features, **_kind(space), **common
+        )
+        front = problem.solve(backend)
     _warn(front, problem)
-    return front
+    wide = tuple(replace(c, law=_widened(c.law, names)) for c in front)
+    return replace(front, candidates=wide, form=form)
+
+
+def _check(form: str, order: int, x_dot: Any) -> None:
+    if form not in FORMS:
+        raise ConfigError(f"form is one of {', '.join(map(repr, FORMS))}, got {form!r}.", "form")
+    if order not in (1, 2):
+        raise ConfigError(f"order must be 1 or 2, got {order!r}.", "order")
+    if order == 2 and (form == "discrete" or x_dot is not None):
+        raise ConfigError("order=2 takes second derivatives itself: use order=1 with such data.")
+
+
+def _space(
+    data: Trajectories,
+    order: int,
+    library: Library | Sequence[str] | None,
+    grammar: Grammar | None,
+    backend: Backend,
+) -> tuple[Library | Grammar, tuple[str, ...], tuple[str, ...]]:
+    """What a law may be made of, its inputs, and its outputs."""
+    d, actions = data.obs_shape[0], data.action_names or ()
+    assert data.names is not None
+    states = with_velocity_names(data.names) if order == 2 else data.names
+    space = grammar if grammar is not None else Library.of(library, [*states, *actions])
+    if library is not None and grammar is not None:
+        raise ConfigError("Give a library or a grammar, not both.", "grammar")
+    if space is None:
+        space = _default(backend, states, actions, int(data.lengths.sum()))
+    if order == 2:
+        if lost := set(actions) - set(space.inputs):
+            raise ConfigError(f"The library lacks the action {min(lost)}: add it to its inputs.")
+        states = state_names(space.inputs, d, actions)
+    return space, (*states, *actions), states[-d:]
+
+
+def _default(
+    backend: Backend, states: Sequence[str], actions: Sequence[str], points: int
+) -> Library | Grammar:
+    """The default for a backend; a few observations allow only a few terms."""
+    names = [*states, *actions]
+    if len(names) > MAX_INPUTS:
+        raise DataError(
+            f"{len(names)} inputs are too many for the default library: give a library, or "
+            "fewer columns. Rows are times: transpose x if its rows are quantities.",
+            "library",
+        )
+    if backend.trees:
+        return Grammar.default(states, actions)
+    library = Library.default(states, actions)
+    for degree in (2, 1):
+        if points < POINTS_PER_TERM * len(library):
+            library = Library.polynomial(names, degree)
+    return library
+
+
+def _kind(space: Library | Grammar) -> dict[str, Any]:
+    return {"library" if isinstance(space, Library) else "grammar": space}
+
+
+def search_map(backend: Backend, problem: Problem) -> Front:
+    """Laws for the next value, judged by how well they give the change.
+
+    Most of the next value is the present one: standing still looks almost perfect, and whatever
+    else matters looks negligible. Of the change it explains nothing. The next value and the change
+    are both searched, since each shows terms that the other hides, and joined output by output.
+    """
+    inputs, following = problem.rows()
+    change = problem.with_(targets=following - inputs[:, : following.shape[1]], warm=None)
+    fronts = [problem.solve(backend), change.solve(backend)]
+    unit = problem.variance / change.variance
+    rows = []
+    for j, name in enumerate(problem.outputs):
+        own = [c.law.expressions[j] for c in fronts[0]]
+        own += [c.law.symbols[j] + c.law.expressions[j] for c in fronts[1]]
+        still = Law.from_string([name], problem.names, [name], "discrete")
+        laws = {still, *(Law([e], problem.names, [name], "discrete") for e in own)}
+        alone = problem.with_(targets=following[:, j], outputs=[name], warm=None)
+        scored = [(alone.candidate(law), law) for law in sorted(laws, key=lambda one: one.key)]
+        worst = next(c.loss for c, law in scored if law == still)
+        rows.append(
+            [
+                (getattr(c, problem.measure), c.loss * unit[j], law.expressions[0])
+                for c, law in scored
+                if c.loss <= worst
+            ]
+        )
+    proven = {c.law for c in fronts[0] if c.certified}
+    candidates = []
+    for _, losses, expressions in combine_outputs(rows, MIN_GAIN):
+        law = Law(expressions, problem.names, problem.outputs, "discrete")
+        if problem.admits(law):
+            whole = problem.candidate(law, law in proven)
+            candidates.append(replace(whole, loss=float(np.mean(losses)), losses=losses))
+    notes = dict.fromkeys((*fronts[0].notes, *fronts[1].notes))
+    return Front.of(candidates, problem.measure, backend.name, tuple(notes))
 
 
 def _warn(front: Front, problem: Problem) -> None:
-    """Say aloud what makes a law doubtful."""
+    """Name what makes a law doubtful."""
     rows = 0 if problem.targets is None else len(problem.targets)
     terms = len(problem.candidate_library) if problem.library is not None else 0
-    if rows < terms:
+    if rows <= terms:
         warnings.warn(
             f"Only {rows} rows for {terms} candidate terms: almost any law fits. "
             "Give more data or a smaller library.",
@@ -156,26 +251,6 @@ def _warn(front: Front, problem: Problem) -> None:
         )  # fmt: skip
 
 
-def _inputs(trajectories: Trajectories, rows: Sequence[np.ndarray] | None = None) -> np.ndarray:
-    """States and actions side by side, all trajectories one below the other."""
-    parts = []
-    for i, x in enumerate(trajectories.x):
-        part = x if trajectories.u is None else np.concatenate([x, trajectories.u[i]], axis=1)
-        parts.append(part if rows is None else part[rows[i]])
-    return np.concatenate(parts)
-
-
-def _next_values(trajectories: Trajectories) -> tuple[np.ndarray, np.ndarray]:
-    steps = np.concatenate(trajectories.steps)
-    if steps.max() > steps.min() * (1 + 1e-6):
-        raise DataError(
-            f"A map needs equal steps, these range from {steps.min():g} to {steps.max():g}; "
-            "use form='derivative'."
-        )
-    rows = [np.arange(len(x) - 1) for x in trajectories.x]
-    return _inputs(trajectories, rows), np.concatenate([x[1:] for x in trajectories.x])
-
-
 def _like(x_dot: Any, trajectories: Trajectories) -> list[np.ndarray]:
     given = [x_dot] if isinstance(x_dot, np.ndarray) and x_dot.ndim <= 2 else list(x_dot)
     slopes = [np.asarray(v, dtype=float).reshape(len(v), -1) for v in given]
@@ -185,77 +260,8 @@ def _like(x_dot: Any, trajectories: Trajectories) -> list[np.ndarray]:
     return slopes
 
 
-@dataclass(frozen=True)
-class _Smooth:
-    """Smoothed states, their derivatives, and which rows to trust."""
-
-    trajectories: Trajectories
-    x_dot: list[np.ndarray]
-    rows: list[np.ndarray]
-    noise_share: float
-
-
-def _differentiated(
-    trajectories: Trajectories,
-    form: Form,
-    derivative: str | Mapping[str, Any],
-    backend: Backend,
-    common: dict[str, Any],
-) -> Problem:
-    options = {"method": derivative} if isinstance(derivative, str) else dict(derivative)
-    result = differentiate(trajectories, **options)
-    spread = np.concatenate(trajectories.x).std(axis=0)
-    share = float((result.noise / np.maximum(spread, 1e-300)).max())
-    # The slope of a constant column is rounding; as a target it would be fitted like any other.
-    flat = spread <= 1e-12 * np.abs(np.concatenate(trajectories.x)).max(axis=0)
-    slopes = [np.where(flat, 0.0, d) for d in result.x_dot]
-    smooth = _Smooth(result.trajectories, slopes, [np.flatnonzero(v) for v in result.valid], share)
-    if form == "weak" and backend.trees:
-        raise ConfigError(f"{backend.name!r} needs rows, which the weak form does not have.")
-    if form == "weak" or (form == "auto" and share > NOISY and not backend.trees):
-        library = common["library"] or common["grammar"].library(common["outputs"])
-        features, targets = _weak_rows(smooth.trajectories, library)
-        common = {**common, "library": library, "grammar": None}
-        return Problem(features=features, targets=targets, **common)
-    targets = np.concatenate([d[r] for d, r in zip(smooth.x_dot, smooth.rows, strict=True)])
-    return Problem(_inputs(smooth.trajectories, smooth.rows), targets, **common)
-
-
-def _weak_rows(trajectories: Trajectories, library: Library) -> tuple[np.ndarray, np.ndarray]:
-    """Integrals of the terms and of the derivatives against bumps, over all trajectories."""
-    run = library.numpy()
-    features, targets = [], []
-    for i, x in enumerate(trajectories.x):
-        windows = weak_windows(trajectories.t[i])
-        features.append(windows.phi @ run(_inputs(trajectories[i : i + 1])))
-        targets.append(-(windows.dphi @ x) * (np.ptp(x, axis=0) > 1e-12 * np.abs(x).max(axis=0)))
-    return np.concatenate(features), np.concatenate(targets)
-
-
-def discover_accelerations(
-    encoded: Trajectories,
-    backend: Any,
-    space: Library | Grammar | None,
-    seed: int,
-    progress: Progress | None = None,
-) -> Front:
-    """The front of laws for the second derivatives of given coordinates."""
-    backend = make_backend(backend)
-    moved = motion(encoded)
-    d = encoded.obs_shape[0]
-    if space is None:
-        space = (Grammar if backend.trees else Library).default(moved.names)
-    names = state_names(space, d)
-    kind = "library" if isinstance(space, Library) else "grammar"
-    given: dict[str, Any] = {kind: space, "seed": seed, "progress": progress}
-    inputs = moved.inputs[:, : len(space.inputs)]
-    front = Problem(inputs, moved.targets, space.inputs, names[d:], **given).solve(backend)
-    wide = tuple(replace(c, law=widened(c.law, names)) for c in front)
-    return replace(front, candidates=wide)
-
-
-def widened(law: Law, names: tuple[str, ...]) -> Law:
-    """The law with coordinates and velocities as inputs, whether or not it uses them."""
+def _widened(law: Law, names: tuple[str, ...]) -> Law:
+    """The law with coordinates, velocities and actions as inputs, whether or not it uses them."""
     if law.inputs == names:
         return law
-    return Law(law.expressions, names, law.outputs, canonical=False)
+    return Law(law.expressions, names, law.outputs, law.dynamics, canonical=False)

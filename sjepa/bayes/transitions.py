@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from sjepa.data import Trajectories
+from sjepa.data.rows import step_rows
 from sjepa.errors import ConfigError
 from sjepa.models.integrators import INTEGRATORS, Field, join
 from sjepa.models.lookup import lookup
@@ -36,16 +36,12 @@ class Transitions:
         """Every step of every trajectory; the action is the one at the start of the step."""
         trajectories.check_finite()
 
-        def rows(parts: list[np.ndarray]) -> Tensor:
-            return torch.as_tensor(np.concatenate(parts), dtype=torch.float64)
-
-        actions = None if trajectories.u is None else rows([u[:-1] for u in trajectories.u])
-        return cls(
-            rows([x[:-1] for x in trajectories.x]),
-            rows([x[1:] for x in trajectories.x]),
-            rows(trajectories.steps)[:, None],
-            actions,
+        starts, ends, steps = (
+            torch.as_tensor(a, dtype=torch.float64) for a in step_rows(trajectories)
         )
+        d = ends.shape[1]
+        actions = None if trajectories.u is None else starts[:, d:]
+        return cls(starts[:, :d], ends, steps[:, None], actions)
 
     def __len__(self) -> int:
         return len(self.z)

@@ -106,7 +106,7 @@ def _text(value: Any) -> str:
 
 def _read(text: str, step: float | None, size: int | None) -> Any:
     from sjepa.data import read, read_video, rendered
-    from sjepa.data.video import films_of
+    from sjepa.data.video import videos_of
 
     if text.startswith("film:"):
         name, _, query = text.removeprefix("film:").partition("?")
@@ -122,7 +122,7 @@ def _read(text: str, step: float | None, size: int | None) -> Any:
         except TypeError as error:
             raise ConfigError(f"{text!r}: {str(error).replace('()', '')}.") from error
     path = Path(text)
-    if path.exists() and films_of(path) and size is not None:
+    if path.exists() and videos_of(path) and size is not None:
         return read_video(path, step=step, size=size)
     return read(path, time=step)
 

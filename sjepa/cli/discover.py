@@ -86,7 +86,12 @@ def discover(
         _save(out, model, front, trajectories, source)
     if json:
         rows: list[dict[str, Any]] = front.to_frame().to_dict("records")
-        print(json_module.dumps({"law": json_module.loads(law.to_json()), "front": rows}, indent=1))
+        print(
+            json_module.dumps(
+                {"form": front.form, "law": json_module.loads(law.to_json()), "front": rows},
+                indent=1,
+            )
+        )
     else:
         print("\n".join(law.lines(digits=6)))
         print(f"\n{front}")

@@ -3,7 +3,7 @@
 from sjepa.data._gaps import Dropped
 from sjepa.data.augment import FrameAugmentation
 from sjepa.data.batches import TrajectoryBatch, Windows, windows
-from sjepa.data.derivatives import Derivatives, differentiate
+from sjepa.data.derivatives import Derivatives, differentiate, second_derivatives
 from sjepa.data.files import read, write
 from sjepa.data.history import with_history
 from sjepa.data.noise import noise_level
@@ -15,7 +15,6 @@ from sjepa.data.synthetic.videos import rendered
 from sjepa.data.trajectories import Trajectories
 from sjepa.data.video import read_video, video, write_video
 from sjepa.data.weak import WeakWindows, weak_windows
-from sjepa.data.zoh import is_piecewise_constant, zoh_rows
 
 
 __all__ = [
@@ -31,7 +30,6 @@ __all__ = [
     "differentiate",
     "dysts_system",
     "find_system",
-    "is_piecewise_constant",
     "noise_level",
     "observation_map",
     "paper_data",
@@ -39,6 +37,7 @@ __all__ = [
     "read",
     "read_video",
     "rendered",
+    "second_derivatives",
     "simulate",
     "video",
     "weak_windows",
@@ -46,5 +45,4 @@ __all__ = [
     "with_history",
     "write",
     "write_video",
-    "zoh_rows",
 ]

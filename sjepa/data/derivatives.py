@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sjepa.data._check import Array
 from sjepa.data.local_fit import local_polynomial
+from sjepa.data.names import numbered, with_velocity_names
 from sjepa.data.noise import noise_level
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError
@@ -102,6 +103,23 @@ def differentiate(
     return _apply(trajectories, chosen, noise, trust_ends=method == "finite_difference")
 
 
+def second_derivatives(trajectories: Trajectories, **options: Any) -> Derivatives:
+    """The same for the state (coordinates, velocities), whose derivatives are accelerations too."""
+    first = differentiate(trajectories, **options)
+    smooth = first.trajectories
+    moved = Trajectories(
+        [np.concatenate(pair, axis=1) for pair in zip(smooth.x, first.x_dot, strict=True)],
+        smooth.t,
+        smooth.u,
+        state=smooth.state,
+        names=with_velocity_names(smooth.names or numbered("z", smooth.obs_shape[0])),
+        action_names=smooth.action_names,
+    )
+    second = differentiate(moved, **options)
+    valid = [a & b for a, b in zip(first.valid, second.valid, strict=True)]
+    return second._replace(valid=valid)
+
+
 def _apply(
     trajectories: Trajectories, chosen: Sequence[tuple[int, int]], noise: Array, trust_ends: bool
 ) -> Derivatives:
@@ -169,9 +187,14 @@ def _spline(trajectories: Trajectories, lam: float | None, noise: Array) -> Deri
     for i, (t, x) in enumerate(zip(trajectories.t, trajectories.x, strict=True)):
         if len(t) < 5:
             raise DataError(f"trajectory {i} has {len(t)} points, a spline needs 5; leave it out.")
-        splines = [make_smoothing_spline(t, np.asarray(c, dtype=float), lam=lam) for c in x.T]
-        smooth.append(np.stack([s(t) for s in splines], axis=1))
-        x_dot.append(np.stack([s.derivative()(t) for s in splines], axis=1))
+        # Cross-validation looks for the penalty between fixed bounds, which only fit times near 1.
+        unit = float(np.diff(t).mean())
+        scaled, penalty = (t - t[0]) / unit, None if lam is None else lam / unit**3
+        splines = [
+            make_smoothing_spline(scaled, np.asarray(c, dtype=float), lam=penalty) for c in x.T
+        ]
+        smooth.append(np.stack([s(scaled) for s in splines], axis=1))
+        x_dot.append(np.stack([s.derivative()(scaled) / unit for s in splines], axis=1))
         # The spline is straight at its ends, whatever the data do.
         edge = min(len(t) // 4, max(2, len(t) // 20))
         rows = np.arange(len(t))

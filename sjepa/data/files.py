@@ -6,7 +6,7 @@ Parquet   ``action.<name>`` are actions and ``state.<name>`` the true state, wit
 NPZ,      arrays ``x`` and ``t``, optionally ``u`` and ``state``, time first. Several
 HDF5      trajectories: stacked with ``t`` of shape (N, T), or end to end with an array
           ``lengths``; in HDF5 also one group of such arrays per trajectory.
-mp4, gif  and other films, and folders of pictures; see :func:`sjepa.data.read_video`.
+mp4, gif  and other videos, and folders of pictures; see :func:`sjepa.data.read_video`.
 a folder  of such files, in the order of their names; each file is one trajectory or more.
 ========  ==================================================================================
 
@@ -24,7 +24,7 @@ import pandas as pd
 
 from sjepa.data import _array_files as arrays, _table_files as tables
 from sjepa.data.trajectories import Trajectories
-from sjepa.data.video import FILMS, films_of, read_video
+from sjepa.data.video import VIDEO_ENDINGS, read_video, videos_of
 from sjepa.errors import DataError, SjepaError
 from sjepa.storage import writing
 
@@ -68,7 +68,7 @@ def read(
         Accept missing values for now; call ``.drop_nan()`` next.
     """
     path = Path(path)
-    if films_of(path) and not (path.is_dir() and _tables(path)):
+    if videos_of(path) and not (path.is_dir() and _tables(path)):
         return read_video(path, step=_step(time, path))
     if path.is_dir():
         files = _listing(path)
@@ -79,8 +79,8 @@ def read(
         return Trajectories.concat(parts, labels=[str(f) for f in files])
     if path.suffix.lower() not in _READERS:
         raise DataError(
-            f"{path}: unknown file ending; known are {', '.join(_READERS)}, films "
-            f"({', '.join(FILMS)}) and folders of pictures."
+            f"{path}: unknown file ending; known are {', '.join(_READERS)}, videos "
+            f"({', '.join(VIDEO_ENDINGS)}) and folders of pictures."
         )
     _check_file(path)
     try:
@@ -141,11 +141,11 @@ def write(trajectories: Trajectories, path: str | Path) -> Path:
 
 
 def _step(time: str | float | None, path: Path) -> float | None:
-    """Films have no columns: the time is a step between frames, if anything."""
+    """Videos have no columns: the time is a step between frames, if anything."""
     try:
         return None if time is None else float(time)
     except ValueError:
-        raise DataError(f"{path}: a film has no column {time!r}; give a step as time.") from None
+        raise DataError(f"{path}: a video has no column {time!r}; give a step as time.") from None
 
 
 def _listing(folder: Path) -> list[Path]:

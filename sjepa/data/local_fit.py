@@ -1,4 +1,4 @@
-"""Local polynomials on any time grid: one machine for differences, smoothing and their noise."""
+"""Local polynomials on any time grid: one tool for differences, smoothing and their noise."""
 
 from __future__ import annotations
 

@@ -40,9 +40,9 @@ def noise_level(x: Array | list[Array], t: Array | list[Array]) -> Array:
 
 def _rounding(series: list[Array]) -> Array:
     """Noise of readings so coarse that most repeat the one before, which hides it from medians."""
-    is_piecewise_constant = np.abs(np.concatenate([np.diff(a, axis=0) for a in series]))
-    coarse = (is_piecewise_constant == 0).mean(axis=0) > 0.5
-    resolution = np.min(np.where(is_piecewise_constant > 0, is_piecewise_constant, np.inf), axis=0)
+    changes = np.abs(np.concatenate([np.diff(a, axis=0) for a in series]))
+    coarse = (changes == 0).mean(axis=0) > 0.5
+    resolution = np.min(np.where(changes > 0, changes, np.inf), axis=0)
     return np.where(coarse & np.isfinite(resolution), resolution, 0.0) / np.sqrt(12)
 
 

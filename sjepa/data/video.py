@@ -1,4 +1,4 @@
-"""Frames from arrays, folders of pictures and film files, as trajectories."""
+"""Frames from arrays, folders of pictures and video files, as trajectories."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sjepa.errors import DataError, MissingDependency
 from sjepa.storage import write_whole
 
 
-FILMS = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".gif")
-PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
+VIDEO_ENDINGS = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".gif")
+PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 # Brightness as the eye sees it (ITU-R BT.601).
 _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
@@ -31,7 +31,7 @@ def video(
     grey: bool = False,
     size: int | tuple[int, int] | None = None,
 ) -> Trajectories:
-    """Films given as arrays (T, H, W) or (T, H, W, C), one or a list of them.
+    """Videos given as arrays (T, H, W) or (T, H, W, C), one or a list of them.
 
     Bytes are divided by 255. Channels move to the front, where networks expect them; a single one
     is dropped.
@@ -44,9 +44,9 @@ def video(
     size : int or (height, width), optional
         Resize, averaging over what a new pixel covers.
     """
-    films = x if isinstance(x, list | tuple) else [x]
+    videos = x if isinstance(x, list | tuple) else [x]
     arrays = [
-        prepared([np.asarray(film)], grey, size, f"trajectory {i}") for i, film in enumerate(films)
+        prepared([np.asarray(one)], grey, size, f"trajectory {i}") for i, one in enumerate(videos)
     ]
     return Trajectories(arrays, t, state=state)
 
@@ -59,10 +59,10 @@ def read_video(
     size: int | tuple[int, int] | None = None,
     every: int = 1,
 ) -> Trajectories:
-    """Read a film, a folder of pictures, or a folder of such films and folders.
+    """Read a video, a folder of pictures, or a folder of such videos and folders.
 
     Pictures are taken in the order of their names, 2 before 10; all pictures of a folder are one
-    film. Files are data: nothing in them is executed.
+    video. Files are data: nothing in them is executed.
 
     Parameters
     ----------
@@ -71,18 +71,18 @@ def read_video(
     grey, size : as in :func:`video`
         One value a pixel unless ``grey=False``.
     every : int
-        Keep every so-many-th frame.
+        Keep every k-th frame.
     """
     path = Path(path)
     if every < 1:
         raise DataError(f"every must be at least 1, got {every}.")
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder; check the path.")
-    sources = films_of(path)
+    sources = videos_of(path)
     if not sources:
         raise DataError(
-            f"{path}: no film ({', '.join(FILMS)}) and no folder of pictures "
-            f"({', '.join(PICTURES)})."
+            f"{path}: no video ({', '.join(VIDEO_ENDINGS)}) and no folder of pictures "
+            f"({', '.join(PICTURE_ENDINGS)})."
         )
     x, steps = [], []
     for source in sources:
@@ -96,16 +96,16 @@ def read_video(
     return Trajectories(x, times)
 
 
-def films_of(path: Path) -> list[Path]:
-    """The films at a path: itself, or what a folder holds."""
+def videos_of(path: Path) -> list[Path]:
+    """The videos at a path: itself, or what a folder holds."""
     if path.is_file():
-        return [path] if path.suffix.lower() in FILMS else []
+        return [path] if path.suffix.lower() in VIDEO_ENDINGS else []
     if not path.is_dir():
         return []
     inside = sorted(path.iterdir(), key=natural)
-    if any(p.suffix.lower() in PICTURES for p in inside):
+    if any(p.suffix.lower() in PICTURE_ENDINGS for p in inside):
         return [path]
-    return [film for p in inside if not p.name.startswith(".") for film in films_of(p)]
+    return [one for p in inside if not p.name.startswith(".") for one in videos_of(p)]
 
 
 def prepared(
@@ -173,17 +173,17 @@ def _opened(source: Path) -> tuple[Iterator[Array], float | None]:
     try:
         about = iio.immeta(source, plugin=plugin, exclude_applied=False)
     except ImportError as error:
-        raise MissingDependency("av reads films. Fix: pip install 'sjepa[vision]'.") from error
+        raise MissingDependency("av reads videos. Fix: pip install 'sjepa[vision]'.") from error
     except Exception as error:  # as above
         reason = " ".join(str(error).split())[:120]
-        raise DataError(f"{source}: cannot be read as a film. {reason}") from error
+        raise DataError(f"{source}: cannot be read as a video. {reason}") from error
     rate = about.get("fps")
     seconds = 1 / float(rate) if rate else float(about.get("duration", 0)) / 1000 if pillow else 0.0
     return iio.imiter(source, plugin=plugin, **options), seconds or None
 
 
 def _is_picture(path: Path) -> bool:
-    return path.suffix.lower() in PICTURES and not path.name.startswith(".")
+    return path.suffix.lower() in PICTURE_ENDINGS and not path.name.startswith(".")
 
 
 def _imageio() -> Any:
@@ -191,7 +191,7 @@ def _imageio() -> Any:
         import imageio.v3 as iio
     except ImportError as error:
         raise MissingDependency(
-            "imageio reads films and pictures. Fix: pip install 'sjepa[vision]'."
+            "imageio reads videos and pictures. Fix: pip install 'sjepa[vision]'."
         ) from error
     return iio
 
@@ -200,7 +200,7 @@ def write_video(frames: Sequence[Array] | Array, path: str | Path, step: float) 
     """Write frames (T, H, W) or (T, C, H, W) between 0 and 1 as a gif or mp4."""
     path = Path(path)
     if path.suffix.lower() not in (".gif", ".mp4"):
-        raise DataError(f"{path}: films are written as .gif or .mp4.")
+        raise DataError(f"{path}: videos are written as .gif or .mp4.")
     iio = _imageio()
     array = np.asarray(frames)
     if array.ndim == 4:

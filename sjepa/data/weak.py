@@ -8,11 +8,16 @@ import numpy as np
 import scipy.sparse
 
 from sjepa.data._check import Array
+from sjepa.data.derivatives import Derivatives
 from sjepa.errors import DataError
 
 
 # Largest factor by which interpolation may multiply noise; 1.3 for equal steps, 3.1 at the ends.
 SWING = 4.0
+# A bump spans this many times spread over root mean square velocity (2 pi would be a period).
+TURN = 1.3
+MIN_POINTS = 5
+_CHUNK = 65_536  # intervals of all windows built at once; bounds the memory
 
 
 class WeakWindows(NamedTuple):
@@ -20,7 +25,8 @@ class WeakWindows(NamedTuple):
 
     ``phi @ f`` is the integral of bump times f, and ``-dphi @ x`` that of bump times dx/dt, for
     any column (T,) or columns (T, d). Both are sparse (K, T). ``centre`` (K,) are the times of
-    the bumps' tops.
+    the bumps' tops. With zero-order hold ``phi`` is (K, 2 (T - 1)) and acts on the values that f
+    has at the starts of all steps, followed by those at their ends.
     """
 
     phi: scipy.sparse.csr_array
@@ -28,8 +34,25 @@ class WeakWindows(NamedTuple):
     centre: Array
 
 
+def window_points(found: Derivatives) -> int:
+    """Observations under one bump: a share of the time in which the fastest column turns around.
+
+    A sine has a root mean square velocity of angular frequency times spread, which makes
+    spread over velocity the time scale of anything that moves.
+    """
+    rows = np.concatenate([a[good] for a, good in zip(found.x_dot, found.valid, strict=True)])
+    x = np.concatenate(found.trajectories.x)
+    spread = x.std(axis=0)
+    moving = spread > 1e-12 * np.abs(x).max(axis=0)
+    if not len(rows) or not moving.any():
+        return MIN_POINTS
+    rate = (np.sqrt((rows**2).mean(axis=0))[moving] / spread[moving]).max()
+    step = np.median(np.concatenate(found.trajectories.steps))
+    return max(MIN_POINTS, round(TURN / (rate * step)))
+
+
 def weak_windows(
-    t: Array, *, points: int | None = None, stride: int | None = None, power: int = 4
+    t: Array, *, points: int, stride: int | None = None, power: int = 4, hold: bool = False
 ) -> WeakWindows:
     """Bumps (1 - s**2)**power on overlapping stretches of a trajectory.
 
@@ -42,49 +65,71 @@ def weak_windows(
     ----------
     t : array (T,)
         Times of one trajectory.
-    points : int, optional
-        Observations under one bump. By default a tenth of the trajectory, at least 15. More
-        averages more noise; a bump should stay shorter than the fastest thing of interest.
+    points : int
+        Observations under one bump. More averages more noise; a bump should stay shorter than
+        the fastest thing of interest (see :func:`window_points`).
     stride : int, optional
-        Observations between neighbouring bumps; by default a quarter of `points`.
+        Observations between neighbouring bumps; by default an eighth of `points`.
     power : int, default=4
         Smoothness of the bump where it meets zero, at least 1.
+    hold : bool
+        Whether f jumps at observations, as under actions with zero-order hold; f and x are then
+        straight lines within each step, since x has a kink at both of its ends.
     """
     t = np.asarray(t, dtype=np.float64)
     n = len(t)
-    points = min(n, max(15, n // 10)) if points is None else points
-    stride = max(1, points // 4) if stride is None else stride
+    stride = max(1, points // 8) if stride is None else stride
     if not 3 <= points <= n:
         raise DataError(f"a window of {points} points does not fit {n} observations; use 3 to {n}.")
     if stride < 1 or power < 1:
         raise DataError(f"stride and power must be at least 1, got {stride} and {power}.")
 
-    inside = points - 1  # intervals under one bump
-    first = np.arange(0, n - points + 1, stride)
-    span = first[:, None] + np.arange(inside)  # (K, inside): the intervals of each window
-    middle = (t[first] + t[first + inside]) / 2
-    radius = (t[first + inside] - t[first]) / 2
-
     size = min(6, n)
     start = np.clip(np.arange(n - 1) - (size // 2 - 1), 0, n - size)  # neighbours of an interval
     nodes, weights = np.polynomial.legendre.leggauss(power + size // 2 + 1)  # exact for both
-    half = np.diff(t)[:, None] / 2
-    times = t[:-1, None] + half * (1 + nodes)  # (T - 1, g)
-    basis = _lagrange(t[start[:, None] + np.arange(size)], times)
-    basis = _tame(basis, np.arange(n - 1) - start, nodes) * (half * weights)[..., None]
+    first = np.arange(0, n - points + 1, stride)
+    parts = [
+        _matrices(t, block, points - 1, power, start, size, nodes, weights, hold)
+        for block in np.array_split(first, -(-len(first) * points // _CHUNK))
+    ]
+    phi, dphi = (scipy.sparse.vstack(blocks, format="csr") for blocks in zip(*parts, strict=True))
+    return WeakWindows(phi, dphi, (t[first] + t[first + points - 1]) / 2)
 
-    s = (times[span] - middle[:, None, None]) / radius[:, None, None]  # (K, inside, g)
+
+def _matrices(
+    t: Array, first: Array, inside: int, power: int, start: Array, size: int, nodes: Array,
+    weights: Array, hold: bool,
+) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:  # fmt: skip
+    """The rows of both matrices for windows that begin at `first` and hold `inside` intervals."""
+    span = first[:, None] + np.arange(inside)  # (K, inside): the intervals of each window
+    used = np.arange(first[0], first[-1] + inside)
+    half = np.diff(t)[used, None] / 2
+    times = t[used, None] + half * (1 + nodes)  # (intervals, g)
+    middle = ((t[first] + t[first + inside]) / 2)[:, None, None]
+    radius = ((t[first + inside] - t[first]) / 2)[:, None, None]
+    local = span - first[0]
+    s = (times[local] - middle) / radius  # (K, inside, g)
     bump = (1 - s**2) ** power
-    slope = -2 * power * s * (1 - s**2) ** (power - 1) / radius[:, None, None]
-    shape = (len(first), inside, size)
-    row = np.broadcast_to(np.arange(len(first))[:, None, None], shape).ravel()
-    column = (start[span][..., None] + np.arange(size)).ravel()
+    slope = -2 * power * s * (1 - s**2) ** (power - 1) / radius
+    lengths = (half * weights)[..., None]
 
-    def matrix(weight: Array) -> scipy.sparse.csr_array:
-        entries = np.einsum("kig,kigm->kim", weight, basis[span]).ravel()
-        return scipy.sparse.coo_array((entries, (row, column)), shape=(len(first), n)).tocsr()
+    def matrix(weight: Array, basis: Array, column: Array, width: int) -> scipy.sparse.csr_array:
+        entries = np.einsum("kig,kigm->kim", weight, basis[local])
+        row = np.broadcast_to(np.arange(len(first))[:, None, None], entries.shape)
+        where = (row.ravel(), column.ravel())
+        return scipy.sparse.coo_array((entries.ravel(), where), (len(first), width)).tocsr()
 
-    return WeakWindows(matrix(bump), matrix(slope), middle)
+    steps = len(t) - 1
+    if hold:
+        ends = np.stack([1 - nodes, 1 + nodes], axis=1) / 2 * lengths
+        both = span[..., None] + np.array([0, steps])
+        line = span[..., None] + np.array([0, 1])
+        return matrix(bump, ends, both, 2 * steps), matrix(slope, ends, line, len(t))
+    own = start[used]
+    basis = _lagrange(t[own[:, None] + np.arange(size)], times)
+    basis = _tame(basis, used - own, nodes) * lengths
+    columns = own[local][..., None] + np.arange(size)
+    return matrix(bump, basis, columns, len(t)), matrix(slope, basis, columns, len(t))
 
 
 def _tame(basis: Array, first: Array, nodes: Array) -> Array:

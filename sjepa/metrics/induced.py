@@ -13,8 +13,9 @@ from torch import nn
 
 from sjepa.backend import Backend, Problem
 from sjepa.backend.registry import make_backend
-from sjepa.data import Trajectories, differentiate
-from sjepa.data.second_order import motion, state_names
+from sjepa.data import Trajectories, differentiate, second_derivatives
+from sjepa.data.names import state_names
+from sjepa.data.rows import derivative_rows
 from sjepa.errors import ConfigError, DataError
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.symbolic import Front, Grammar, Law, Library
@@ -119,15 +120,11 @@ def _rows(
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...], tuple[str, ...]]:
     """What the terms see, what they explain, and the names of the law's inputs and outputs."""
     if order == 2:
-        moved = motion(latents)
         d = latents.obs_shape[0]
-        names = state_names(source, d)
-        return moved.inputs[:, : len(source.inputs)], moved.targets, names, names[d:]
-    derivatives = differentiate(latents)
-    rows = [np.flatnonzero(v) for v in derivatives.valid]
-    z = np.concatenate([x[r] for x, r in zip(derivatives.trajectories.x, rows, strict=True)])
-    dz = np.concatenate([x[r] for x, r in zip(derivatives.x_dot, rows, strict=True)])
-    return z, dz, tuple(source.inputs), tuple(source.inputs)
+        z, dz = derivative_rows(second_derivatives(latents))
+        names = state_names(source.inputs, d)
+        return z[:, : len(source.inputs)], dz[:, d:], names, names[d:]
+    return *derivative_rows(differentiate(latents)), tuple(source.inputs), tuple(source.inputs)
 
 
 def encode(

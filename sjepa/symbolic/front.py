@@ -92,6 +92,7 @@ class Front:
     measure: str = "terms"
     backend: str = ""
     notes: tuple[str, ...] = field(default=())
+    form: str = ""  # which form of the data was fitted, where states were given
 
     @classmethod
     def of(
@@ -139,7 +140,8 @@ class Front:
             equation = equation if len(equation) <= 90 else equation[:89] + "…"
             mark = ">" if c is chosen else " "
             lines.append(f"{mark} {self.complexity(c):17g}  {c.loss:9.2e}  {equation}")
-        return "\n".join([*lines, *(f"  note: {n}" for n in self.notes)])
+        form = [f"  form: {self.form}"] if self.form else []
+        return "\n".join([*lines, *form, *(f"  note: {n}" for n in self.notes)])
 
     def _repr_html_(self) -> str:
         from sjepa.symbolic.export.html import front_html
@@ -242,6 +244,7 @@ class Front:
             "measure": self.measure,
             "backend": self.backend,
             "notes": list(self.notes),
+            "form": self.form,
             "laws": [
                 {
                     "law": c.law.to_dict(),
@@ -264,9 +267,8 @@ class Front:
         if not isinstance(notes, list) or not all(isinstance(n, str) for n in notes):
             raise FormatError("The notes of its front are not texts.")
         candidates = tuple(_candidate(one, i) for i, one in enumerate(laws))
-        return cls(
-            candidates, measure, str(data.get("backend", data.get("engine", ""))), tuple(notes)
-        )
+        backend = str(data.get("backend", data.get("engine", "")))
+        return cls(candidates, measure, backend, tuple(notes), form=str(data.get("form", "")))
 
 
 def _candidate(one: Any, row: int) -> Candidate:

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from sjepa.backend import Progress
-from sjepa.data import Trajectories, TrajectoryBatch, is_piecewise_constant
+from sjepa.data import Trajectories, TrajectoryBatch
 from sjepa.data.names import numbered
-from sjepa.discovery import discover, discover_accelerations
+from sjepa.discovery import discover
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.models.pretrained.heads import HeadedEncoder, choose_head
 from sjepa.symbolic import Grammar, Law, Library
@@ -70,28 +70,24 @@ def learn_frozen(
         latents, trajectories.t, trajectories.u, names=names,
         action_names=trajectories.action_names,
     )  # fmt: skip
-    if order == 2:
-        front = discover_accelerations(encoded, backend, terms, seed, progress)
-    else:
-        front = discover(
-            encoded,
-            backend=backend,
-            form="discrete" if dynamics == "discrete" else "auto",
-            library=terms if isinstance(terms, Library) else None,
-            grammar=terms if isinstance(terms, Grammar) else None,
-            seed=seed,
-            progress=progress,
-        )
+    front = discover(
+        encoded,
+        backend=backend,
+        order=order,
+        form="discrete" if dynamics == "discrete" else "auto",
+        library=terms if isinstance(terms, Library) else None,
+        grammar=terms if isinstance(terms, Grammar) else None,
+        seed=seed,
+        progress=progress,
+    )
     law = front.best()
-    if order == 1 and dynamics == "continuous":
+    if order == 1 and front.form == "zoh":
         law = _polished(law, encoded, integrator)
     return Learned(law, front, function, [*notes, *front.notes])
 
 
 def _polished(law: Law, encoded: Trajectories, integrator: str) -> Law:
-    """Coefficients that fit free rollouts under actions that jump."""
-    if encoded.u is None or not is_piecewise_constant(encoded.u):
-        return law
+    """Coefficients that fit free rollouts under actions with zero-order hold."""
     data = TrajectoryBatch.make(encoded, dtype=torch.float64)
     return refine(law, data.x, data.dt, integrator=integrator, horizon=5, mask=data.mask, u=data.u)
 

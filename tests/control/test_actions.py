@@ -7,7 +7,8 @@ from scipy.integrate import solve_ivp
 
 import sjepa
 from sjepa import SJEPA, Library, Trajectories
-from sjepa.data import TrajectoryBatch, is_piecewise_constant, zoh_rows
+from sjepa.data import TrajectoryBatch
+from sjepa.data.rows import zoh_rows
 from sjepa.errors import ConfigError, DataError
 from sjepa.models import NeuralField
 from sjepa.models.simulate import integrate_zoh
@@ -52,18 +53,6 @@ def driven(runs: int, length: int, seed: int, extra=None) -> tuple[list, list]:
 @pytest.fixture(scope="module")
 def data() -> tuple[list, list]:
     return driven(6, 80, seed=0)
-
-
-def test_jumping_actions_are_told_from_sampled_curves() -> None:
-    t = np.arange(0, 20, 0.05)
-    rng = np.random.default_rng(0)
-    square = np.sign(np.sin(0.7 * t))[:, None]
-    assert is_piecewise_constant([rng.uniform(-1, 1, (100, 1))]) and is_piecewise_constant([square])
-    assert is_piecewise_constant([np.cumsum(rng.normal(size=(100, 1)), axis=0)])
-    assert not is_piecewise_constant([np.sin(3 * t)[:, None]]) and not is_piecewise_constant(
-        [np.ones((50, 1))]
-    )
-    assert is_piecewise_constant([np.hstack([np.sin(t)[:, None], square])])
 
 
 @pytest.mark.parametrize("backend", ["stlsq", "subset", "pysindy"])

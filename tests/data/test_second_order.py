@@ -5,7 +5,9 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from sjepa import SJEPA, Library, Trajectories, induced_complexity
-from sjepa.data.second_order import initial_state, motion
+from sjepa.data import second_derivatives
+from sjepa.data.rows import derivative_rows
+from sjepa.data.velocities import initial_state
 from sjepa.errors import ConfigError, DataError
 
 
@@ -33,10 +35,11 @@ def test_positions_alone_give_the_law_of_their_acceleration() -> None:
 
 
 def test_velocities_and_accelerations_are_those_of_the_solver() -> None:
-    moved = motion(Trajectories(ANGLES, T))
-    for found, true in zip(moved.states, STATES, strict=True):
+    moved = second_derivatives(Trajectories(ANGLES, T))
+    for found, true in zip(moved.trajectories.x, STATES, strict=True):
         np.testing.assert_allclose(found[3:-3], true[3:-3], atol=1e-4)
-    np.testing.assert_allclose(moved.targets[:, 0], -np.sin(moved.inputs[:, 0]), atol=1e-3)
+    inputs, targets = derivative_rows(moved)
+    np.testing.assert_allclose(targets[:, 1], -np.sin(inputs[:, 0]), atol=1e-3)
 
 
 def test_simulation_starts_from_a_few_observations_and_follows_the_solver() -> None:

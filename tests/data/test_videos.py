@@ -16,7 +16,7 @@ from sjepa.data import (
     with_history,
     write_video,
 )
-from sjepa.data.synthetic.videos import FILMS
+from sjepa.data.synthetic.videos import RENDERINGS
 from sjepa.errors import ConfigError, DataError
 
 
@@ -63,7 +63,7 @@ def test_every_machine_keeps_its_energy_and_its_velocities_are_slopes(
 
 
 def test_films_come_from_their_seed_and_noise_changes_no_motion() -> None:
-    for name in FILMS:
+    for name in RENDERINGS:
         one, two = (rendered(name, 5, trajectories=2, length=5, size=8, noise=0.1) for _ in "ab")
         np.testing.assert_array_equal(one.x[1], two.x[1])
         clean = rendered(name, 5, trajectories=2, length=5, size=8)
@@ -133,9 +133,9 @@ def test_arrays_get_channels_first_and_bytes_become_shares() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("film.mp4", b"not a film", "cannot be read as a film"),
+        ("film.mp4", b"not a film", "cannot be read as a video"),
         ("film.gif", b"GIF89a", "cannot be read"),
-        ("film.txt", b"hello", "no film"),
+        ("film.txt", b"hello", "no video"),
     ],
 )
 def test_broken_films_are_refused_by_name(

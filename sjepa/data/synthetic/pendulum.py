@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -107,8 +108,9 @@ def _simulate(
     n = SIZES[split]
     states = [rng.uniform(-half, half, size=(n, 2))]
     dt = rng.choice(STEPS, size=(n, TRANSITIONS))
+    field = partial(pendulum_field, drag=experiment.drag)
     for h in dt.T[..., None]:
-        states.append(_rk4(states[-1], h, experiment.drag))
+        states.append(rk4(field, states[-1], h))
     s = np.stack(states, axis=1)
     t = np.concatenate([np.zeros((n, 1)), dt.cumsum(axis=1)], axis=1)
     if observe is None:
@@ -116,9 +118,10 @@ def _simulate(
     return s, t, observe(s) + NOISE * rng.normal(size=(n, TRANSITIONS + 1, 32))
 
 
-def _rk4(s: Array, h: Array, drag: float) -> Array:
-    k1 = pendulum_field(s, drag)
-    k2 = pendulum_field(s + h / 2 * k1, drag)
-    k3 = pendulum_field(s + h / 2 * k2, drag)
-    k4 = pendulum_field(s + h * k3, drag)
+def rk4(field: Callable[[Array], Array], s: Array, h: Array | float) -> Array:
+    """One step of the classical fourth-order Runge-Kutta method."""
+    k1 = field(s)
+    k2 = field(s + h / 2 * k1)
+    k3 = field(s + h / 2 * k2)
+    k4 = field(s + h * k3)
     return s + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)

@@ -1,4 +1,4 @@
-"""Small films of simple machines, from a seed, with the true states for evaluation.
+"""Small videos of simple mechanical systems, from a seed, with the true states for evaluation.
 
 Random numbers come from one ``numpy.random.default_rng(seed)``: first the initial conditions, then
 the noise of the frames, so that noise does not change the motion.
@@ -12,13 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from sjepa.data._check import Array
+from sjepa.data.synthetic.pendulum import pendulum_field, rk4
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError, did_you_mean
 
 
 @dataclass(frozen=True)
-class Film:
-    """How to start, move and draw one kind of machine.
+class Rendering:
+    """How to start, move and draw one mechanical system.
 
     ``start`` draws one initial state, ``path`` gives the states (n, T, k) at times (T,) and
     ``centres`` the places (..., blobs, 2) of what is drawn, in a window from -1.5 to 1.5.
@@ -41,7 +42,7 @@ def rendered(
     width: float = 1.0,
     noise: float = 0.0,
 ) -> Trajectories:
-    """Frames (size, size) between 0 and 1 of a machine in motion; `state` holds what moves it.
+    """Frames (size, size) from 0 to 1 of a mechanical system; `state` holds what moves it.
 
     =============  ========================================================  =====================
     pendulum       q'' = -sin q, swings of up to about 130 degrees           angle, rate
@@ -53,7 +54,7 @@ def rendered(
     Parameters
     ----------
     trajectories, length : int
-        How many films, and their frames.
+        How many videos, and their frames.
     step : float
         Time between frames.
     size : int
@@ -63,23 +64,24 @@ def rendered(
     noise : float
         Standard deviation of white noise added to every pixel.
     """
-    if name not in FILMS:
+    if name not in RENDERINGS:
         raise DataError(
-            f"there is no film {name!r}; known are {', '.join(FILMS)}.{did_you_mean(name, FILMS)}"
+            f"there is no video of {name!r}; known are {', '.join(RENDERINGS)}."
+            f"{did_you_mean(name, RENDERINGS)}"
         )
     if min(trajectories, size) < 1 or length < 2 or min(step, width) <= 0 or noise < 0:
         raise DataError(
-            "a film needs at least 1 trajectory of 2 frames of 1 pixel, a positive step and width "
+            "a video needs at least 1 trajectory of 2 frames of 1 pixel, a positive step and width "
             f"and no negative noise; got {trajectories}, {length}, {size}, {step:g}, {width:g} and "
             f"{noise:g}."
         )
-    film = FILMS[name]
+    system = RENDERINGS[name]
     rng = np.random.default_rng(seed)
-    start = np.stack([film.start(rng) for _ in range(trajectories)])
-    states = film.path(start, step * np.arange(length))
+    start = np.stack([system.start(rng) for _ in range(trajectories)])
+    states = system.path(start, step * np.arange(length))
     x = []
-    for own in states:  # one film at a time, for the memory
-        frames = draw(film.centres(own), size, tuple(width * w for w in film.widths))
+    for own in states:  # one video at a time, for the memory
+        frames = draw(system.centres(own), size, tuple(width * w for w in system.widths))
         if noise:
             frames += np.float32(noise) * rng.standard_normal(frames.shape, dtype=np.float32)
         x.append(frames)
@@ -99,15 +101,14 @@ def draw(centres: Array, size: int, widths: tuple[float, ...]) -> Array:
     return frames
 
 
-def follow(field: Callable[[Array], Array], start: Array, times: Array, inner: int = 8) -> Array:
+def states_over(
+    field: Callable[[Array], Array], start: Array, times: Array, inner: int = 8
+) -> Array:
     """States (n, T, k) by Runge-Kutta steps of an eighth of a frame."""
     path, s = [start], start
     for h in np.diff(times) / inner:
         for _ in range(inner):
-            k1 = field(s)
-            k2 = field(s + h / 2 * k1)
-            k3 = field(s + h / 2 * k2)
-            s = s + h / 6 * (k1 + 2 * k2 + 2 * k3 + field(s + h * k3))
+            s = rk4(field, s, h)
         path.append(s)
     return np.stack(path, axis=1)
 
@@ -117,10 +118,6 @@ def _pendulum_start(rng: np.random.Generator) -> Array:
         q, p = rng.uniform([-2.2, -1.6], [2.2, 1.6])
         if abs(p**2 / 2 - np.cos(q)) <= 0.65:
             return np.array([q, p])
-
-
-def _pendulum(s: Array) -> Array:
-    return np.stack([s[..., 1], -np.sin(s[..., 0])], axis=-1)
 
 
 def _spring(s: Array) -> Array:
@@ -157,25 +154,25 @@ def _bounce(start: Array, times: Array) -> Array:
     return np.stack([x, y, np.where(rising, vx, -vx), -_GRAVITY * since], axis=-1)
 
 
-FILMS = {
-    "pendulum": Film(
+RENDERINGS = {
+    "pendulum": Rendering(
         _pendulum_start,
-        lambda s, t: follow(_pendulum, s, t),
+        lambda s, t: states_over(pendulum_field, s, t),
         lambda s: np.stack([np.sin(s[..., :1]), -np.cos(s[..., :1])], axis=-1),
     ),
-    "spring_mass": Film(
+    "spring_mass": Rendering(
         lambda rng: rng.uniform([-1.1, -0.8], [1.1, 0.8]),
-        lambda s, t: follow(_spring, s, t),
+        lambda s, t: states_over(_spring, s, t),
         lambda s: np.stack([s[..., :1], np.zeros_like(s[..., :1])], axis=-1),
         (0.3,),
     ),
-    "two_body": Film(
+    "two_body": Rendering(
         _orbit_start,
-        lambda s, t: follow(_orbit, s, t),
+        lambda s, t: states_over(_orbit, s, t),
         lambda s: np.stack([s[..., :2], -s[..., :2]], axis=-2),
         (0.35, 0.22),
     ),
-    "bouncing_ball": Film(
+    "bouncing_ball": Rendering(
         lambda rng: rng.uniform([-1.0, -0.6, 0.3, -0.5], [1.0, 1.0, 0.9, 0.5]),
         _bounce,
         lambda s: s[..., None, :2],

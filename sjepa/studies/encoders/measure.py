@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from sjepa.data import Trajectories
-from sjepa.data.second_order import motion
+from sjepa.data import Trajectories, second_derivatives
 from sjepa.metrics import (
     AffineMap,
     CollapseChecks,
@@ -78,7 +77,7 @@ class Diagnosis:
 
 def states_of(encoded: Trajectories, order: int) -> list[np.ndarray]:
     """What a law moves: coordinates, or coordinates and velocities."""
-    return encoded.x if order == 1 else motion(encoded).states
+    return encoded.x if order == 1 else second_derivatives(encoded).trajectories.x
 
 
 def rollouts(

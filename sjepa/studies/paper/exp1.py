@@ -24,7 +24,7 @@ from sjepa.training.alternating import (
     LatentModel,
     Phase,
     as_part,
-    derivative_rows,
+    latent_rows,
     propose,
 )
 from sjepa.training.alternating.conditions import Component
@@ -174,7 +174,7 @@ class SeedRun:
             return None
         whitening = Whitening.fit(self.train.x, 32, rank=2)
         model = LatentModel(whitening, integrator="rk4").to(self.device)
-        rows = derivative_rows(model.encode(self.train.x), self.train.dt, integrator="rk4")
+        rows = latent_rows(model.encode(self.train.x), self.train.dt, integrator="rk4")
         backend = make_backend("pysindy", options={"threshold": 0.1})
         law = propose(backend, *rows, LIBRARY).law.threshold(self.profile.settings.report)
         model.symbolic = as_part(law, LIBRARY, self.plan.policy).to(self.device)
@@ -186,7 +186,7 @@ class SeedRun:
         """A law for the present coordinates from a backend."""
         model.eval()
         z = model.encode(self.train.x)
-        rows = derivative_rows(z, self.train.dt, integrator=self.profile.integrator)
+        rows = latent_rows(z, self.train.dt, integrator=self.profile.integrator)
         found = propose(
             make_backend(self.plan.backend), *rows, LIBRARY,
             seed=self.seed, seconds=self.plan.seconds,

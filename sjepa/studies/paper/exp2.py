@@ -38,7 +38,7 @@ from sjepa.training.alternating import (
     Phase,
     StructurePolicy,
     as_part,
-    derivative_rows,
+    latent_rows,
     propose,
 )
 from sjepa.training.refine import refine
@@ -104,7 +104,7 @@ def _train(
     law = None
     if "symbolic" in condition.uses:
         library = GRAMMARS[condition.grammar or "complete"]
-        rows = derivative_rows(train.x, train.dt, integrator=profile.integrator)
+        rows = latent_rows(train.x, train.dt, integrator=profile.integrator)
         backend = make_backend(profile.backend(backend))
         law = propose(backend, *rows, library, seed=seed).law
         if profile.debias and "correction" not in condition.uses:
@@ -147,7 +147,7 @@ def _debiased(law: Law, data: dict[str, Split], profile: Profile) -> tuple[Law, 
 def _pysindy(data: dict[str, Split]) -> tuple[Law, Transition]:
     """Plain PySINDy on the states: STLSQ with a threshold of 0.1, no mask."""
     train = data["train"].batch
-    rows = derivative_rows(train.x, train.dt, integrator="rk4")
+    rows = latent_rows(train.x, train.dt, integrator="rk4")
     backend = make_backend("pysindy", options={"threshold": 0.1})
     law = propose(backend, *rows, OPEN).law
     return law, Transition.of(law)

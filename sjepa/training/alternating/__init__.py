@@ -14,7 +14,7 @@ from sjepa.training.alternating.phase import Phase, discrete_complexity
 from sjepa.training.alternating.proposals import (
     StructurePolicy,
     as_part,
-    derivative_rows,
+    latent_rows,
     propose,
 )
 from sjepa.training.alternating.selection import Record, Shortlist, choose
@@ -36,7 +36,7 @@ __all__ = [
     "TrainingConfig",
     "as_part",
     "choose",
-    "derivative_rows",
     "discrete_complexity",
+    "latent_rows",
     "propose",
 ]

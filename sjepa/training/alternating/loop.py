@@ -23,7 +23,7 @@ from sjepa.training.alternating.phase import Phase
 from sjepa.training.alternating.proposals import (
     StructurePolicy,
     as_part,
-    derivative_rows,
+    latent_rows,
     propose,
 )
 from sjepa.training.alternating.selection import Record, Shortlist
@@ -145,7 +145,7 @@ class Alternating:
         # One coordinate system at both ends: the target encoder lags behind and would add its
         # lag, divided by Δt, to every velocity.
         mask = None if bool(data.mask.all()) else data.mask
-        rows = derivative_rows(model.encode(data.x), data.dt, mask, model.integrator, data.u)
+        rows = latent_rows(model.encode(data.x), data.dt, mask, model.integrator, data.u)
         proposal = propose(
             self.backend,
             *rows,

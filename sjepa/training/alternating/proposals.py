@@ -9,7 +9,8 @@ import numpy as np
 from torch import Tensor
 
 from sjepa.backend import Backend, Budget, Problem
-from sjepa.data import Trajectories, differentiate, zoh_rows
+from sjepa.data import Trajectories, differentiate
+from sjepa.data.rows import derivative_rows, zoh_rows
 from sjepa.models import SparseLaw, TreeLaw
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.training.alternating.latent_model import SymbolicPart
@@ -47,7 +48,7 @@ class Proposal:
     law: Law
 
 
-def derivative_rows(
+def latent_rows(
     z: Tensor,
     dt: Tensor,
     mask: Tensor | None = None,
@@ -66,22 +67,16 @@ def derivative_rows(
     states = z.detach().double().cpu().numpy()
     steps = dt.detach().double().cpu().numpy()
     lengths = np.full(len(states), states.shape[1]) if mask is None else mask.sum(1).cpu().numpy()
-    if integrator == "euler" and u is None:
-        slope = np.diff(states, axis=1) / steps[..., None]
-        inside = np.arange(steps.shape[1]) < lengths[:, None] - 1
-        return states[:, :-1][inside], slope[inside]
     times = np.concatenate([np.zeros((len(steps), 1)), steps.cumsum(axis=1)], axis=1)
-    keep = [(s[:n], t[:n]) for s, t, n in zip(states, times, lengths, strict=True)]
-    if u is not None:
-        actions = [a[:n] for a, n in zip(u.double().cpu().numpy(), lengths, strict=True)]
-        driven = Trajectories([s for s, _ in keep], [t for _, t in keep], actions)
-        return zoh_rows(driven, "start" if integrator == "euler" else "middle")
-    found = differentiate(Trajectories([s for s, _ in keep], [t for _, t in keep]))
-    smooth, slopes, good = found.trajectories.x, found.x_dot, found.valid
-    return (
-        np.concatenate([s[g] for s, g in zip(smooth, good, strict=True)]),
-        np.concatenate([s[g] for s, g in zip(slopes, good, strict=True)]),
-    )
+
+    def cut(padded: np.ndarray) -> list[np.ndarray]:
+        return [a[:n] for a, n in zip(padded, lengths, strict=True)]
+
+    actions = None if u is None else cut(u.double().cpu().numpy())
+    latents = Trajectories(cut(states), cut(times), actions)
+    if integrator == "euler":
+        return zoh_rows(latents, "start")
+    return derivative_rows(differentiate(latents)) if u is None else zoh_rows(latents)
 
 
 def propose(

@@ -24,7 +24,7 @@ from sjepa.training.alternating import (
     StructurePolicy,
     TrainingConfig,
     as_part,
-    derivative_rows,
+    latent_rows,
     propose,
 )
 from sjepa.training.options import training_plan
@@ -194,7 +194,7 @@ def test_euler_rows_are_forward_differences_and_respect_the_mask() -> None:
     z = torch.tensor([[[0.0], [1.0], [3.0]], [[0.0], [2.0], [9.0]]])
     dt = torch.tensor([[0.5, 0.5], [0.5, 0.5]])
     mask = torch.tensor([[True, True, True], [True, True, False]])
-    states, slopes = derivative_rows(z, dt, mask)
+    states, slopes = latent_rows(z, dt, mask)
     np.testing.assert_allclose(states[:, 0], [0.0, 1.0, 0.0])
     np.testing.assert_allclose(slopes[:, 0], [2.0, 4.0, 4.0])
 
@@ -203,8 +203,8 @@ def test_other_integrators_get_derivatives_of_high_order() -> None:
     t = torch.linspace(0, 2, 81, dtype=torch.float64)
     z = torch.stack([t.sin(), t.cos()], dim=-1)[None]
     dt = t.diff()[None]
-    euler_states, euler = derivative_rows(z, dt)
-    states, slopes = derivative_rows(z, dt, integrator="rk4")
+    euler_states, euler = latent_rows(z, dt)
+    states, slopes = latent_rows(z, dt, integrator="rk4")
 
     def error(s: np.ndarray, v: np.ndarray) -> float:
         return float(np.abs(v - np.stack([s[:, 1], -s[:, 0]], axis=1)).max())

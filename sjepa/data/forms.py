@@ -1,0 +1,138 @@
+"""Which form of the data to fit, decided by the data: noise, actions that are held, time scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from sjepa.data._check import Array
+from sjepa.data.derivatives import Derivatives, differentiate, second_derivatives
+from sjepa.data.noise import noise_level
+from sjepa.data.rows import derivative_rows, weak_rows, zoh_accelerations, zoh_rows
+from sjepa.data.trajectories import Trajectories
+from sjepa.data.weak import window_points
+from sjepa.errors import ConfigError
+from sjepa.symbolic import Library
+
+
+Form = Literal["auto", "derivative", "weak", "zoh", "discrete"]
+FORMS = ("auto", "derivative", "weak", "zoh", "discrete")
+
+
+# Noise above this share of a signal's spread makes the integral form the better one.
+NOISY = 1e-3
+# Stretches, a quarter of which is predicted from the others at a time. With long ones the fit would
+# have to reach states it never saw, and its error there says nothing about the actions.
+STRETCHES, FOLDS = 20, 4
+# Rows that are plenty to compare two forms.
+MAX_ROWS = 4_000
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a regression: values at points, or integrals of the terms of a library."""
+
+    form: Form
+    targets: Array
+    inputs: Array | None = None
+    features: Array | None = None
+
+
+def continuous_rows(
+    data: Trajectories,
+    library: Library | None,
+    *,
+    order: int = 1,
+    form: Form = "auto",
+    trees: bool = False,
+    window: int | None = None,
+    columns: Sequence[int] | None = None,
+    **options: Any,
+) -> Rows:
+    """Rows for a law of the first or second derivatives.
+
+    Parameters
+    ----------
+    library : Library, optional
+        Its terms are integrated in the weak form; `columns` says which of states, velocities and
+        actions are its inputs (all of them by default).
+    form : the form to use, or "auto" to decide by the data
+    trees : bool
+        Whether rows must be values at points.
+    window : observations under one bump of the weak form
+    options : those of :func:`differentiate`
+    """
+    if form == "weak" and trees:
+        raise ConfigError("Expression trees need rows, which the weak form does not have.")
+    found = (second_derivatives if order == 2 else differentiate)(data, **options)
+    smooth = found.trajectories
+    used = slice(None) if columns is None else list(columns)
+    points = window_points(found) if window is None else window
+    if form == "auto":
+        form = "derivative"
+        if data.u is not None and is_held(found, library, points, used):
+            form = "zoh"
+        elif not trees and is_noisy(data):
+            form = "weak"
+    d = data.obs_shape[0]
+    # The slope of a constant column is rounding; as a target it would be fitted like any other.
+    x = np.concatenate(smooth.x)[:, -d:]
+    moves = x.std(axis=0) > 1e-12 * np.abs(x).max(axis=0)
+    if form == "weak" or (form == "zoh" and not trees):
+        assert library is not None
+        # Smoothing blurs the kinks of held actions; only velocities have to be estimated.
+        source = data if form == "zoh" and order == 1 else smooth
+        features, targets = weak_rows(source, library, points, used, hold=form == "zoh")
+        return Rows(form, targets[:, -d:] * moves, features=features)
+    if form == "derivative":
+        inputs, targets = derivative_rows(found)
+    else:
+        inputs, targets = (zoh_accelerations if order == 2 else zoh_rows)(data)
+    return Rows(form, targets[:, -d:] * moves, inputs[:, used])
+
+
+def is_noisy(data: Trajectories) -> bool:
+    """Whether noise is more than a small share of the spread of any state or action."""
+    series = [data.x] if data.u is None else [data.x, data.u]
+    for one in series:
+        spread = np.concatenate(one).std(axis=0)
+        if (noise_level(one, data.t) > NOISY * np.maximum(spread, 1e-300)).any():
+            return True
+    return False
+
+
+def is_held(
+    found: Derivatives, library: Library | None, points: int, columns: Any = slice(None)
+) -> bool:
+    """Whether actions held between samples explain the motion better than smooth ones do.
+
+    Both readings predict the same integrals, by least squares on all terms of a library, on
+    stretches that were not used to fit.
+    """
+    data = found.trajectories
+    if library is None:
+        names = [*(data.names or ()), *(data.action_names or ())]
+        library, columns = Library.polynomial(names, 2), slice(None)
+    smooth, held = (
+        _held_out(*weak_rows(data, library, points, columns, hold=hold)) for hold in (False, True)
+    )
+    return held < smooth
+
+
+def _held_out(features: Array, targets: Array) -> float:
+    """Mean squared error on stretches left out, in units of each target's variance."""
+    every = -(-len(targets) // MAX_ROWS)
+    features, targets = features[::every], targets[::every]
+    scale = np.sqrt((features**2).mean(axis=0))
+    features = features / np.where(scale > 0, scale, 1.0)
+    targets = targets / np.maximum(targets.std(axis=0), 1e-300)
+    fold = np.arange(len(targets)) * STRETCHES // len(targets) % FOLDS
+    error = 0.0
+    for k in range(FOLDS):
+        inside, outside = fold != k, fold == k
+        solved = np.linalg.lstsq(features[inside], targets[inside], rcond=1e-8)[0]
+        error += float(((features[outside] @ solved - targets[outside]) ** 2).sum())
+    return error / targets.size

@@ -1,0 +1,121 @@
+"""Trajectories to regression rows: what a law takes, and what it should give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sjepa.data._check import Array
+from sjepa.data.derivatives import Derivatives
+from sjepa.data.trajectories import Trajectories
+from sjepa.data.weak import weak_windows
+from sjepa.errors import DataError
+from sjepa.symbolic import Library
+
+
+def inputs_of(trajectories: Trajectories) -> list[Array]:
+    """States and actions side by side (T, d + m), for each trajectory."""
+    if trajectories.u is None:
+        return trajectories.x
+    pairs = zip(trajectories.x, trajectories.u, strict=True)
+    return [np.concatenate(pair, axis=1) for pair in pairs]
+
+
+def derivative_rows(found: Derivatives) -> tuple[Array, Array]:
+    """Smoothed states and actions, and their derivatives, where those can be trusted."""
+    inputs = inputs_of(found.trajectories)
+    return _trusted(inputs, found), _trusted(found.x_dot, found)
+
+
+def _trusted(series: list[Array], found: Derivatives) -> Array:
+    rows = np.concatenate([a[good] for a, good in zip(series, found.valid, strict=True)])
+    if not len(rows):
+        raise DataError("Trajectories are too short for such derivatives; give longer ones.")
+    return rows
+
+
+def step_rows(trajectories: Trajectories) -> tuple[Array, Array, Array]:
+    """Each step: the state and action at its start, the state at its end, and its length (n,)."""
+    starts = np.concatenate([a[:-1] for a in inputs_of(trajectories)])
+    ends = np.concatenate([x[1:] for x in trajectories.x])
+    return starts, ends, np.concatenate(trajectories.steps)
+
+
+def discrete_rows(trajectories: Trajectories) -> tuple[Array, Array]:
+    """State and action, and the next state; steps must be equal."""
+    starts, ends, steps = step_rows(trajectories)
+    if steps.max() > steps.min() * (1 + 1e-6):
+        raise DataError(
+            f"A map needs equal steps, these range from {steps.min():g} to {steps.max():g}; "
+            "use form='derivative'."
+        )
+    return starts, ends
+
+
+def zoh_rows(trajectories: Trajectories, at: str = "middle") -> tuple[Array, Array]:
+    """One row for each step under zero-order hold: (state, action) and its mean velocity.
+
+    A state driven by actions that are held between samples has a kink at every sample, so
+    derivatives taken across samples mix two actions. Within one step nothing jumps. The state is
+    that at the middle of the step, the mean of its two ends, which makes a law fitted to these
+    rows right to second order in the step; with ``at="start"`` that at its start, which makes it
+    the best predictor for forward Euler.
+    """
+    inputs, ends, steps = step_rows(trajectories)
+    d = ends.shape[1]
+    starts = inputs[:, :d]
+    if at != "start":
+        inputs = np.concatenate([(starts + ends) / 2, inputs[:, d:]], axis=1)
+    return inputs, (ends - starts) / steps[:, None]
+
+
+def zoh_accelerations(trajectories: Trajectories) -> tuple[Array, Array]:
+    """The same for second order: (position, velocity, action) and acceleration at inner samples.
+
+    With constant accelerations a before and b after a sample, the second difference is their mean
+    weighted by the lengths of the two steps; so is the action, which is exact for laws that are
+    linear in it.
+    """
+    rows, targets = [], []
+    for i, (x, step) in enumerate(zip(trajectories.x, trajectories.steps, strict=True)):
+        before, after = step[:-1, None], step[1:, None]
+        slope = np.diff(x, axis=0) / step[:, None]
+        span = before + after
+        parts = [x[1:-1], (before * slope[1:] + after * slope[:-1]) / span]
+        if trajectories.u is not None:
+            u = trajectories.u[i]
+            parts.append((before * u[:-2] + after * u[1:-1]) / span)
+        rows.append(np.concatenate(parts, axis=1))
+        targets.append(2 * np.diff(slope, axis=0) / span)
+    return np.concatenate(rows), np.concatenate(targets)
+
+
+def weak_rows(
+    trajectories: Trajectories,
+    library: Library,
+    points: int,
+    columns: Any = slice(None),
+    *,
+    hold: bool = False,
+) -> tuple[Array, Array]:
+    """Integrals of a library's terms and of the derivatives against bumps over `points` samples.
+
+    `columns` of states and actions are the library's inputs. With `hold` actions are constant
+    during each step, otherwise as smooth as the states.
+    Trajectories shorter than a bump get one bump over their whole length.
+    """
+    run = library.numpy()
+    features, targets = [], []
+    for x, t, inputs in zip(trajectories.x, trajectories.t, inputs_of(trajectories), strict=True):
+        if len(t) < 3:
+            continue
+        windows = weak_windows(t, points=min(points, len(t)), hold=hold)
+        if hold:
+            ends = np.concatenate([x[1:], inputs[:-1, x.shape[1] :]], axis=1)
+            inputs = np.concatenate([inputs[:-1], ends])
+        features.append(windows.phi @ run(inputs[:, columns]))
+        targets.append(-(windows.dphi @ x))
+    if not features:
+        raise DataError("The weak form needs a trajectory of at least 3 points.")
+    return np.concatenate(features), np.concatenate(targets)
