@@ -1,0 +1,53 @@
+"""README and documentation say what happens: every block runs and prints what the page shows."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, blocks, same
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Pages that begin with this take minutes.
+SLOW = "<!-- slow -->"
+
+
+def _runs(page: Path) -> bool:
+    text = page.read_text(encoding="utf-8")
+    return any(b.language in ("python", "console") for b in blocks(text))
+
+
+def _params() -> list[object]:
+    found = []
+    for page in filter(_runs, PAGES):
+        slow = page.read_text(encoding="utf-8").startswith(SLOW)
+        marks = [pytest.mark.slow] if slow else []
+        found.append(pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks))
+    return found
+
+
+@pytest.mark.parametrize("page", _params())
+def test_a_page_runs_from_the_top_and_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
+    paths = os.pathsep.join(str(ROOT / p) for p in (".", "backends", "julia"))
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.docs.pages", str(page)], capture_output=True, text=True,
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1",
+                           "MPLBACKEND": "agg"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_promises_are_compared() -> None:
+    assert same("x' = ...y\n", "x' = 2*y\n")
+    assert not same("x' = 3*y\n", "x' = 2*y\n")
