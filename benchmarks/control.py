@@ -19,7 +19,7 @@ from control_tasks import Car, Pendulum
 
 import sjepa
 from sjepa.control import CEM, LawJacobian, equilibria, linearise
-from sjepa.control.jacobians import module_jacobian
+from sjepa.control.linearise import module_jacobian
 from sjepa.models import Correction, NeuralField, Residual, Transition
 from sjepa.symbolic.operators import OPERATORS
 

@@ -4,9 +4,10 @@ Each class has two parents: ours, so that ``except SjepaError`` catches everythi
 says about its input, and the built-in that a stranger would expect in that situation.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from itertools import islice
+from typing import TypeVar
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -98,3 +99,14 @@ class TrainingDiverged(SjepaError, ArithmeticError):
 
 class NumericalWarning(UserWarning):
     """A result was obtained, but something on the way deserves a look."""
+
+
+T = TypeVar("T")
+
+
+def lookup(table: Mapping[str, T], name: str, what: str) -> T:
+    """``table[name]``, or an error that names the nearest match and everything known."""
+    if name in table:
+        return table[name]
+    hint = did_you_mean(name, table)
+    raise ConfigError(f"No {what} is called {name!r}.{hint} Known: {', '.join(sorted(table))}.")

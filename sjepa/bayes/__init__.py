@@ -8,9 +8,8 @@ from sjepa.bayes.calibration import Calibration
 from sjepa.bayes.draws import Draws
 from sjepa.bayes.inference import posterior
 from sjepa.bayes.prediction import Prediction, Rollout
-from sjepa.bayes.prior import Prior
+from sjepa.bayes.prior import GP, Prior
 from sjepa.bayes.result import Posterior
-from sjepa.bayes.settings import GP
 
 
 __all__ = ["GP", "Calibration", "Draws", "Posterior", "Prediction", "Prior", "Rollout", "posterior"]

@@ -14,9 +14,8 @@ from sjepa.bayes.kernels import Kernel
 from sjepa.bayes.laplace import PosteriorMode, find_mode
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.paths import Paths, draw_paths
-from sjepa.bayes.prior import Units, residuals
+from sjepa.bayes.prior import GP, Units, residuals
 from sjepa.bayes.process import KernelBlock, Rows, safe_cholesky
-from sjepa.bayes.settings import GP
 from sjepa.bayes.transitions import Transitions
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Law

@@ -10,9 +10,8 @@ from sjepa.bayes.candidates import propose, retain, structures
 from sjepa.bayes.checks import check_inputs, check_movement, warn_observed
 from sjepa.bayes.fit import METHODS, StructureFit, fit
 from sjepa.bayes.joint import Joint
-from sjepa.bayes.prior import Prior, Units
+from sjepa.bayes.prior import GP, Prior, Units
 from sjepa.bayes.result import Posterior
-from sjepa.bayes.settings import GP
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from sjepa.bayes.settings import GP
+from sjepa.bayes.prior import GP
 from sjepa.errors import MissingDependency
 
 

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from sjepa.data import Trajectories
 from sjepa.data.rows import step_rows
-from sjepa.errors import ConfigError
+from sjepa.errors import ConfigError, lookup
 from sjepa.models.integrators import INTEGRATORS, Field, join
-from sjepa.models.lookup import lookup
 
 
 NOISES = ("step", "time")

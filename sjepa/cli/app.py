@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import sjepa
-from sjepa.cli.words import in_options
+from sjepa.cli.settings import in_options
 from sjepa.errors import BackendUnavailable, MissingDependency, OutputError, SjepaError
 
 

@@ -10,8 +10,17 @@ import typer
 from rich.console import Console
 
 from sjepa.cli.app import app
-from sjepa.cli.inputs import Actions, Columns, DropNan, Id, Time, read_data, source_of
-from sjepa.cli.outputs import Force, check_place
+from sjepa.cli.inputs import (
+    Actions,
+    Columns,
+    DropNan,
+    Force,
+    Id,
+    Time,
+    check_place,
+    read_data,
+    source_of,
+)
 from sjepa.cli.settings import ConfigFile, pairs_of, terms_of
 
 

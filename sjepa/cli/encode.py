@@ -13,13 +13,16 @@ from sjepa.cli.inputs import (
     Actions,
     Columns,
     DropNan,
+    Force,
     Id,
+    TableFile,
     Time,
+    check_table,
     read_data,
     read_model,
     source_of,
+    write_table,
 )
-from sjepa.cli.outputs import Force, TableFile, check_table, write_table
 
 
 @app.command()

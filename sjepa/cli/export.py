@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sjepa.cli.app import app
-from sjepa.cli.inputs import read_law
-from sjepa.cli.outputs import Force, check_place
+from sjepa.cli.inputs import Force, check_place, read_law
 
 
 if TYPE_CHECKING:

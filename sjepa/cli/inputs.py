@@ -1,4 +1,4 @@
-"""What commands read: data files with their options, runs, laws."""
+"""What commands read and write: data files with their options, runs, laws, actions, tables."""
 
 from __future__ import annotations
 
@@ -16,6 +16,23 @@ from sjepa.errors import FormatError
 if TYPE_CHECKING:
     from sjepa.data import Trajectories
     from sjepa.symbolic import Law
+import os
+from typing import TYPE_CHECKING
+
+from sjepa.errors import ConfigError, DataError
+
+
+if TYPE_CHECKING:
+    import pandas as pd
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from sjepa.errors import ParseError
+
+
+if TYPE_CHECKING:
+    import numpy as np
+
 
 # The data options of every command.
 Time = Annotated[
@@ -114,3 +131,92 @@ def read_law(source: Path, inputs: list[str] | None = None) -> Law:
 def read_model_or_law(source: Path) -> Any:
     """A fitted model from a run, or a law from whatever else holds one."""
     return read_model(source) if is_run(source) else read_law(source)
+
+
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there already.")]
+TableFile = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="CSV or Parquet file; without it CSV on the screen."),
+]
+
+
+def check_place(out: Path | None, force: bool) -> None:
+    """Refuse a place for a result before the work, not after it."""
+    if out is None:
+        return
+    if not out.absolute().parent.is_dir():
+        raise ConfigError(f"{out}: the folder {out.parent} does not exist; create it first.")
+    if os.path.lexists(out) and not force:
+        raise ConfigError(f"{out} is there already; choose another name, or add --force.")
+    if out.is_dir():
+        raise ConfigError(f"{out} is a folder; name a file in it.")
+
+
+def check_table(out: Path | None, force: bool) -> None:
+    """The same for a table, whose ending says what it is."""
+    if out is not None and out.suffix.lower() not in (".csv", ".parquet"):
+        raise DataError(f"{out}: cannot write this ending; use .csv or .parquet.")
+    check_place(out, force)
+
+
+def write_table(frame: pd.DataFrame, out: Path | None) -> None:
+    """A CSV or Parquet file that appears when it is complete, or CSV on the screen."""
+    from sjepa.storage import writing
+
+    if out is None:
+        frame.to_csv(sys.stdout, index=False)
+        return
+    with writing(out) as file:
+        (frame.to_csv if out.suffix.lower() == ".csv" else frame.to_parquet)(file, index=False)
+
+
+U = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--u",
+        help="Actions: torque=0.5 or 'torque=sin(t)', once for each; or a data file with a column "
+        "for each, held from row to row.",
+    ),
+]
+
+
+def actions_of(
+    texts: Sequence[str], names: Sequence[str], grid: np.ndarray
+) -> Callable[[Any], np.ndarray] | np.ndarray:
+    """What the actions of these names are: a function of time, or a row for each time."""
+    if not names:
+        raise ConfigError("The law has no actions; leave --u out.")
+    if len(texts) == 1 and "=" not in texts[0]:
+        return _from_file(Path(texts[0]), names, grid)
+    from sjepa.symbolic import Law
+
+    given = {k.strip(): v.strip() for k, sign, v in (t.partition("=") for t in texts) if sign}
+    if set(given) != set(names) or len(given) != len(texts):
+        raise ConfigError(f"--u must give each of {', '.join(names)} once, as {names[0]}=0.5.")
+    try:
+        formulas = Law.from_string([given[n] for n in names], ["t"], list(names)).numpy()
+    except ParseError as error:
+        raise ConfigError(f"--u is a formula of t: {error}") from None
+
+    def at(t: Any) -> np.ndarray:
+        import numpy as np
+
+        values: np.ndarray = formulas(np.reshape(np.asarray(t, dtype=float), (-1, 1)))
+        return values[0] if np.ndim(t) == 0 else values
+
+    return at
+
+
+def _from_file(path: Path, names: Sequence[str], grid: np.ndarray) -> np.ndarray:
+    """At each time the values of the last row before it."""
+    import numpy as np
+
+    from sjepa.data import read
+
+    data = read(path, columns=list(names))
+    if len(data) != 1:
+        raise DataError(f"{path}: {len(data)} trajectories of actions; give one.")
+    if grid[0] < data.t[0][0]:
+        raise DataError(f"{path}: actions begin at t = {data.t[0][0]:g}, after {grid[0]:g}.")
+    rows: np.ndarray = data.x[0][np.searchsorted(data.t[0], grid, side="right") - 1]
+    return rows

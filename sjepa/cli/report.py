@@ -16,15 +16,16 @@ from sjepa.cli.inputs import (
     Actions,
     Columns,
     DropNan,
+    Force,
     Id,
     Time,
+    check_place,
     is_run,
     read_data,
     read_model_or_law,
     recorded_source,
     source_of,
 )
-from sjepa.cli.outputs import Force, check_place
 
 
 @app.command()

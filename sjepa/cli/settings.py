@@ -1,16 +1,17 @@
-"""Options that come from a file, and values that come as text."""
+"""Options that come from a file, values that come as text, arguments by the names of options."""
 
 from __future__ import annotations
 
 import json
+import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sjepa.errors import ConfigError, FormatError, did_you_mean
+from sjepa.errors import ConfigError, FormatError, SjepaError, did_you_mean
 
 
 MAX_BYTES = 2**20
@@ -118,3 +119,37 @@ def number_or_name(text: str | None) -> str | float | None:
         return None if text is None else float(text)
     except ValueError:
         return text
+
+
+# Parameters whose option has another name.
+_OPTIONS = {
+    "allow_nan": "drop_nan", "library": "terms", "random_state": "seed", "u": "actions",
+    "budget": "seconds", "options": "option",
+}  # fmt: skip
+
+
+def in_options(error: SjepaError, known: Collection[str]) -> str:
+    """The message, with the option of the command to change in place of the parameter.
+
+    `known` are the parameters of the command. ``name=value`` and a name at the beginning are
+    replaced where they stand; where the message does not name it so, the option comes at the end.
+    """
+    message, argument = str(error), error.argument
+    if argument is None:
+        return message
+    name = _OPTIONS.get(argument, argument)
+    if name in known:
+        option, joint = f"--{name.replace('_', '-')}", " "
+    elif "option" in known:
+        option, joint = f"--option {name}", "="
+    else:
+        return message
+
+    def written(match: re.Match[str]) -> str:
+        value = (match["value"] or "").strip("'")
+        return option if value in ("", "True", "...", "[...]") else f"{option}{joint}{value}"
+
+    values = r"'\w+'|\[?\.\.\.\]?|[\w+-]+(?:\.\d+)?"
+    pattern = rf"\b{argument}=(?P<value>{values})|^{argument}\b"
+    found, count = re.subn(pattern, written, message)
+    return found if count else f"{message} See {option}."

@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sjepa.cli.actions import U, actions_of
 from sjepa.cli.app import app
 from sjepa.cli.inputs import (
     Actions,
     Columns,
     DropNan,
+    Force,
     Id,
+    TableFile,
     Time,
+    U,
+    actions_of,
+    check_table,
     read_data,
     read_model_or_law,
     source_of,
+    write_table,
 )
-from sjepa.cli.outputs import Force, TableFile, check_table, write_table
 from sjepa.cli.settings import words
 from sjepa.errors import ConfigError, DataError
 

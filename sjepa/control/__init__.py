@@ -1,20 +1,17 @@
 """Actions: local analysis of a learned transition, and planning with it."""
 
-from sjepa.control.controllability import Controllability, controllability
 from sjepa.control.controller import Controller
 from sjepa.control.equilibria import Equilibria, Equilibrium, classify, equilibria
 from sjepa.control.gradient import GradientShooting
 from sjepa.control.gymnasium import collect, evaluate, make_env
 from sjepa.control.ilqr import ILQR
-from sjepa.control.jacobians import LawJacobian
-from sjepa.control.linearise import Linearisation, Linearizer, linearise
+from sjepa.control.linearise import LawJacobian, Linearisation, Linearizer, linearise
 from sjepa.control.local import ContinuousModel, DiscreteModel
-from sjepa.control.lqr import LQR, lqr
+from sjepa.control.lqr import LQR, Controllability, controllability, lqr
 from sjepa.control.planner import Plan, Planner
 from sjepa.control.portrait import phase_portrait
-from sjepa.control.risk import CVaR, expected
 from sjepa.control.shooting import CEM, MPPI, RandomShooting
-from sjepa.control.task import Task
+from sjepa.control.task import CVaR, Task, expected
 
 
 __all__ = [

@@ -13,11 +13,10 @@ import torch
 from scipy.linalg import null_space
 from torch import Tensor
 
-from sjepa.control.controllability import controllability
 from sjepa.control.exact import exact_roots
-from sjepa.control.jacobians import LawJacobian
-from sjepa.control.linearise import Linearizer
+from sjepa.control.linearise import LawJacobian, Linearizer
 from sjepa.control.local import ContinuousModel, DiscreteModel
+from sjepa.control.lqr import controllability
 from sjepa.errors import DataError
 from sjepa.models import Transition
 from sjepa.symbolic import Law

@@ -13,10 +13,9 @@ from sjepa.backend import Backend
 from sjepa.callbacks import Callback, Log, ProgressCallback, check_callbacks
 from sjepa.data import Trajectories
 from sjepa.data.names import numbered
-from sjepa.estimator.checks import check_data
 from sjepa.estimator.files import apply_saved, plain_params, saved_from
 from sjepa.estimator.fitted import Fitted
-from sjepa.estimator.validate import draw_seed, validate
+from sjepa.estimator.validate import check_data, draw_seed, validate
 from sjepa.models import Transition
 from sjepa.runs import Run, fingerprint, writable
 from sjepa.runs.recorder import RunRecorder

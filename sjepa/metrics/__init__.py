@@ -1,7 +1,6 @@
 """Every figure that is reported about a model; plain arrays or tensors in, floats out."""
 
 from sjepa.metrics.alignment import AffineMap, ProbeScore, mean_squared_error, probe_r2, r2
-from sjepa.metrics.corrections import CorrectionRecovery, correction_ratio, correction_recovery
 from sjepa.metrics.diagnostics import (
     Diagnostic,
     diagnose_latents,
@@ -16,15 +15,20 @@ from sjepa.metrics.latents import (
     neighbour_test,
     within_trajectory_share,
 )
-from sjepa.metrics.rollouts import RolloutScore, path_r2, rollout_score
-from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
-from sjepa.metrics.stability import (
+from sjepa.metrics.rollouts import (
+    CorrectionRecovery,
     LipschitzEstimate,
     RolloutCheck,
+    RolloutScore,
     check_rollout_bound,
+    correction_ratio,
+    correction_recovery,
     lipschitz,
+    path_r2,
     rollout_bound,
+    rollout_score,
 )
+from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 
 
 __all__ = [

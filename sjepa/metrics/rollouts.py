@@ -1,14 +1,16 @@
-"""Long free rollouts, in which some models leave the room."""
+"""Long free rollouts: errors, divergence, how a bound and a correction explain them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from sjepa.errors import DataError
 from sjepa.metrics.alignment import r2
-from sjepa.metrics.arrays import as_array
+from sjepa.metrics.arrays import as_array, as_rows
 from sjepa.models import Simulation
 
 
@@ -60,3 +62,105 @@ def path_r2(paths: Sequence[Simulation], seen: Sequence[np.ndarray]) -> float:
         return float("-inf")
     together = [path.z[:, : z.shape[1]] for path, z in zip(paths, seen, strict=True)]
     return r2(np.concatenate(together), np.concatenate(list(seen)))
+
+
+def correction_ratio(correction: Any, total: Any, eta: float = 1e-12) -> float:
+    """ρ_corr = E|c|² / (E|F + c|² + η): reliance on the correction.
+
+    Both (..., d), at the same states and before the factor Δt. Not a fraction: the parts need
+    not be orthogonal, so it can exceed 1. Low is good only if the prediction is good as well.
+    """
+    energy = (as_rows(correction) ** 2).sum(-1).mean()
+    return float(energy / ((as_rows(total) ** 2).sum(-1).mean() + eta))
+
+
+@dataclass(frozen=True)
+class CorrectionRecovery:
+    """The scale a* fitted on training data; correlation and calibrated R² on test data."""
+
+    scale: float
+    correlation: float
+    r2: float
+
+
+def correction_recovery(c_train: Any, r_train: Any, c_test: Any, r_test: Any) -> CorrectionRecovery:
+    """Does one coordinate of the correction, up to a factor, equal the residual r of the law?
+
+    a* = argmin E_train (r - a c)², without an offset; then R² of a* c_test against r_test. The
+    correlation of a constant is NaN.
+    """
+    c_train, r_train, c_test, r_test = (
+        as_array(x).ravel() for x in (c_train, r_train, c_test, r_test)
+    )
+    energy = c_train @ c_train
+    scale = float(c_train @ r_train / energy) if energy > 0 else 0.0
+    centred = r_test - r_test.mean()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = 1.0 - ((r_test - scale * c_test) ** 2).sum() / (centred @ centred)
+        correlation = np.corrcoef(c_test, r_test)[0, 1]
+    return CorrectionRecovery(scale, float(correlation), float(score))
+
+
+@dataclass(frozen=True)
+class LipschitzEstimate:
+    """Largest and high-quantile spectral norm of the Jacobian over the data."""
+
+    maximum: float
+    quantile: float
+
+
+def lipschitz(
+    step: Callable[..., Tensor],
+    z: Tensor,
+    *inputs: Tensor,
+    quantile: float = 0.99,
+    chunk: int = 1024,
+) -> LipschitzEstimate:
+    """Local Lipschitz constants of z -> step(z, *inputs) at states (n, d).
+
+    ``inputs`` are per-sample tensors (n, ...), for a `Transition` dt (n, 1) and u (n, m).
+    An estimate from below: between and beyond the data the map may be steeper.
+    """
+    jacobian = torch.func.vmap(torch.func.jacrev(step), chunk_size=chunk)
+    norms = torch.linalg.matrix_norm(jacobian(z, *inputs).detach(), ord=2)
+    return LipschitzEstimate(float(norms.max()), float(norms.quantile(quantile)))
+
+
+def rollout_bound(lipschitz: float, delta: float, horizon: int, e0: float = 0.0) -> np.ndarray:
+    """e_h <= L^h e_0 + δ (1 + L + ... + L^{h-1}), for h = 0, ..., horizon.
+
+    Computed by the recursion e_{h+1} = L e_h + δ of the proof, which needs no special case at
+    L = 1 and loses no digits near it.
+    """
+    bound = np.empty(horizon + 1)
+    bound[0] = e0
+    with np.errstate(over="ignore"):
+        for h in range(horizon):
+            bound[h + 1] = lipschitz * bound[h] + delta
+    return bound
+
+
+@dataclass(frozen=True)
+class RolloutCheck:
+    """Worst rollout error at each step 0, ..., K beside the bound it should respect."""
+
+    error: np.ndarray
+    bound: np.ndarray
+    delta: float
+
+    @property
+    def holds(self) -> bool:
+        """False means that L or δ, both measured on data, were too small for these rollouts."""
+        return bool((self.error <= self.bound * (1.0 + 1e-9) + 1e-12).all())
+
+
+def check_rollout_bound(rollout: Any, truth: Any, one_step: Any, lipschitz: float) -> RolloutCheck:
+    """Compare free rollouts with the bound from their own one-step errors.
+
+    rollout and truth are (N, K + 1, d) and include the start; one_step (N, K, d) holds the
+    predictions made from each true state but the last. δ is the largest one-step error.
+    """
+    rollout, truth, one_step = as_array(rollout), as_array(truth), as_array(one_step)
+    delta = float(np.linalg.norm(one_step - truth[:, 1:], axis=-1).max())
+    error = np.linalg.norm(rollout - truth, axis=-1).max(0)
+    return RolloutCheck(error, rollout_bound(lipschitz, delta, len(error) - 1, error[0]), delta)

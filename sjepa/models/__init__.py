@@ -1,15 +1,13 @@
 """Encoders, their slowly moving target, and the transition that moves latent states."""
 
-from sjepa.models.affine import AffineHead
 from sjepa.models.blur import Blur, choose_blur
 from sjepa.models.ema import EMATarget
-from sjepa.models.encoders import ENCODERS, make_encoder
+from sjepa.models.encoders import ENCODERS, GaussianEncoder, make_encoder
 from sjepa.models.fields import Correction, NeuralField
 from sjepa.models.integrators import INTEGRATORS
 from sjepa.models.laws import SparseLaw, TreeLaw
-from sjepa.models.scaled import Residual, Scaled
+from sjepa.models.layers import AffineHead, Residual, Scaled
 from sjepa.models.simulate import Simulation, Simulator, integrate
-from sjepa.models.stochastic import GaussianEncoder
 from sjepa.models.transition import Transition
 from sjepa.models.whitening import Whitening
 from sjepa.models.windows import HistoryWindow, sliding_windows

@@ -12,9 +12,8 @@ import torch
 from scipy import integrate as scipy_integrate
 
 from sjepa.data import Trajectories
-from sjepa.data.velocities import initial_state
-from sjepa.errors import DataError, LawError
-from sjepa.models.lookup import lookup
+from sjepa.data.derivatives import initial_state
+from sjepa.errors import DataError, LawError, lookup
 from sjepa.models.transition import Transition
 from sjepa.symbolic import Law
 
@@ -85,7 +84,7 @@ class Simulator:
         """States (T, size) of coordinates (T, d).
 
         Second order adds velocities: central differences, and at the first time what
-        :func:`sjepa.data.velocities.initial_state` takes from the first few observations. A path
+        :func:`sjepa.data.derivatives.initial_state` takes from the first few observations. A path
         starts there.
         """
         z, t = np.asarray(z, dtype=float), np.asarray(t, dtype=float)

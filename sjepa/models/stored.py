@@ -13,19 +13,18 @@ import torch
 from torch import Tensor, nn
 
 from sjepa.errors import FormatError, SjepaError
-from sjepa.models.affine import AffineHead
 from sjepa.models.blur import Blur
 from sjepa.models.encoders import (
     CausalConvEncoder,
     FrameEncoder,
+    GaussianEncoder,
     IdentityEncoder,
     LinearEncoder,
     MLPEncoder,
     ResidualEncoder,
 )
 from sjepa.models.fields import BoundedField, Correction, NeuralField
-from sjepa.models.scaled import Residual, Scaled
-from sjepa.models.stochastic import GaussianEncoder
+from sjepa.models.layers import AffineHead, Residual, Scaled
 from sjepa.models.whitening import Whitening
 from sjepa.models.windows import HistoryWindow
 

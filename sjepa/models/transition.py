@@ -8,9 +8,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from sjepa.errors import ConfigError, DataError, LawError
+from sjepa.errors import ConfigError, DataError, LawError, lookup
 from sjepa.models.integrators import INTEGRATORS, join
-from sjepa.models.lookup import lookup
 from sjepa.symbolic import Law
 
 

@@ -7,7 +7,7 @@ import torch
 from scipy.linalg import expm
 
 from sjepa.control import ContinuousModel, DiscreteModel, Linearizer, linearise
-from sjepa.control.jacobians import LawJacobian, module_jacobian
+from sjepa.control.linearise import LawJacobian, module_jacobian
 from sjepa.errors import DataError
 from sjepa.models import Correction, NeuralField, Transition
 from sjepa.symbolic import Law

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.signal import savgol_coeffs
 
 from sjepa.data import Trajectories, differentiate, noise_level
-from sjepa.data.local_fit import local_polynomial
+from sjepa.data.derivatives import local_polynomial
 from sjepa.errors import DataError
 
 

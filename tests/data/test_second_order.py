@@ -6,8 +6,8 @@ from scipy.integrate import solve_ivp
 
 from sjepa import SJEPA, Library, Trajectories, induced_complexity
 from sjepa.data import second_derivatives
+from sjepa.data.derivatives import initial_state
 from sjepa.data.rows import derivative_rows
-from sjepa.data.velocities import initial_state
 from sjepa.errors import ConfigError, DataError
 
 

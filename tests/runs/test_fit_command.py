@@ -11,8 +11,7 @@ import torch
 
 import sjepa
 from sjepa import Law
-from sjepa.cli.settings import number_or_name, pairs_of
-from sjepa.cli.words import in_options
+from sjepa.cli.settings import in_options, number_or_name, pairs_of
 from sjepa.errors import ConfigError, DataError
 from sjepa.training.refine import refine
 

@@ -13,7 +13,7 @@ from safetensors.torch import save
 
 from sjepa.errors import FormatError
 from sjepa.storage import read_json, read_state, write_json, write_state
-from sjepa.storage.plain import pack, unpack
+from sjepa.storage.tensors import pack, unpack
 
 
 def same(a: Any, b: Any) -> bool:

@@ -5,7 +5,7 @@ from sjepa import Law
 from sjepa.data import simulate
 from sjepa.errors import ConfigError, MissingDependency, SjepaError, UnknownBackend
 from sjepa.studies.backends import COLUMNS, benchmark, matrix, plot_results, summary
-from sjepa.studies.backends.scores import field_error, match, valid_time
+from sjepa.studies.backends.cells import field_error, match, valid_time
 
 
 TRUTH = Law.from_string(["p", "-sin(q) - 0.4*p*abs(p)"], ["q", "p"])

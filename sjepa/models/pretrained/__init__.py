@@ -10,8 +10,7 @@ from sjepa.models.pretrained.embedder import Embedder
 from sjepa.models.pretrained.heads import HEADS, fit_head
 from sjepa.models.pretrained.hub import huggingface
 from sjepa.models.pretrained.image_models import timm
-from sjepa.models.pretrained.plain import frozen, pixels, random_cnn
-from sjepa.models.pretrained.scripted import torchscript
+from sjepa.models.pretrained.plain import frozen, pixels, random_cnn, torchscript
 from sjepa.models.pretrained.spec import from_text
 from sjepa.models.pretrained.texts import sentence_transformers
 

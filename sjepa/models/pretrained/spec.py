@@ -9,8 +9,7 @@ from sjepa.errors import ConfigError, did_you_mean
 from sjepa.models.pretrained.embedder import Embedder
 from sjepa.models.pretrained.hub import huggingface
 from sjepa.models.pretrained.image_models import timm
-from sjepa.models.pretrained.plain import pixels, random_cnn
-from sjepa.models.pretrained.scripted import torchscript
+from sjepa.models.pretrained.plain import pixels, random_cnn, torchscript
 
 
 KINDS = ("pixels", "random-cnn", "huggingface", "timm", "torchscript")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sjepa.errors import ConfigError
 from sjepa.models import GaussianEncoder, SparseLaw, Transition
-from sjepa.models.stochastic import draw
+from sjepa.models.encoders import draw
 from sjepa.training.alternating.conditions import Condition
 from sjepa.training.alternating.config import TrainingConfig
 from sjepa.training.alternating.latent_model import LatentModel

@@ -1,9 +1,9 @@
 """The terms of the objective, one small function each."""
 
 from sjepa.training.losses.bottleneck import LatentNoise
-from sjepa.training.losses.penalties import correction_penalty
 from sjepa.training.losses.prediction import (
     DISCREPANCIES,
+    correction_penalty,
     one_step_loss,
     rollout_loss,
     squared,

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sjepa.errors import ConfigError, DataError
-from sjepa.training.losses.statistics import covariance_matrix, off_diagonal, rows
+from sjepa.training.losses.admissibility import covariance_matrix, off_diagonal, rows
 
 
 def barlow_twins(

@@ -1,4 +1,4 @@
-"""Prediction terms: one step ahead and along a free rollout.
+"""Prediction terms: one step ahead, along a free rollout, and the price of a correction.
 
 Both are blind to collapse: constant embeddings are predicted perfectly. That is the job of the
 representation terms.
@@ -8,13 +8,13 @@ steps. The paper leaves both open; these are the choices under which its weights
 coefficients it reports for Experiment 2.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor
 
 from sjepa.errors import ConfigError, DataError
-from sjepa.training.losses.statistics import masked_mean
+from sjepa.training.losses.admissibility import masked_mean
 
 
 def squared(predicted: Tensor, target: Tensor, scale: Tensor | None = None) -> Tensor:
@@ -93,3 +93,19 @@ def _discrepancy(name: str) -> Callable[[Tensor, Tensor, Tensor | None], Tensor]
     if name not in DISCREPANCIES:
         raise ConfigError(f"No discrepancy is called {name!r}. Known: {', '.join(DISCREPANCIES)}.")
     return DISCREPANCIES[name]
+
+
+def correction_penalty(
+    correction: Tensor,
+    parameters: Iterable[Tensor] = (),
+    tau: float = 1e-6,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """R_corr = E|c|² / d + τ |φ|², for raw corrections c (..., d) before the factor Δt.
+
+    The energy is divided by d, as the squared discrepancy of the prediction terms is; only with
+    equal units does a weight λ shrink the correction by 1 / (1 + λ). It limits what the
+    correction takes over, but does not make the split between law and correction unique.
+    """
+    energy = masked_mean(correction.square().mean(-1), mask)
+    return energy + tau * sum((p.square().sum() for p in parameters), correction.new_zeros(()))

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from sjepa.training.losses.statistics import rows
+from sjepa.training.losses.admissibility import rows
 
 
 def sigreg(

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from sjepa.training.losses.statistics import covariance_matrix, off_diagonal, rows
+from sjepa.training.losses.admissibility import covariance_matrix, off_diagonal, rows
 
 
 def invariance(view_a: Tensor, view_b: Tensor) -> Tensor:
