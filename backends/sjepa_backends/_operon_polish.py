@@ -125,7 +125,7 @@ class Polish:
             self.add(support)
 
     def add(self, terms: Sequence[sympy.Expr]) -> None:
-        """Solve for the multipliers of these terms and remember the result."""
+        """Solve for the multipliers of these terms and keep the result."""
         key = frozenset(terms)
         if key in self.found or len(terms) > MAX_TERMS:
             return

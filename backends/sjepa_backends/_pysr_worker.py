@@ -195,7 +195,7 @@ class Session:
     def continued(
         self, settings: dict[str, Any], arrays: dict[str, Any], request: dict[str, Any]
     ) -> list[list[list[Any]]]:
-        """In 1.x only the same regressor can go on, with the same operators and outputs."""
+        """In 1.x only the same regressor can resume, with the same operators and outputs."""
         kind = {k: v for k, v in request["settings"].items() if k not in PER_SEARCH}
         shape = (arrays["inputs"].shape[1], arrays["targets"].shape[1:])
         key = json.dumps([kind, request.get("template"), shape], sort_keys=True, default=str)

@@ -17,7 +17,7 @@ from sjepa.symbolic.law import Law
 # Share of a budget for the search; writing long laws down takes the rest.
 SEARCH_SHARE = 0.7
 # Inverses up to this size are computed afresh for each term that goes; larger ones are updated,
-# and computed afresh after so many terms.
+# and computed afresh after this many terms.
 SMALL, REFRESH = 60, 20
 
 

@@ -53,7 +53,7 @@ class PySR(Backend):
         Longest equation, in units of the ``tree`` complexity. PySR is given more room where that
         is too little to evolve in; what is longer is left out afterwards.
     rows : int or None, default=2000
-        Search on so many rows, drawn with the problem's seed; None takes all. Numbers are
+        Search on this many rows, drawn with the problem's seed; None takes all. Numbers are
         refitted on all rows anyway.
     deterministic : bool, optional
         Whether equal seeds give equal answers, which takes a search on one core. By default yes,

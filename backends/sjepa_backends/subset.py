@@ -38,7 +38,7 @@ class Subset(Backend):
     """Branch and bound over the supports of a library, cheapest supports first.
 
     Supports are grown term by term, in batches of small linear solves, up to a cost that rises
-    until some support is adequate. A branch ends when a support that is no dearer already fits at
+    until some support is adequate. A branch ends when a support that costs no more already fits at
     least as well as anything in the branch could. Laws on the front are `certified` when no law
     of lower complexity in the library fits as well.
 
@@ -155,7 +155,7 @@ class _Branches:
         return [replace(f, certified=f.cost <= limit) for f in front]
 
     def _affordable(self, most: int) -> float:
-        """The highest cost for which there are at most so many supports, counted exactly."""
+        """The highest cost for which there are at most that many supports, counted exactly."""
         units = np.rint(self.weights * 100).astype(int)
         ways = np.zeros(units.sum() + 1)
         ways[0] = 1.0
@@ -194,7 +194,7 @@ class _Branches:
 
     def _children(self, parents: np.ndarray, limit: float, beam: int | None) -> np.ndarray:
         size = parents.shape[1]
-        # A beam is not exhaustive, so it may go on from any term; a full search goes forward only.
+        # A beam is not exhaustive, so it may add any term; a full search goes forward only.
         last = parents[:, -1] if size and beam is None else np.full(len(parents), -1)
         candidates = np.arange(len(self.index), dtype=np.int16)
         rows, new = np.nonzero(candidates[None, :] > last[:, None])

@@ -107,7 +107,7 @@ def retain(
     most: int,
     gamma: float = 1.0,
 ) -> list[ParametricLaw]:
-    """At most so many structures: half of them from the front of error and complexity.
+    """At most `most` structures: half of them from the front of error and complexity.
 
     The front keeps short rivals in the race, which few data cannot tell apart; the rest are
     those that look best on these rows, whose rivals are of their own length. Best means the log

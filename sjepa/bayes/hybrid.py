@@ -15,13 +15,13 @@ from sjepa.bayes.laplace import PosteriorMode, find_mode
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.paths import Paths, draw_paths
 from sjepa.bayes.prior import GP, Units, residuals
-from sjepa.bayes.process import KernelBlock, Rows, safe_cholesky
+from sjepa.bayes.process import KernelBlock, ProcessRows, safe_cholesky
 from sjepa.bayes.transitions import Transitions
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Law
 
 
-# Kernel parameters are first found on so many rows; more only settle the details.
+# Kernel parameters are first found on this many rows; more only settle the details.
 _FIRST_ROWS = 300
 
 
@@ -52,7 +52,7 @@ class HybridJoint:
         kernel = Kernel(settings, joint.rows.inputs)
         self.rows = self._rows(kernel)
 
-    def _rows(self, kernel: Kernel) -> Rows:
+    def _rows(self, kernel: Kernel) -> ProcessRows:
         step, data = self.joint.step, self.data
         x, n = kernel.standardised(data.inputs), len(data)
 
@@ -60,7 +60,9 @@ class HybridJoint:
             return torch.as_tensor(value, dtype=torch.float64).expand(n, 1).squeeze(1)
 
         inducing = _centres(x, self.settings.inducing) if n > self.settings.exact else None
-        return Rows(kernel, x, column(step.gain(data.dt)), column(step.spread(data.dt)), inducing)
+        return ProcessRows(
+            kernel, x, column(step.gain(data.dt)), column(step.spread(data.dt)), inducing
+        )
 
     @property
     def size(self) -> int:

@@ -17,8 +17,8 @@ from torch.func import grad, jacrev
 FLAT = 1e-3
 # Nats below the mode that are worth a remark.
 MISSING = 0.05
-_MOST_ITERATIONS = 500
-_MOST_NEWTON = 60
+_MAX_ITERATIONS = 500
+_MAX_NEWTON = 60
 _BAD = 1e250
 _ARRIVED = 1e-3
 
@@ -107,7 +107,7 @@ def find_mode(
 def hessian(
     log_joint: Callable[[Tensor], Tensor], theta: Tensor, rows: int | None = None
 ) -> Tensor:
-    """Second derivatives, so many rows at a time.
+    """Second derivatives, k rows at a time.
 
     Reverse over reverse: ``torch.func.hessian`` goes forward over reverse, which is meant for
     many parameters and takes three times as long for a handful.
@@ -152,7 +152,7 @@ def climb(
     # Many cheap steps to come near, then a few with the true curvature to arrive.
     # Hopeless laws overflow on the way; that is an answer here, not a warning.
     with np.errstate(all="ignore"):
-        near = minimize(down, x, jac=True, method="L-BFGS-B", options={"maxiter": _MOST_ITERATIONS})
+        near = minimize(down, x, jac=True, method="L-BFGS-B", options={"maxiter": _MAX_ITERATIONS})
     x = near.x if near.fun < _BAD else x
     # What is missing to the top is at most half the squared gradient where the prior is 1 wide.
     if not newton or (near.fun < _BAD and np.abs(near.jac).max() < _ARRIVED):
@@ -160,7 +160,7 @@ def climb(
     with np.errstate(all="ignore"):
         exact = minimize(
             down, x, jac=True, hess=bend, method="trust-exact",
-            options={"maxiter": _MOST_NEWTON, "gtol": _ARRIVED},
+            options={"maxiter": _MAX_NEWTON, "gtol": _ARRIVED},
         )  # fmt: skip
     best = exact if exact.fun <= near.fun else near
     return None if best.fun >= _BAD else (torch.as_tensor(best.x), -float(best.fun))

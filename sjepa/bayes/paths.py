@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sjepa.bayes.kernels import Kernel
-from sjepa.bayes.process import KernelBlock, Rows
+from sjepa.bayes.process import KernelBlock, ProcessRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Paths:
 
 
 def draw_paths(
-    rows: Rows, block: KernelBlock, errors: Tensor, count: int, generator: torch.Generator
+    rows: ProcessRows, block: KernelBlock, errors: Tensor, count: int, generator: torch.Generator
 ) -> BlockPaths:
     """Functions given errors (n, rows, q): what each of n coefficient vectors leaves over."""
     n, q = len(errors), len(block.columns)

@@ -122,7 +122,7 @@ class GP:
     kernel : "matern52" or "rbf"
         With one length scale for each input.
     exact : int
-        Up to so many transitions the marginal likelihood is exact; beyond, it is the collapsed
+        Up to this many transitions the marginal likelihood is exact; beyond, it is the collapsed
         bound with `inducing` points.
     features : int
         Random frequencies of the prior paths that coherent draws start from.

@@ -30,7 +30,7 @@ class KernelBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ProcessRows:
     """e = gain · g(s) + spread · η: standardised inputs (n, s), gains and spreads (n,)."""
 
     kernel: Kernel

@@ -65,7 +65,7 @@ class Posterior:
         self._obs_ndim = 1
 
     def of_observations(self, encode: Callable[[Any], np.ndarray], obs_ndim: int) -> Posterior:
-        """The same posterior, taking observations (of so many axes) that `encode` turns into
+        """The same posterior, taking observations (of `obs_ndim` axes) that `encode` turns into
         coordinates (B, d)."""
         other = copy(self)
         other._encoder, other._obs_ndim = encode, obs_ndim
@@ -129,7 +129,7 @@ class Posterior:
         Draw b has one structure (by weight), one coefficient vector, one correction function and
         one covariance, which stay the same however often it is called. Returns a module:
         ``draws(z, dt, u)`` maps states (N, ..., d) and actions (..., m) to mean next states,
-        ``draws.sample`` adds transition noise, ``draws.rollout`` goes on for many steps; see
+        ``draws.sample`` adds transition noise, ``draws.rollout`` takes many steps; see
         :class:`sjepa.bayes.Draws`. Planners average a cost over the first axis.
         """
         if n < 1:

@@ -21,8 +21,8 @@ def diagnose(
     data: Annotated[
         str,
         typer.Option(
-            help="Observations: a data file, a film, a folder of pictures, or film:NAME?seed=0 for "
-            "a rendered one (pendulum, spring_mass, two_body, bouncing_ball)."
+            help="Observations: a data file, a video, a folder of pictures, or video:NAME?seed=0 "
+            "for a rendered one (pendulum, spring_mass, two_body, bouncing_ball)."
         ),
     ],
     encoder: Annotated[
@@ -43,7 +43,7 @@ def diagnose(
         str, typer.Option(help="Candidate terms in z1, z2, ...; comma-separated.")
     ] = "",
     step: Annotated[float | None, typer.Option(help="Time between frames or rows.")] = None,
-    size: Annotated[int | None, typer.Option(help="Resize films to this side.")] = None,
+    size: Annotated[int | None, typer.Option(help="Resize videos to this side.")] = None,
     horizon: Annotated[int | None, typer.Option(help="Steps of the rollouts.")] = None,
     seed: Annotated[int, typer.Option()] = 0,
     trust: Annotated[bool, typer.Option(help="Run TorchScript files, which are programs.")] = False,
@@ -108,8 +108,8 @@ def _read(text: str, step: float | None, size: int | None) -> Any:
     from sjepa.data import read, read_video, rendered
     from sjepa.data.video import videos_of
 
-    if text.startswith("film:"):
-        name, _, query = text.removeprefix("film:").partition("?")
+    if text.startswith("video:"):
+        name, _, query = text.removeprefix("video:").partition("?")
         options = {
             k: _number(k, v) for k, _, v in (p.partition("=") for p in query.split("&") if p)
         }

@@ -10,7 +10,7 @@ import sympy
 Box = Mapping[sympy.Symbol, tuple[float, float]]
 Solution = dict[sympy.Symbol, sympy.Expr]
 
-MOST_ROOTS = 200
+MAX_ROOTS = 200
 HIGHEST_DEGREE = 12
 
 
@@ -56,7 +56,7 @@ def _solve(equations: list[sympy.Expr], unknowns: list[sympy.Symbol], box: Box) 
         if len(factors) > 1:
             rest = equations[:i] + equations[i + 1 :]
             found = [s for f in factors for s in _solve([f, *rest], unknowns, box)]
-            if len(found) > MOST_ROOTS:
+            if len(found) > MAX_ROOTS:
                 raise _Unsolved
             return found
     for e in equations:
@@ -125,6 +125,6 @@ def _one_unknown(e: sympy.Expr, x: sympy.Symbol, limits: tuple[float, float]) ->
                 value = (angle + 2 * sympy.pi * turn - offset) / rate
                 if limits[0] - 1e-9 <= float(value) <= limits[1] + 1e-9:
                     found.append(sympy.nsimplify(value) if value.is_Rational else value)
-        if len(found) > MOST_ROOTS:
+        if len(found) > MAX_ROOTS:
             raise _Unsolved
     return list(dict.fromkeys(found))

@@ -68,7 +68,7 @@ def with_settings(model: Model, asked: Mapping[str, Any]) -> Model:
         if isinstance(value, dict) and set(value) == {"given"}:
             raise ConfigError(
                 f"The run was begun in Python with {name} {value['given']!r:.60}, which a file "
-                "cannot hold; go on there, with fit(..., run=folder)."
+                "cannot hold; resume there, with fit(..., run=folder)."
             )
     model.set_params(**{k: _from_plain(k, v) for k, v in settings.items()})
     return model

@@ -25,7 +25,7 @@ MIN_SIDE = 16
 
 
 class Blur(nn.Module):
-    """A Gaussian of `width` pixels over the last two axes, then every so-many-th pixel.
+    """A Gaussian of `width` pixels over the last two axes, then every k-th pixel.
 
     (..., *obs) with obs = (..., H, W) to (..., *obs) with fewer pixels. Linear, so that what comes
     behind it stays as simple as it was. Near the border the Gaussian is cut and made whole again.
@@ -59,7 +59,7 @@ def _weights(size: int, width: float, every: int) -> Tensor:
 
 
 def choose_blur(series: Sequence[np.ndarray]) -> Blur | None:
-    """The least blur that makes films (T, ..., H, W) smooth; None if they are, or are no films."""
+    """The least blur that makes videos (T, ..., H, W) smooth; None if none is needed."""
     shape = series[0].shape[1:]
     if len(shape) < 2 or min(shape[-2:]) < MIN_SIDE:
         return None

@@ -31,7 +31,7 @@ from sjepa.models.windows import HistoryWindow
 
 Description = dict[str, Any]
 # No network here is larger; it keeps a hostile file from asking for one that is.
-MOST = 2**31
+MAX_VALUE = 2**31
 MAX_PARTS = 64
 LIMITS = {"depth": MAX_PARTS, "k": 10_000, "history": 10_000}
 
@@ -189,7 +189,7 @@ def _build(description: Any, depth: int = 0) -> nn.Module:
 
 def _check_argument(name: str, value: Any) -> None:
     values = value if isinstance(value, list) else [value]
-    if len(values) > 8 or not all(type(v) in (int, float) and 0 < v < MOST for v in values):
+    if len(values) > 8 or not all(type(v) in (int, float) and 0 < v < MAX_VALUE for v in values):
         raise FormatError(f"{name} is {value!r:.40}")
     if value_limit := LIMITS.get(name):
         if value > value_limit:

@@ -44,9 +44,9 @@ class RunRecorder:
         self._last, self._cost = time.monotonic(), 0.0
 
     def __call__(self, line: str, share: float) -> None:
-        self.tell(Step(line, min(max(share, 0.0), 1.0)))
+        self.report(Step(line, min(max(share, 0.0), 1.0)))
 
-    def tell(self, step: Step) -> None:
+    def report(self, step: Step) -> None:
         for callback in self.callbacks:
             callback.on_step(step)
 
@@ -62,7 +62,7 @@ class RunRecorder:
         if saved:
             self.save(state)
         try:
-            self.tell(step)
+            self.report(step)
             for callback in self.callbacks if ended else ():
                 callback.on_cycle(step)
         except BaseException:

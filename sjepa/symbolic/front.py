@@ -303,8 +303,8 @@ def combine_outputs(
 
     Each entry of `fronts` lists (complexity, loss, payload). The result lists (complexity,
     losses, payloads) of the combinations that no other combination beats; complexities and
-    losses add up over the outputs. In the end a dearer combination must lower the loss by the
-    share `min_gain` to be kept.
+    losses add up over the outputs. In the end a more expensive combination must lower the loss
+    by the share `min_gain` to be kept.
     """
     joint: list[tuple[float, tuple[float, ...], tuple[Any, ...]]] = [(0.0, (), ())]
     for front in fronts:

@@ -44,7 +44,7 @@ class Grammar:
         For an operator, the roles that may occur in its arguments: ``{"sin": ["state"]}`` refuses
         ``sin(u1)`` for an action ``u1``.
     nested : mapping, optional
-        ``{"sin": {"cos": 0}}``: at most so many of the second inside the first.
+        ``{"sin": {"cos": 0}}``: at most that many of the second inside the first.
     masks : mapping, optional
         For an output, what it may use, as a mapping with any of the keys ``inputs``,
         ``operators`` and ``terms`` (a finite list of terms).

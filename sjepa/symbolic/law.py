@@ -226,7 +226,7 @@ class Law:
         return Law(self.expressions, self.inputs, self.outputs, self.dynamics)
 
     def round(self, digits: int = 4) -> Law:
-        """Coefficients rounded to so many significant digits."""
+        """Coefficients rounded to `digits` significant digits."""
         return self._replace([rounded(e, digits) for e in self.expressions])
 
     def threshold(self, smallest: float) -> Law:

@@ -10,8 +10,8 @@ from sjepa.symbolic.law import Law
 
 
 # Rows used to move constants inside functions; the multipliers of terms always see all rows.
-MOST_ROWS = 4_000
-MOST_EVALUATIONS = 60
+MAX_ROWS = 4_000
+MAX_EVALUATIONS = 60
 
 
 def refit(
@@ -79,7 +79,7 @@ def _move_inner_numbers(
     """Levenberg-Marquardt on all coefficients, if some of them stand inside a term."""
     if not any(term.has(sympy.Float) for _, term in split_terms(expr)):
         return expr
-    rows = np.linspace(0, len(inputs) - 1, min(len(inputs), MOST_ROWS)).astype(int)
+    rows = np.linspace(0, len(inputs) - 1, min(len(inputs), MAX_ROWS)).astype(int)
     z, y, r = inputs[rows], target[rows], root[rows]
     single = _single(law, [expr]).with_free_terms()
     run = single.numpy()
@@ -95,7 +95,7 @@ def _move_inner_numbers(
     from scipy.optimize import least_squares  # slow to import, and most laws do not need it
 
     found = least_squares(
-        residuals, start, method="lm", max_nfev=MOST_EVALUATIONS * (len(start) + 1)
+        residuals, start, method="lm", max_nfev=MAX_EVALUATIONS * (len(start) + 1)
     )
     if not np.isfinite(found.x).all():
         return expr

@@ -1,6 +1,6 @@
 """A law in other people's languages: what :class:`~sjepa.symbolic.law.Law` has as methods.
 
-Printers and engines are imported at the first use, since few are needed at a time.
+Printers and other packages are imported at the first use, since few are needed at a time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sjepa.errors import LawError, MissingDependency
 
 
 if TYPE_CHECKING:
-    import torch as engine
+    from torch import dtype as torch_dtype
 
     from sjepa.symbolic.law import Law
     from sjepa.symbolic.torch_law import TorchLaw
@@ -81,7 +81,7 @@ def torch_source(law: Law, name: str = "Law") -> str:
 def torch(
     law: Law,
     trainable: bool | Literal["terms"] | Sequence[bool] = True,
-    dtype: engine.dtype | None = None,
+    dtype: torch_dtype | None = None,
 ) -> TorchLaw:
     """A differentiable module: tensor (..., inputs) to tensor (..., outputs).
 

@@ -10,19 +10,19 @@ from sjepa.bayes.hybrid import HybridJoint, fit_hybrid
 from sjepa.bayes.kernels import Kernel
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import Units
-from sjepa.bayes.process import KernelBlock, Rows
+from sjepa.bayes.process import KernelBlock, ProcessRows
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.errors import ConfigError
 from sjepa.models import Transition
 from tests.bayes.bayes_problems import WITHOUT_DRAG, make_joint
 
 
-def toy(n: int = 25, q: int = 1, seed: int = 0) -> tuple[Rows, KernelBlock, torch.Tensor]:
+def toy(n: int = 25, q: int = 1, seed: int = 0) -> tuple[ProcessRows, KernelBlock, torch.Tensor]:
     g = torch.Generator().manual_seed(seed)
     x = torch.randn(n, 2, generator=g, dtype=torch.float64)
     settings = GP()
     kernel = Kernel(settings, x)
-    rows = Rows(kernel, kernel.standardised(x), 0.1 + torch.rand(n, generator=g).double(),
+    rows = ProcessRows(kernel, kernel.standardised(x), 0.1 + torch.rand(n, generator=g).double(),
                 0.5 + torch.rand(n, generator=g).double())  # fmt: skip
     mix = torch.tensor([[0.8, 0.0], [0.5, 0.6]]).double()[:q, :q]
     root = torch.tensor([[0.3, 0.0], [0.1, 0.2]]).double()[:q, :q]
@@ -30,7 +30,7 @@ def toy(n: int = 25, q: int = 1, seed: int = 0) -> tuple[Rows, KernelBlock, torc
     return rows, block, torch.randn(n, q, generator=g, dtype=torch.float64)
 
 
-def dense(rows: Rows, block: KernelBlock, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def dense(rows: ProcessRows, block: KernelBlock, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Matérn 5/2 by GPyTorch itself, called the usual way."""
     kernel = gpytorch.kernels.MaternKernel(nu=2.5, ard_num_dims=2).double()
     kernel.lengthscale = block.logs.exp()
@@ -39,7 +39,7 @@ def dense(rows: Rows, block: KernelBlock, x: torch.Tensor, y: torch.Tensor) -> t
 
 def test_the_marginal_likelihood_is_gpytorchs_where_steps_are_equal() -> None:
     rows, block, errors = toy()
-    rows = Rows(rows.kernel, rows.inputs, torch.ones(25).double(), torch.ones(25).double())
+    rows = ProcessRows(rows.kernel, rows.inputs, torch.ones(25).double(), torch.ones(25).double())
 
     class Model(gpytorch.models.ExactGP):
         def __init__(self, likelihood: gpytorch.likelihoods.Likelihood) -> None:
@@ -84,7 +84,7 @@ def test_inducing_points_bound_the_marginal_likelihood_from_below(q: int) -> Non
     rows, block, errors = toy(40, q)
     exact = float(rows.log_marginal(block, errors))
     bounds = [
-        float(Rows(rows.kernel, rows.inputs, rows.gain, rows.spread, rows.inputs[:m])
+        float(ProcessRows(rows.kernel, rows.inputs, rows.gain, rows.spread, rows.inputs[:m])
               .log_marginal(block, errors))
         for m in (5, 20, 40)
     ]  # fmt: skip
@@ -98,7 +98,7 @@ def test_the_bound_is_titsias_formula_written_with_dense_matrices(q: int) -> Non
     """With few points, where what they leave out of the prior variance counts."""
     rows, block, errors = toy(25, q)
     points = rows.inputs[:6]
-    sparse = Rows(rows.kernel, rows.inputs, rows.gain, rows.spread, points)
+    sparse = ProcessRows(rows.kernel, rows.inputs, rows.gain, rows.spread, points)
     k_mm, k_mn = dense(rows, block, points, points), dense(rows, block, points, rows.inputs)
     nystrom = (k_mn.T @ torch.linalg.solve(k_mm, k_mn)).numpy()
     gain, spread = rows.gain.numpy(), rows.spread.numpy()
@@ -118,7 +118,7 @@ def test_drawn_functions_have_the_posterior_mean_and_variance(q: int, inducing: 
 
     rows, block, errors = toy(30, q)
     if inducing:  # one at every input, where the answer is known
-        rows = Rows(rows.kernel, rows.inputs, rows.gain, rows.spread, rows.inputs)
+        rows = ProcessRows(rows.kernel, rows.inputs, rows.gain, rows.spread, rows.inputs)
     n = 2000
     part = draw_paths(rows, block, errors.expand(n, -1, -1), 256, torch.Generator().manual_seed(1))
     near = rows.inputs[:4] + 0.1

@@ -144,11 +144,11 @@ def test_the_command_compares_encoders_and_writes_what_it_found(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--data", "film:pendelum", "--encoder", "pixels"], "Did you mean 'pendulum'"),
-        (["--data", "film:pendulum?frames=3", "--encoder", "pixels"], "unexpected keyword"),
-        (["--data", "film:pendulum?length=x", "--encoder", "pixels"], "expected a number"),
+        (["--data", "video:pendelum", "--encoder", "pixels"], "Did you mean 'pendulum'"),
+        (["--data", "video:pendulum?frames=3", "--encoder", "pixels"], "unexpected keyword"),
+        (["--data", "video:pendulum?length=x", "--encoder", "pixels"], "expected a number"),
         (["--data", "absent.npz", "--encoder", "pixels"], "no such file"),
-        (["--data", "film:pendulum?length=9", "--encoder", "pixel"], "Did you mean 'pixels'"),
+        (["--data", "video:pendulum?length=9", "--encoder", "pixel"], "Did you mean 'pixels'"),
     ],
 )
 def test_wrong_commands_end_in_one_line(arguments: list[str], message: str) -> None:

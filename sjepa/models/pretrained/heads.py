@@ -16,7 +16,7 @@ from sjepa.models.pretrained.embedder import encode_all
 
 # A slow direction is looked for among components that carry this share of the variance.
 EXPLAINED = 0.999
-MOST = 64
+MAX_COMPONENTS = 64
 
 Series = Sequence[np.ndarray]
 
@@ -61,7 +61,7 @@ def _whiten(rows: Tensor, series: Series, times: Series, dim: int) -> AffineHead
 
 def _slow(rows: Tensor, series: Series, times: Series, dim: int) -> AffineHead:
     """Unit variance, uncorrelated, with the smallest mean square of the time derivative."""
-    most = min(MOST, *rows.shape)
+    most = min(MAX_COMPONENTS, *rows.shape)
     whitening = Whitening.fit(rows, rows.shape[1], explained=EXPLAINED, max_rank=most)
     if whitening.rank < dim:
         whitening = Whitening.fit(rows, rows.shape[1], rank=dim, max_rank=dim)

@@ -75,7 +75,7 @@ def sampling_grid(trajectories: Trajectories) -> Grid:
     for i, t in enumerate(trajectories.t):
         n = len(t)
         times[i, :n] = t - t[0]
-        # Padding goes on in steps of 1: never used, but slopes over it stay finite.
+        # Padding continues in steps of 1: never used, but slopes over it stay finite.
         times[i, n:] = times[i, n - 1] + np.arange(1, longest - n + 1)
         weights[i, : n - 1] = interval_weights(t)
     mask = np.arange(longest) < trajectories.lengths[:, None]
