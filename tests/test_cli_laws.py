@@ -19,7 +19,7 @@ import torch
 
 import sjepa
 from sjepa.storage import write_json
-from tests.test_cli import run
+from tests.command import run
 
 
 T = np.arange(0.0, 8.0, 0.05)

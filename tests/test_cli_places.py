@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import sjepa
-from tests.test_cli import run
+from tests.command import run
 
 
 T = np.arange(0.0, 8.0, 0.05)

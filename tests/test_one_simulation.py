@@ -12,7 +12,7 @@ from sklearn.metrics import r2_score
 
 import sjepa
 from sjepa.report.collect import collect
-from tests.test_cli import run
+from tests.command import run
 
 
 T = np.arange(0.0, 6.0, 0.05)

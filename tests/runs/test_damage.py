@@ -16,8 +16,9 @@ import torch
 import sjepa
 from sjepa.callbacks import Callback
 from sjepa.errors import SjepaError
+from tests.command import run as command
 
-from .small import OPTIONS, command, oscillators
+from .small import OPTIONS, oscillators
 
 
 class Bomb:

@@ -14,8 +14,9 @@ from sjepa import Law
 from sjepa.cli.settings import in_options, number_or_name, pairs_of
 from sjepa.errors import ConfigError, DataError
 from sjepa.training.refine import refine
+from tests.command import run as command
 
-from .small import command, oscillators
+from .small import oscillators
 
 
 @pytest.fixture

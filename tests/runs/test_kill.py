@@ -13,8 +13,9 @@ import pytest
 
 import sjepa
 from sjepa.errors import SjepaError
+from tests.command import run as command
 
-from .small import arguments, command, oscillators
+from .small import arguments, oscillators
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,9 @@ import pytest
 import sjepa
 from sjepa.errors import ConfigError, FormatError
 from sjepa.runs import Run
+from tests.command import run as command
 
-from .small import command, oscillators
+from .small import oscillators
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,9 @@ import pytest
 
 from sjepa import SJEPA
 from sjepa.errors import SjepaError
+from tests.command import run as command
 
-from .small import command, oscillators
+from .small import oscillators
 
 
 FIT = ["fit", "data.csv", "--id=run", "--encoder=identity"]

@@ -12,7 +12,7 @@ from sjepa.data import Trajectories, rendered, with_history, write
 from sjepa.errors import ConfigError, DataError
 from sjepa.studies.encoders import diagnose
 from sjepa.symbolic import Library
-from tests.test_cli import run
+from tests.command import run
 
 
 T = np.arange(0.0, 8.0, 0.05)
