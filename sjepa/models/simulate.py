@@ -54,7 +54,8 @@ class Simulator:
     Parameters
     ----------
     source : Law, Transition with a law, or fitted model
-        A model's neural correction moves the state too.
+        A model's neural correction moves the state too. A model whose law was found in samples of
+        smooth actions draws straight lines between their rows; everything else holds each row.
 
     Examples
     --------
@@ -73,6 +74,8 @@ class Simulator:
         self.size = self.order * len(law.outputs)
         self.names, self.actions = law.inputs[: self.size], law.inputs[self.size :]
         self.symbolic_only = self.transition.correction is None
+        form = getattr(getattr(source, "front_", None), "form", "")
+        self.holds_actions = form not in ("derivative", "weak")
         # A tenth of the time of torch on single states.
         self.run = law.numpy() if self.symbolic_only else self._torch_run
 
@@ -118,9 +121,9 @@ class Simulator:
     ) -> Simulation:
         """States at times `t` from one state; `options` go to :func:`integrate`.
 
-        Each row of actions `u` (T, m) is held from its time to the next; one row (m,) is held all
-        the time; a function gives the row of a time. A map makes one step from each time to the
-        next.
+        Each row of actions `u` (T, m) is held from its time to the next, or joined to it by a
+        straight line where actions are smooth; one row (m,) is held all the time; a function
+        gives the row of a time. A map makes one step from each time to the next.
         """
         z0, times = np.asarray(start, dtype=float), np.asarray(t, dtype=float)
         if z0.shape != (self.size,):
@@ -135,10 +138,11 @@ class Simulator:
             return iterate(self.run, z0, len(times) - 1, actions)
         if not self.symbolic_only:
             options = {**NEURAL, **options}
-        if callable(u):
-            return integrate(lambda s, z: self.velocity(z, u(s)), z0, times, **options)
         if actions is None:
             return integrate(lambda _, z: self.velocity(z), z0, times, **options)
+        at = u if callable(u) else None if self.holds_actions else _lines(times, actions)
+        if at is not None:
+            return integrate(lambda s, z: self.velocity(z, at(s)), z0, times, **options)
 
         def forced(inputs: np.ndarray) -> np.ndarray:
             return self.velocity(inputs[: self.size], inputs[self.size :])
@@ -167,6 +171,11 @@ class Simulator:
             )
             for i, (z, t) in enumerate(zip(coordinates.x, coordinates.t, strict=True))
         ]  # fmt: skip
+
+
+def _lines(t: np.ndarray, rows: np.ndarray) -> Callable[[float], np.ndarray]:
+    """Straight lines between rows (T, m) at times t (T,)."""
+    return lambda s: np.array([np.interp(s, t, column) for column in rows.T])
 
 
 def rows_of_actions(u: Any, count: int, names: Sequence[str]) -> np.ndarray | None:

@@ -1,9 +1,13 @@
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 from sjepa.errors import DataError, LawError
-from sjepa.models import Simulator
-from sjepa.symbolic import Law
+from sjepa.models import Simulator, Transition
+from sjepa.symbolic import Front, Law
 
 
 T = np.linspace(0, 4, 201)
@@ -62,3 +66,29 @@ def test_actions_are_held_until_the_next_time() -> None:
 def test_what_does_not_fit_is_refused(call: object, message: str) -> None:
     with pytest.raises((LawError, DataError), match=message):
         call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("smooth", [True, False])
+def test_paths_read_sampled_actions_as_the_law_was_found_to(smooth: bool) -> None:
+    """Torques are sampled eight times a period: held they lag half a step behind smooth ones."""
+    t = np.arange(0, 30, 0.3)
+    values = np.sin(2.5 * t) if smooth else np.repeat([1.0, -0.5, 0.3, -1.2], 25)
+
+    def torque(s: float) -> float:
+        return float(np.sin(2.5 * s)) if smooth else float(values[min(int(s / 0.3 + 1e-9), 99)])
+
+    exact = solve_ivp(
+        lambda s, z: [z[1], -z[0] - 0.3 * z[1] + torque(s)],
+        (0, t[-1]), [1.0, 0.0], t_eval=t, rtol=1e-10, atol=1e-10, max_step=0.05,
+    ).y.T  # fmt: skip
+    law = Law.from_string(["p", "-q - 0.3*p + u"], ["q", "p", "u"], ["q", "p"])
+    front = replace(Front.of([]), form="weak" if smooth else "zoh")
+    model = SimpleNamespace(law_=law, front_=front, transition_=Transition.of(law))
+    paths = {
+        holds: Simulator(source).simulate([1.0, 0.0], t, values).z
+        for holds, source in ((not smooth, model), (True, law))
+    }
+    errors = {holds: np.abs(path - exact).max() for holds, path in paths.items()}
+    # A straight line is off by at most (2.5 * 0.3)^2 / 8 of the torque between its samples.
+    assert errors[not smooth] < (0.1 if smooth else 0.01)
+    assert errors[True] > 0.15 if smooth else errors[True] < 0.01
