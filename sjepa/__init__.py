@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sjepa.backend.registry import available_backends, make_backend
     from sjepa.data import Trajectories
     from sjepa.discovery import discover
-    from sjepa.estimator import SJEPA, load
+    from sjepa.estimator import SJEPA, SymbolicRegressor, load
     from sjepa.metrics.induced import induced_complexity
     from sjepa.symbolic import Candidate, Front, Gram, Grammar, Law, Library
 
@@ -29,6 +29,7 @@ __all__ = [
     "Law",
     "Library",
     "Problem",
+    "SymbolicRegressor",
     "Trajectories",
     "available_backends",
     "discover",
@@ -50,6 +51,7 @@ _LAZY = {
     "Library": "sjepa.symbolic:Library",
     "Problem": "sjepa.backend:Problem",
     "SJEPA": "sjepa.estimator:SJEPA",
+    "SymbolicRegressor": "sjepa.estimator.regressor:SymbolicRegressor",
     "Trajectories": "sjepa.data:Trajectories",
     "available_backends": "sjepa.backend.registry:available_backends",
     "backend": "sjepa.backend",

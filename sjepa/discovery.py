@@ -36,7 +36,7 @@ def discover(
     *,
     u: Any = None,
     x_dot: Any = None,
-    backend: str | Mapping[str, Any] | type[Backend] | Backend = "stlsq",
+    backend: str | Mapping[str, Any] | type[Backend] | Backend | Sequence[Any] = "stlsq",
     library: Library | Sequence[str] | None = None,
     grammar: Grammar | None = None,
     feature_names: Sequence[str] | None = None,
@@ -62,7 +62,9 @@ def discover(
         ... The last row is not used under zero-order hold.
     x_dot : like x, optional
         Known derivatives. Otherwise they are estimated.
-    backend : name, mapping with a "name", class or instance
+    backend : name, mapping with a "name", class, instance, or list of them
+        Several share the time and are started from what those before them found; their fronts
+        are merged, and ``front.to_frame()`` says who found what.
     library : Library or list of terms, optional
         What the law may be made of; by default monomials, sines, cosines and x|x|. Short data get
         fewer terms.

@@ -78,19 +78,26 @@ def output_space(problem: Problem, j: int) -> OutputSpace:
 
 
 def sample_rows(problem: Problem, rows: int) -> np.ndarray:
-    """Which rows to search on: drawn in proportion to the sample weights, without repetition."""
-    n = len(problem.rows()[0])
-    usable = np.arange(n) if problem.weights is None else np.flatnonzero(problem.weights)
-    uniform = problem.weights is None or np.ptp(problem.weights[usable]) == 0
-    if uniform and len(usable) <= rows:
-        return usable
+    """Which rows to search on, in an order that does not depend on the order they came in.
+
+    pyoperon knows no weights: a row of weight 2 is there twice if there is room for it, and
+    otherwise drawn twice as often as one of weight 1.
+    """
+    inputs, targets = problem.rows()
+    order = np.lexsort(np.column_stack([targets, inputs]).T)
+    weights = np.ones(len(inputs)) if problem.weights is None else problem.weights
+    usable = order[weights[order] > 0]
+    times = weights[usable]
+    if np.ptp(times) == 0:
+        times = np.ones(len(usable))
+    if (times == np.round(times)).all() and times.sum() <= rows:
+        return np.repeat(usable, times.astype(int))
     rng = np.random.default_rng(problem.seed)
-    if uniform:
-        return np.sort(rng.choice(usable, rows, replace=False))
-    assert problem.weights is not None
-    # pyoperon knows no weights: a row of weight 2 is drawn twice as often as one of weight 1.
-    share = problem.weights[usable] / problem.weights[usable].sum()
-    return np.sort(rng.choice(usable, min(rows, len(usable)), p=share))
+    if np.ptp(times) == 0:
+        chosen = rng.choice(len(usable), rows, replace=False)
+    else:
+        chosen = rng.choice(len(usable), min(rows, len(usable)), p=times / times.sum())
+    return usable[np.sort(chosen)]
 
 
 class OperonRun:

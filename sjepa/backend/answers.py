@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,4 +65,4 @@ def _checked(problem: Problem, backend: Backend, claimed: Candidate) -> Candidat
                 f"{backend.name}: claims a loss of {loss:.4g} for {equations}; "
                 f"on the rows of the problem it is {ours:.4g}."
             )
-    return own
+    return replace(own, backend=claimed.backend or backend.name)

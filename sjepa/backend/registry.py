@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from sjepa.backend import Backend
+from sjepa.backend.several import Several
 from sjepa.errors import (
     BackendError,
     BackendUnavailable,
@@ -91,9 +92,12 @@ def available_backends() -> dict[str, bool]:
 
 
 def make_backend(
-    backend: str | Mapping[str, Any] | type[Backend] | Backend, **settings: Any
+    backend: str | Mapping[str, Any] | type[Backend] | Backend | Sequence[Any], **settings: Any
 ) -> Backend:
     """Build a backend from a name, ``{"name": ..., option: ...}``, a class or an instance.
+
+    A list of them, or names joined as in ``"stlsq+operon"``, are searched one after the other and
+    their fronts merged; see :class:`~sjepa.backend.several.Several`.
 
     Raises
     ------
@@ -115,9 +119,19 @@ def make_backend(
         backend = settings.pop("name")
     if isinstance(backend, type) and issubclass(backend, Backend):
         return _build(backend, settings)
+    if isinstance(backend, str) and "+" in backend:
+        backend = backend.split("+")
+    if isinstance(backend, list | tuple):
+        if settings:
+            raise ConfigError(
+                "Settings for a list of backends belong to its members, as in "
+                "[{'name': 'operon', 'runs': 2}, 'stlsq']."
+            )
+        return Several(tuple(make_backend(one) for one in backend))
     if not isinstance(backend, str):
         raise UnknownBackend(
-            f"A backend is a name, a mapping with a 'name', class or instance; got {backend!r}."
+            "A backend is a name, a mapping with a 'name', class, instance, or a list of them; "
+            f"got {backend!r}."
         )
     return _build(_load(backend), settings)
 

@@ -38,7 +38,7 @@ class SJEPA(Fitted):
     ----------
     latent_dim : int, default=2
         Number of coordinates, called z1, z2, ...
-    backend : name, mapping with a "name", Backend class or instance
+    backend : name, mapping with a "name", Backend class or instance, or list of them
         Backend of the symbolic search where coordinates are fixed or alternate with it. In the
         elegant search a backend other than the default proposes structures for a second run.
     search : "elegant" or "alternating"
@@ -124,7 +124,7 @@ class SJEPA(Fitted):
         self,
         latent_dim: int = 2,
         *,
-        backend: str | Mapping[str, Any] | type[Backend] | Backend = "stlsq",
+        backend: str | Mapping[str, Any] | type[Backend] | Backend | Sequence[Any] = "stlsq",
         search: Literal["elegant", "alternating"] = "elegant",
         encoder: str | Callable[[Any], Any] = "auto",
         head: str = "auto",

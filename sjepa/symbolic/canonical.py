@@ -47,6 +47,8 @@ def canonicalise(expr: sympy.Expr) -> sympy.Expr:
     """
     exact = _exact(expr)
     exact = _gather(_join_exponentials(_multiply_out(exact)))
+    if exact.has(sympy.I):  # roots of what is negative wherever it is defined, as sqrt(-x**2)
+        raise LawError(f"{to_text(expr, 4)} is not a real number.")
     return _doubles(exact)
 
 

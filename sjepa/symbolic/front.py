@@ -41,6 +41,8 @@ class Candidate:
         The same for each output.
     certified : bool
         Whether the backend proved that no law of lower complexity in its library fits as well.
+    backend : str
+        Who found it.
     """
 
     law: Law
@@ -49,6 +51,7 @@ class Candidate:
     tree: float
     losses: tuple[float, ...] = ()
     certified: bool = False
+    backend: str = ""
 
     @classmethod
     def score(
@@ -139,7 +142,8 @@ class Front:
             equation = "; ".join(c.law.lines(digits=4))
             equation = equation if len(equation) <= 90 else equation[:89] + "…"
             mark = ">" if c is chosen else " "
-            lines.append(f"{mark} {self.complexity(c):17g}  {c.loss:9.2e}  {equation}")
+            by = f"  ({c.backend})" if c.backend not in ("", self.backend) else ""
+            lines.append(f"{mark} {self.complexity(c):17g}  {c.loss:9.2e}  {equation}{by}")
         form = [f"  form: {self.form}"] if self.form else []
         return "\n".join([*lines, *form, *(f"  note: {n}" for n in self.notes)])
 
@@ -173,6 +177,7 @@ class Front:
                 "omega_terms": [c.terms for c in self],
                 "omega_tree": [c.tree for c in self],
                 "certified": [c.certified for c in self],
+                "backend": [c.backend or self.backend for c in self],
             }
         )
 
@@ -253,6 +258,7 @@ class Front:
                     "terms": c.terms,
                     "tree": c.tree,
                     "certified": c.certified,
+                    "backend": c.backend,
                 }
                 for c in self
             ],
@@ -276,7 +282,8 @@ def _candidate(one: Any, row: int) -> Candidate:
         losses = tuple(_number(v) for v in one["losses"])
         loss, terms, tree = (_number(one[key]) for key in ("loss", "terms", "tree"))
         law = Law.from_dict(one["law"])
-        return Candidate(law, loss, terms, tree, losses, one["certified"] is True)
+        found_by = str(one.get("backend", ""))
+        return Candidate(law, loss, terms, tree, losses, one["certified"] is True, found_by)
     except (SjepaError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         reason = " ".join(str(error).split())[:80]
         raise FormatError(f"Row {row} of its front cannot be read ({reason}).") from None

@@ -11,7 +11,8 @@ from sjepa.symbolic.law import Law
 
 # Rows used to move constants inside functions; the multipliers of terms always see all rows.
 MAX_ROWS = 4_000
-MAX_EVALUATIONS = 60
+MAX_STEPS = 60
+TOLERANCE = 1e-12
 
 
 def refit(
@@ -19,8 +20,8 @@ def refit(
 ) -> Law:
     """The same structure with the coefficients that fit these data best.
 
-    Multipliers of terms are solved for exactly. Numbers inside functions are moved by
-    Levenberg-Marquardt from where they are. Every term gets a free coefficient, those of size 1
+    Multipliers of terms are solved for exactly. Numbers inside functions are moved by trust-region
+    least squares from where they are. Every term gets a free coefficient, those of size 1
     included; an output for which nothing better is found keeps its numbers.
     """
     root = np.ones(len(inputs)) if weights is None else np.sqrt(weights)
@@ -76,7 +77,7 @@ def _solve_multipliers(
 def _move_inner_numbers(
     law: Law, expr: sympy.Expr, inputs: np.ndarray, target: np.ndarray, root: np.ndarray
 ) -> sympy.Expr:
-    """Levenberg-Marquardt on all coefficients, if some of them stand inside a term."""
+    """Nonlinear least squares on all coefficients, if some of them stand inside a term."""
     if not any(term.has(sympy.Float) for _, term in split_terms(expr)):
         return expr
     rows = np.linspace(0, len(inputs) - 1, min(len(inputs), MAX_ROWS)).astype(int)
@@ -94,8 +95,11 @@ def _move_inner_numbers(
         return expr
     from scipy.optimize import least_squares  # slow to import, and most laws do not need it
 
+    # Not MINPACK's "lm": where two terms are nearly the same, its answer depends on the rounding
+    # of the moment, and the same problem and seed must give the same law.
+    exactly = {"ftol": TOLERANCE, "xtol": TOLERANCE, "gtol": TOLERANCE}
     found = least_squares(
-        residuals, start, method="lm", max_nfev=MAX_EVALUATIONS * (len(start) + 1)
+        residuals, start, jac="3-point", x_scale="jac", max_nfev=MAX_STEPS, **exactly
     )
     if not np.isfinite(found.x).all():
         return expr
