@@ -15,6 +15,7 @@ from sjepa.data import Trajectories
 from sjepa.data.forms import FORMS, Form, Rows, continuous_rows
 from sjepa.data.names import state_names, with_velocity_names
 from sjepa.data.rows import discrete_rows, inputs_of
+from sjepa.models.selection import judge_front
 from sjepa.errors import ConfigError, DataError, NumericalWarning
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.front import combine_outputs
@@ -26,6 +27,8 @@ POINTS_PER_TERM = 2
 POOR = 0.2
 # More inputs than this would make a default library of hundreds of terms.
 MAX_INPUTS = 16
+# Libraries up to this many terms are searched exactly in about a second.
+SMALL = 64
 # A longer law for the next value must lower the loss by this share to be listed.
 MIN_GAIN = 0.01
 
@@ -36,7 +39,7 @@ def discover(
     *,
     u: Any = None,
     x_dot: Any = None,
-    backend: str | Mapping[str, Any] | type[Backend] | Backend | Sequence[Any] = "stlsq",
+    backend: str | Mapping[str, Any] | type[Backend] | Backend | Sequence[Any] | None = None,
     library: Library | Sequence[str] | None = None,
     grammar: Grammar | None = None,
     feature_names: Sequence[str] | None = None,
@@ -62,7 +65,8 @@ def discover(
         ... The last row is not used under zero-order hold.
     x_dot : like x, optional
         Known derivatives. Otherwise they are estimated.
-    backend : name, mapping with a "name", class, instance, or list of them
+    backend : name, mapping with a "name", class, instance, or list of them, optional
+        By default the exact search of "subset" for small libraries and "stlsq" for large ones.
         Several share the time and are started from what those before them found; their fronts
         are merged, and ``front.to_frame()`` says who found what.
     library : Library or list of terms, optional
@@ -90,7 +94,10 @@ def discover(
     Returns
     -------
     Front
-        ``front.best()`` is the law at its knee, ``front.to_frame()`` the whole table.
+        ``front.best()`` is the law that free runs through the data choose among the candidates:
+        the simplest that no longer one beats by more than chance on stretches its numbers were
+        not fitted to. ``front.to_frame()`` is the whole table. Doubts come as a
+        :class:`sjepa.errors.NumericalWarning`.
 
     Examples
     --------
@@ -100,10 +107,10 @@ def discover(
     q' = p
     p' = -4*q
     """
-    backend = make_backend(backend)
-    backend.prepare()
     _check(form, order, x_dot)
     data = Trajectories.of(x, t, u, names=feature_names, states=True)
+    backend = make_backend(_small_or_large(data, library) if backend is None else backend)
+    backend.prepare()
     space, names, outputs = _space(data, order, library, grammar, backend)
     common: dict[str, Any] = {
         "outputs": outputs,
@@ -112,6 +119,7 @@ def discover(
         "warm": warm,
         "progress": progress,
     }
+    doubt = ""
     if form == "discrete":
         inputs, following = discrete_rows(data)
         common |= {"dynamics": "discrete", **_kind(space)}
@@ -136,7 +144,9 @@ def discover(
             rows.inputs, rows.targets, own, features=rows.features, **_kind(space), **common
         )
         front = problem.solve(backend)
-    _warn(front, problem)
+        if judged := judge_front(front, problem, data, order, form == "zoh"):
+            front, doubt = judged
+    _warn(front, problem, doubt)
     wide = tuple(replace(c, law=_widened(c.law, names)) for c in front)
     return replace(front, candidates=wide, form=form)
 
@@ -193,6 +203,13 @@ def _default(
     return library
 
 
+def _small_or_large(data: Trajectories, library: Library | Sequence[str] | None) -> str:
+    """The backend for a library of this size."""
+    inputs = len(data.names or ()) + len(data.action_names or ())
+    terms = inputs**2 if library is None else len(library)
+    return "subset" if terms <= SMALL else "stlsq"
+
+
 def _kind(space: Library | Grammar) -> dict[str, Any]:
     return {"library" if isinstance(space, Library) else "grammar": space}
 
@@ -235,8 +252,10 @@ def search_map(backend: Backend, problem: Problem) -> Front:
     return Front.of(candidates, problem.measure, backend.name, tuple(notes))
 
 
-def _warn(front: Front, problem: Problem) -> None:
+def _warn(front: Front, problem: Problem, doubt: str) -> None:
     """Name what makes a law doubtful."""
+    if doubt:
+        warnings.warn(doubt, NumericalWarning, stacklevel=3)
     rows = 0 if problem.targets is None else len(problem.targets)
     terms = len(problem.candidate_library) if problem.library is not None else 0
     if rows <= terms:

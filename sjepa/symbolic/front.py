@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sjepa.errors import FormatError, LawError, SjepaError
+from sjepa.symbolic import use
 from sjepa.symbolic.complexity import MEASURES
 from sjepa.symbolic.law import Law
 
@@ -43,6 +44,9 @@ class Candidate:
         Whether the backend proved that no law of lower complexity in its library fits as well.
     backend : str
         Who found it.
+    free_run : float, optional
+        Mean squared error of free runs through stretches that its numbers were not fitted to, in
+        units of the noise: a true law has about 1. None if it was not run.
     """
 
     law: Law
@@ -52,6 +56,7 @@ class Candidate:
     losses: tuple[float, ...] = ()
     certified: bool = False
     backend: str = ""
+    free_run: float | None = None
 
     @classmethod
     def score(
@@ -96,6 +101,7 @@ class Front:
     backend: str = ""
     notes: tuple[str, ...] = field(default=())
     form: str = ""  # which form of the data was fitted, where states were given
+    chosen: int | None = None  # the candidate that free runs chose; without any, the knee chooses
 
     @classmethod
     def of(
@@ -178,8 +184,11 @@ class Front:
                 "omega_tree": [c.tree for c in self],
                 "certified": [c.certified for c in self],
                 "backend": [c.backend or self.backend for c in self],
+                "free_run": [math.nan if c.free_run is None else c.free_run for c in self],
             }
         )
+
+    validate = use.validate
 
     def position(self, law: Law) -> int | None:
         """Which candidate a law is: the same one, or the same before its numbers were refined."""
@@ -206,15 +215,17 @@ class Front:
         )
 
     def best(self) -> Law:
-        """The law at the knee of the front: the first that wins most of what there is to win.
+        """The law that free runs chose, or else the one at the knee of the front.
 
-        It takes the simplest law that reaches 90 % of the fall of the logarithm of the loss, or
+        The knee is the first that wins most of what there is to win: it takes the simplest law that reaches 90 % of the fall of the logarithm of the loss, or
         that leaves less than 1e-7 of the variance unexplained, whichever comes first.
         """
         return self.best_candidate().law
 
     def best_candidate(self) -> Candidate:
         self._require_candidates()
+        if self.chosen is not None:
+            return self[self.chosen]
         limit = knee(min(c.loss for c in self), max(self[0].loss, 1.0))
         return next(c for c in self if c.loss <= limit * (1 + 1e-9))
 
@@ -250,6 +261,7 @@ class Front:
             "backend": self.backend,
             "notes": list(self.notes),
             "form": self.form,
+            "chosen": self.chosen,
             "laws": [
                 {
                     "law": c.law.to_dict(),
@@ -259,6 +271,7 @@ class Front:
                     "tree": c.tree,
                     "certified": c.certified,
                     "backend": c.backend,
+                    "free_run": c.free_run,
                 }
                 for c in self
             ],
@@ -274,7 +287,11 @@ class Front:
             raise FormatError("The notes of its front are not texts.")
         candidates = tuple(_candidate(one, i) for i, one in enumerate(laws))
         backend = str(data.get("backend", data.get("engine", "")))
-        return cls(candidates, measure, backend, tuple(notes), form=str(data.get("form", "")))
+        chosen = data.get("chosen")
+        if chosen is not None and not (type(chosen) is int and 0 <= chosen < len(candidates)):
+            raise FormatError("Its front has no law at the place of the chosen one.")
+        form = str(data.get("form", ""))
+        return cls(candidates, measure, backend, tuple(notes), form, chosen)
 
 
 def _candidate(one: Any, row: int) -> Candidate:
@@ -282,8 +299,11 @@ def _candidate(one: Any, row: int) -> Candidate:
         losses = tuple(_number(v) for v in one["losses"])
         loss, terms, tree = (_number(one[key]) for key in ("loss", "terms", "tree"))
         law = Law.from_dict(one["law"])
-        found_by = str(one.get("backend", ""))
-        return Candidate(law, loss, terms, tree, losses, one["certified"] is True, found_by)
+        free = one.get("free_run")
+        return Candidate(
+            law, loss, terms, tree, losses, one["certified"] is True, str(one.get("backend", "")),
+            None if free is None else _number(free),
+        )  # fmt: skip
     except (SjepaError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         reason = " ".join(str(error).split())[:80]
         raise FormatError(f"Row {row} of its front cannot be read ({reason}).") from None

@@ -7,6 +7,7 @@ when they are called; the contract in pyproject.toml names this file as the one 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from sjepa.symbolic.text import to_text
 if TYPE_CHECKING:
     from sjepa.data import Trajectories
     from sjepa.models import Simulation, Simulator
+    from sjepa.symbolic.front import Front
     from sjepa.symbolic.law import Law
 
 
@@ -107,6 +109,31 @@ def load(cls: type[Law], path: str | Path) -> Law:
 
     path = Path(path)
     return cls.from_json(read_bounded(path / "law.json" if path.is_dir() else path, MAX_BYTES))
+
+
+def validate(front: Front, x: Any, t: Any = None, u: Any = None, *, held: bool = False) -> Front:
+    """The front judged by free runs on data that it was not fitted to.
+
+    Every law runs as it is through stretches of the data, from starts that are fitted. The
+    simplest that no longer law beats by more than chance is what ``best`` gives then, and the
+    table has the errors in units of the noise.
+
+    Parameters
+    ----------
+    x, t, u : states, times and actions, as for ``discover``
+    held : bool
+        Whether actions are constant between samples, and not smooth.
+    """
+    from sjepa.data import Trajectories
+    from sjepa.models import Simulator
+    from sjepa.models.free_runs import Stretches, judge
+
+    simulator = Simulator(front.best())
+    data = simulator.select(Trajectories.of(x, t, u))
+    stretches = Stretches.of(data, order=simulator.order, held=held)
+    chosen, runs = judge([c.law for c in front], stretches, folds=0)
+    rows = [replace(c, free_run=float(r.errors.mean())) for c, r in zip(front, runs, strict=False)]
+    return replace(front, candidates=(*rows, *front.candidates[len(rows) :]), chosen=chosen)
 
 
 def _data(law: Law, x: Any, t: Any, u: Any) -> tuple[Simulator, Trajectories]:

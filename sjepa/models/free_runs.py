@@ -1,0 +1,349 @@
+"""Free runs through data: a law's own motion beside what was seen, over stretches of it.
+
+A regression compares derivatives or integrals, and noise in the states biases it. A free run
+compares motion with motion: from a start that is fitted together with the law's numbers, a right
+law leaves nothing but the noise of the observations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from sjepa.data import Trajectories
+from sjepa.data.derivatives import differentiate, second_derivatives
+from sjepa.models.transition import order_of
+from sjepa.symbolic import Law
+from sjepa.symbolic.parse import symbol
+
+
+# A stretch lasts this many times spread over root mean square velocity: 2 pi would be a period.
+LONG = 5.0
+# Stretches and steps in each; more of either adds work and little evidence.
+MAX_STRETCHES, MAX_STEPS = 48, 100
+MIN_STEPS = 4
+# A step of the integration, in the same unit of time.
+SHORT = 0.1
+# Rounding and the error of the integration, as a share of the spread.
+FLOOR = 1e-4
+# Paths end here, in units of the spread around the mean: a law that blows up is wrong by enough.
+FAR = 30.0
+ITERATIONS = 6
+# A longer law must lower the error by so many standard errors of the difference, and by this share.
+SIGNIFICANT, MIN_GAIN = 2.0, 0.01
+# After so many longer laws that gain nothing the rest are not looked at: the first number where the
+# errors are those of noise alone, the second where they are not.
+PATIENCE, LONG_PATIENCE = 3, 8
+NOISE_ALONE = 1.15
+
+
+@dataclass(frozen=True, eq=False)
+class Stretches:
+    """S stretches of H steps with k observations in each: x (S, H k + 1, d) at times t (S, H k + 1).
+
+    Actions (S, H, 3, m) are those at the start, the middle and the end of each step. `start`
+    (S, size) are estimates of the first states, `unit` (d,) the size of the noise, or of rounding
+    where there is none, and `spread` (d,) that of the motion.
+    """
+
+    x: np.ndarray
+    t: np.ndarray
+    every: int
+    u: np.ndarray | None
+    start: np.ndarray
+    unit: np.ndarray
+    spread: np.ndarray
+    substeps: int
+
+    @classmethod
+    def of(cls, data: Trajectories, *, order: int = 1, held: bool = False) -> Stretches:
+        """Evenly spread over the data."""
+        found = (second_derivatives if order == 2 else differentiate)(data)
+        d = data.obs_shape[0]
+        everything = np.concatenate(data.x)
+        spread = np.maximum(everything.std(axis=0), 1e-12 * np.abs(everything).max(axis=0) + 1e-300)
+        slopes = np.concatenate([a[good] for a, good in zip(found.x_dot, found.valid, strict=True)])
+        if not len(slopes):
+            slopes = np.concatenate(found.x_dot)
+        rate = float((np.sqrt((slopes[:, :d] ** 2).mean(axis=0)) / spread).max())
+        step = float(np.median(np.concatenate(data.steps)))
+        # Fine sampling: integrate in longer steps, and read the states between them off a cubic.
+        every = 1 if held else max(1, int(SHORT / max(rate * step, 1e-12)))
+        room = int(np.median(data.lengths)) - 1
+        every = min(every, max(1, room // MIN_STEPS))
+        count = int(np.clip(LONG / max(rate * step * every, 1e-12), MIN_STEPS, MAX_STEPS))
+        span = every * max(1, min(count, room // every))
+        places = [
+            (i, first) for i, n in enumerate(data.lengths) for first in range(0, n - span, span)
+        ]
+        chosen = np.unique(np.linspace(0, len(places) - 1, MAX_STRETCHES).round().astype(int))
+        places = [places[k] for k in chosen]
+        u = None
+        if data.u is not None:
+            u = np.stack(
+                [_thirds(data.t[i], data.u[i], slice(k, k + span + 1, every), held) for i, k in places]
+            )
+        return cls(
+            np.stack([data.x[i][k : k + span + 1] for i, k in places]),
+            np.stack([data.t[i][k : k + span + 1] for i, k in places]),
+            every,
+            u,
+            np.stack([found.trajectories.x[i][k] for i, k in places]),
+            np.maximum(found.noise[:d], FLOOR * spread),
+            spread,
+            max(1, int(np.ceil(rate * step * every / SHORT))),
+        )
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the noise is more than what the integration itself gets wrong."""
+        return bool((self.unit > FLOOR * self.spread).any())
+
+    @cached_property
+    def middle(self) -> np.ndarray:
+        return self.x.mean(axis=(0, 1))
+
+
+def _thirds(t: np.ndarray, u: np.ndarray, nodes: slice, held: bool) -> np.ndarray:
+    """Actions (H, 3, m) at the start, the middle and the end of each step."""
+    at, rows = t[nodes], u[nodes]
+    if held:
+        return np.repeat(rows[:-1, None], 3, axis=1)
+    middle = (at[:-1] + at[1:]) / 2
+    between = CubicSpline(t, u)(middle) if len(t) > 3 else (rows[:-1] + rows[1:]) / 2
+    return np.stack([rows[:-1], between, rows[1:]], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class FreeRun:
+    """A law refitted to free runs, and what it leaves.
+
+    `errors` (S,) are mean squares on each stretch in units of the noise, with numbers that were
+    fitted to the other folds; 1 is what a true law leaves. `curvature` (S, p, p) and `slope`
+    (S, p) are each stretch's share in the normal equations of the numbers, at the fit.
+    """
+
+    law: Law
+    errors: np.ndarray
+    curvature: np.ndarray
+    slope: np.ndarray
+
+
+def free_run(law: Law, stretches: Stretches, folds: int = 4) -> FreeRun:
+    """Fit a law's numbers and the first state of every stretch to what was seen.
+
+    Without folds the numbers stay as they are, and only starts are fitted.
+    """
+    free = law.with_free_terms()
+    runner = _Runner(free, stretches)
+    numbers, start = free.coefficients, stretches.start.copy()
+    path, jacobian = runner.linearised(numbers, start)
+    lowest, damping = runner.total(path), 1e-3
+    for _ in range(ITERATIONS if folds else 0):
+        move, shift = _step(runner.residual(path), jacobian, runner.size, damping)
+        trial = runner.linearised(numbers + move, start + shift)
+        error = runner.total(trial[0])
+        if error < lowest:
+            done = error > lowest * (1 - 1e-4)
+            numbers, start, (path, jacobian), lowest = numbers + move, start + shift, trial, error
+            damping *= 0.1
+            if done:
+                break
+        else:
+            damping *= 10.0
+    curvature, slope = _normal(runner.residual(path), jacobian, runner.size)
+    # Numbers without each fold, by one more step of the same equations.
+    fold = np.arange(len(start)) * folds // len(start)
+    own = np.tile(numbers, (len(start), 1))
+    for k in np.unique(fold):
+        if (fold != k).any() and len(numbers):
+            own[fold == k] += _solve(curvature[fold != k].sum(0), slope[fold != k].sum(0))
+    for _ in range(2):
+        path, jacobian = runner.linearised(own, start, numbers_too=False)
+        start = start + _step(runner.residual(path), jacobian, runner.size, 1e-9)[1]
+    path = runner.path(own, start)
+    best = free.with_coefficients(numbers) if np.isfinite(numbers).all() else free
+    return FreeRun(best.canonical(), runner.errors(path), curvature, slope)
+
+
+def better(errors: np.ndarray, than: np.ndarray) -> bool:
+    """Whether errors on the same stretches are lower by more than chance explains."""
+    gain = than - errors
+    noise = gain.std(ddof=1) / np.sqrt(len(gain))
+    return bool(gain.mean() > max(SIGNIFICANT * noise, MIN_GAIN * max(than.mean(), 1.0)))
+
+
+def judge(laws: Sequence[Law], stretches: Stretches, folds: int = 4) -> tuple[int, list[FreeRun]]:
+    """Which of some laws, simplest first, is the first that no longer one beats; and the runs.
+
+    Not all of them are run: some laws in a row that are no better end it.
+    """
+    chosen, runs = 0, [free_run(laws[0], stretches, folds)]
+    for i, law in enumerate(laws[1:], 1):
+        settled = runs[chosen].errors.mean() < NOISE_ALONE
+        if i - chosen > (PATIENCE if settled else LONG_PATIENCE):
+            break
+        runs.append(free_run(law, stretches, folds))
+        if better(runs[i].errors, runs[chosen].errors):
+            chosen = i
+    return chosen, runs
+
+
+class _Runner:
+    """Runs of one structure with any numbers, all stretches at once."""
+
+    def __init__(self, law: Law, stretches: Stretches) -> None:
+        self.stretches, self.discrete = stretches, law.dynamics == "discrete"
+        self.order = order_of(law)
+        self.size = self.order * len(law.outputs)
+        structure, symbols, values = law.skeleton
+        names = [f"number_{i}" for i in range(len(values))]
+        renamed = dict(zip(symbols, map(symbol, names), strict=True))
+        self.run = Law(
+            [e.xreplace(renamed) for e in structure], [*law.inputs, *names], law.outputs, "discrete",
+            canonical=False,
+        ).numpy()  # fmt: skip
+        self.uses_actions = len(law.inputs) > self.size
+        d, spread = stretches.x.shape[2], stretches.spread
+        far = FAR * spread + np.abs(stretches.middle)
+        if self.order == 2:
+            moving = np.abs(stretches.start[:, d:]).max(axis=0)
+            far, spread = np.concatenate([far, FAR * moving]), np.concatenate([spread, moving])
+        self.far, self.spread = far, np.maximum(spread, 1e-300)
+
+    def velocity(self, z: np.ndarray, u: np.ndarray | None, numbers: np.ndarray) -> np.ndarray:
+        parts = [z, numbers] if u is None else [z, np.broadcast_to(u, (*z.shape[:-1], u.shape[-1])), numbers]
+        change = self.run(np.concatenate(parts, axis=-1))
+        return change if self.order == 1 else np.concatenate([z[..., self.size // 2 :], change], axis=-1)
+
+    def path(self, numbers: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """States (H k + 1, ..., S, size) for numbers (..., S, p) and starts (..., S, size)."""
+        data = self.stretches
+        numbers = np.broadcast_to(numbers, (*start.shape[:-1], numbers.shape[-1]))
+        nodes = data.t[:, :: data.every]
+        z, path = start, [start]
+        with np.errstate(all="ignore"):
+            for h in range(nodes.shape[1] - 1):
+                u = data.u[:, h] if data.u is not None and self.uses_actions else None
+                step = (nodes[:, h + 1] - nodes[:, h])[:, None]
+                before, (z, slope) = z, self._next(z, step, u, numbers)
+                z = np.clip(np.where(np.isfinite(z), z, self.far), -self.far, self.far)
+                if data.every > 1:
+                    last = self.velocity(z, None if u is None else u[:, 2], numbers)
+                    inside = data.t[:, h * data.every + 1 : (h + 1) * data.every]
+                    for share in ((inside - nodes[:, h : h + 1]) / step).T:
+                        path.append(_cubic(before, z, slope, last, step, share[:, None]))
+                path.append(z)
+            return np.clip(np.nan_to_num(np.stack(path), nan=np.inf), -self.far, self.far)
+
+    def _next(
+        self, z: np.ndarray, step: np.ndarray, u: np.ndarray | None, numbers: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The state at the end of a step, by the classic method of order four, and the velocity."""
+        if self.discrete:
+            following = self.velocity(z, None if u is None else u[:, 0], numbers)
+            return following, following
+        n = self.stretches.substeps
+        part, start = step / n, z
+        for k in range(n):
+            first, middle, last = (_parabola(u, (k + share) / n) for share in (0.0, 0.5, 1.0))
+            k1 = self.velocity(z, first, numbers)
+            slope = k1 if z is start else slope
+            k2 = self.velocity(z + part / 2 * k1, middle, numbers)
+            k3 = self.velocity(z + part / 2 * k2, middle, numbers)
+            k4 = self.velocity(z + part * k3, last, numbers)
+            z = z + part / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        return z, slope
+
+    def linearised(
+        self, numbers: np.ndarray, start: np.ndarray, numbers_too: bool = True
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The path (H + 1, S, size), and its derivatives (H + 1, S, d, size + p) by differences."""
+        p, s = numbers.shape[-1], self.size
+        copies = 1 + s + (p if numbers_too else 0)
+        starts = np.repeat(start[None], copies, axis=0)
+        given = np.repeat(np.broadcast_to(numbers, (len(start), p))[None], copies, axis=0).copy()
+        by = np.empty(copies - 1)
+        for i in range(s):
+            by[i] = 1e-6 * self.spread[i]
+            starts[1 + i, :, i] += by[i]
+        for i in range(copies - 1 - s):
+            by[s + i] = 1e-6 * max(abs(float(np.mean(numbers[..., i]))), 1e-6)
+            given[1 + s + i, :, i] += by[s + i]
+        paths = self.path(given, starts)  # (H + 1, copies, S, size)
+        d = self.stretches.x.shape[2]
+        change = (paths[:, 1:, :, :d] - paths[:, :1, :, :d]) / by[:, None, None]
+        unit = self.stretches.unit
+        return paths[:, 0], np.moveaxis(change / unit, 1, -1)
+
+    def residual(self, path: np.ndarray) -> np.ndarray:
+        """What was seen less the path, in units of noise (H + 1, S, d)."""
+        seen = np.moveaxis(self.stretches.x, 1, 0)
+        return (seen - path[..., : seen.shape[-1]]) / self.stretches.unit
+
+    def errors(self, path: np.ndarray) -> np.ndarray:
+        """Mean square of each stretch, for the values that a fitted start leaves over."""
+        left = self.residual(path)
+        count = left.shape[0] * left.shape[2]
+        return (left**2).sum(axis=(0, 2)) / max(count - self.size, 1)
+
+    def total(self, path: np.ndarray) -> float:
+        return float(self.errors(path).sum())
+
+
+def _parabola(u: np.ndarray | None, share: float) -> np.ndarray | None:
+    """Actions at a share of a step, through those at its start, middle and end (S, 3, m)."""
+    if u is None:
+        return None
+    a, b, c = u[:, 0], u[:, 1], u[:, 2]
+    return a + share * (4 * b - 3 * a - c) + 2 * share**2 * (a - 2 * b + c)
+
+
+def _cubic(
+    a: np.ndarray, b: np.ndarray, slope_a: np.ndarray, slope_b: np.ndarray, step: np.ndarray,
+    s: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """Values at shares s of a step, by the cubic with these ends and slopes."""
+    rest = 1 - s
+    ends = a * rest**2 * (1 + 2 * s) + b * s**2 * (1 + 2 * rest)
+    return ends + step * s * rest * (slope_a * rest - slope_b * s)
+
+
+def _blocks(residual: np.ndarray, jacobian: np.ndarray, size: int):
+    stretches = residual.shape[1]
+    r = np.moveaxis(residual, 1, 0).reshape(stretches, -1)
+    j = np.moveaxis(jacobian, 1, 0).reshape(stretches, r.shape[1], -1)
+    return r, j[..., :size], j[..., size:]
+
+
+def _normal(residual: np.ndarray, jacobian: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each stretch's normal equations of the numbers, its start eliminated."""
+    r, a, b = _blocks(residual, jacobian, size)
+    inverse = np.linalg.pinv(a)
+    b_left = b - a @ (inverse @ b)
+    return np.einsum("snp,snq->spq", b_left, b_left), np.einsum("snp,sn->sp", b_left, r)
+
+
+def _step(
+    residual: np.ndarray, jacobian: np.ndarray, size: int, damping: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Moves of the numbers (p,) and of the starts (S, size)."""
+    r, a, b = _blocks(residual, jacobian, size)
+    inverse = np.linalg.pinv(a)
+    curvature, slope = _normal(residual, jacobian, size)
+    h = curvature.sum(axis=0)
+    move = _solve(h + damping * np.diag(np.diag(h)), slope.sum(axis=0))
+    return move, np.einsum("isn,sn->si", np.moveaxis(inverse, 1, 0), r - b @ move)
+
+
+def _solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    scale = np.sqrt(np.maximum(np.diag(a), 1e-300))
+    solved = np.linalg.lstsq(a / np.outer(scale, scale), b / scale, rcond=1e-12)[0] / scale
+    return np.where(np.isfinite(solved), solved, 0.0)

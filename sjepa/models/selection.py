@@ -1,0 +1,100 @@
+"""Which candidate of a front to believe, by free runs through the data; and how far."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sjepa.backend import Problem
+from sjepa.backend.rivals import exchanges, extensions
+from sjepa.data import Trajectories
+from sjepa.errors import SjepaError
+from sjepa.models.free_runs import FreeRun, Stretches, better, free_run, judge
+from sjepa.symbolic import Front, Law
+from sjepa.symbolic.front import Candidate
+
+
+# Laws with so many times the lowest loss, and more than so much of it, are too crude for a run.
+CRUDE, FINE = 10.0, 1e-9
+# Fewer stretches do not tell how sure a difference is.
+FEW = 6
+# Neighbours of the chosen law that are run, and how often the choice may move on.
+MOST, ROUNDS = 3, 4
+# Free runs of a true law leave 1 to 1.15, as the noise is itself estimated.
+ADEQUATE = 1.3
+
+
+def judge_front(
+    front: Front, problem: Problem, data: Trajectories, order: int = 1, held: bool = False
+) -> tuple[Front, str] | None:
+    """The front with a law chosen by free runs, and what is doubtful about it ("" for nothing).
+
+    None if the data are too short for such a judgement.
+    """
+    if not len(front):
+        return None
+    try:
+        stretches = Stretches.of(data, order=order, held=held)
+    except SjepaError:
+        return None
+    if len(stretches) < FEW:
+        return None
+    limit = max(CRUDE * min(c.loss for c in front), FINE)
+    first = next(i for i, c in enumerate(front) if c.loss <= limit)
+    chosen, runs = judge([c.law for c in front.candidates[first:]], stretches)
+    rows = list(front.candidates)
+    for i, run in enumerate(runs, first):
+        rows[i] = replace(rows[i], free_run=float(run.errors.mean()))
+    best, run = rows[first + chosen], runs[chosen]
+    rivals: list[Law] = []
+    if problem.library is not None and run.errors.mean() > 1:
+        best, run, rivals = _nearby(problem, best, run, stretches)
+    if stretches.noisy:  # then its numbers are nearer to the truth than those of the regression
+        refined = problem.candidate(run.law)
+        fits = refined.loss < min((c.loss for c in rows if _before(front, c, best)), default=2.0)
+        best = replace(
+            refined, certified=best.certified and fits, free_run=float(run.errors.mean())
+        )
+    rows = [c for c in rows if not _same(c, best)] + [best]
+    rows.sort(key=lambda c: (front.complexity(c), c.loss))
+    return replace(front, candidates=tuple(rows), chosen=rows.index(best)), _doubt(run, rivals)
+
+
+def _nearby(
+    problem: Problem, best: Candidate, run: FreeRun, stretches: Stretches
+) -> tuple[Candidate, FreeRun, list[Law]]:
+    """Move to neighbouring structures as long as they run better; and those that run as well."""
+    for _ in range(ROUNDS):
+        law = best.law
+        tried = [(one, free_run(one, stretches)) for one in exchanges(problem, law)[:MOST]]
+        wider = [(one, free_run(one, stretches)) for one in extensions(problem, law)[:MOST]]
+        won = [t for t in tried if t[1].errors.mean() < run.errors.mean()]
+        won += [t for t in wider if better(t[1].errors, run.errors)]
+        if not won:
+            return best, run, [one for one, r in tried if not better(run.errors, r.errors)]
+        found, run = min(won, key=lambda t: float(t[1].errors.mean()))
+        best = problem.candidate(found)
+    return best, run, []
+
+
+def _before(front: Front, one: Candidate, other: Candidate) -> bool:
+    return front.complexity(one) < front.complexity(other)
+
+
+def _same(one: Candidate, other: Candidate) -> bool:
+    def terms(candidate: Candidate) -> list[set[str]]:
+        return [{str(t) for _, t in row} for row in candidate.law.terms]
+
+    return terms(one) == terms(other)
+
+
+def _doubt(run: FreeRun, rivals: list[Law]) -> str:
+    error = float(run.errors.mean())
+    if error > ADEQUATE:
+        return (
+            f"Free runs of the chosen law miss the data by {error**0.5:.2g} times the noise: "
+            "a term is missing or wrong; widen the library or give more data."
+        )
+    if rivals:
+        text = "; ".join(rivals[0].lines(digits=3))
+        return f"The data cannot tell the chosen law from {text}: give more or cleaner data."
+    return ""
