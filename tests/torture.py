@@ -22,7 +22,23 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "pysindy": {},
     "operon": {"runs": 1, "generations": 2, "population": 20},
 }
-SCALES = (1.0, 1.0, 1.0, 1e-3, 1e3, 1e-12, 1e12, 1e30, 1e55, 1e-60, 1e120, 1e-150, 1e160, 1e300, 0.0)
+SCALES = (
+    1.0,
+    1.0,
+    1.0,
+    1e-3,
+    1e3,
+    1e-12,
+    1e12,
+    1e30,
+    1e55,
+    1e-60,
+    1e120,
+    1e-150,
+    1e160,
+    1e300,
+    0.0,
+)
 
 
 def pick(rng: np.random.Generator, options: Any) -> Any:
@@ -31,7 +47,23 @@ def pick(rng: np.random.Generator, options: Any) -> Any:
 
 def column(rng: np.random.Generator, n: int, calm: bool) -> np.ndarray:
     """One column of numbers: smooth, noisy, stuck, broken or far away."""
-    kind = pick(rng, ("sine", "line", "noise") if calm else ("sine", "sine", "line", "noise", "constant", "step", "spike", "integers", "blow up", "offset"))
+    kind = pick(
+        rng,
+        ("sine", "line", "noise")
+        if calm
+        else (
+            "sine",
+            "sine",
+            "line",
+            "noise",
+            "constant",
+            "step",
+            "spike",
+            "integers",
+            "blow up",
+            "offset",
+        ),
+    )
     with np.errstate(all="ignore"):
         made = {
             "sine": lambda: np.sin(np.linspace(0, rng.uniform(0.1, 40), n)),
@@ -52,7 +84,9 @@ def column(rng: np.random.Generator, n: int, calm: bool) -> np.ndarray:
 
 
 def times(rng: np.random.Generator, n: int) -> Any:
-    kind = pick(rng, ("step", "even", "even", "uneven", "tiny", "huge", "late", "nearly equal", "repeated"))
+    kind = pick(
+        rng, ("even",) * 8 + ("step", "uneven", "tiny", "huge", "late", "nearly equal", "repeated")
+    )
     even = np.arange(n) * 0.1
     if kind == "step":
         return pick(rng, (0.1, 1.0, 1e-9, 1e9, 1e-200, 1e200, 0.0, -1.0, float("nan")))
@@ -67,37 +101,49 @@ def times(rng: np.random.Generator, n: int) -> Any:
     )
 
 
-def data(rng: np.random.Generator, shortest: int = 1) -> tuple[list[np.ndarray], Any, Any]:
+def data(
+    rng: np.random.Generator, shortest: int = 1, actions: bool = True
+) -> tuple[list[np.ndarray], Any, Any]:
     """Trajectories, times and (sometimes) actions."""
     d = int(pick(rng, (1, 1, 2, 2, 3)))
     count = int(pick(rng, (1, 1, 1, 2, 4)))
-    lengths = [int(pick(rng, (shortest, 2, 3, 5, 8, 20, 40, 120))) for _ in range(count)]
-    lengths = [max(n, shortest) for n in lengths]
+    short = bool(rng.random() < 0.2)
+    sizes = (1, 2, 3, 5, 8) if short else (8, 20, 40, 120)
+    lengths = [max(int(pick(rng, sizes)), shortest) for _ in range(count)]
     grids = [times(rng, n) for n in lengths]
-    calm, m = bool(rng.random() < 0.6), int(pick(rng, (0, 0, 0, 1, 2)))
+    calm, m = bool(rng.random() < 0.5), int(pick(rng, (0, 0, 0, 1, 2))) if actions else 0
 
     def table(n: int, width: int) -> np.ndarray:
         return np.stack([column(rng, n, calm) for _ in range(width)], axis=1)
 
     x = [table(n, d) for n in lengths]
     u = [table(n, m) for n in lengths] if m else None
-    t = grids[0] if np.ndim(grids[0]) == 0 else [
-        0.1 * np.arange(n) if np.ndim(g) == 0 else g for n, g in zip(lengths, grids, strict=True)
-    ]
+    t = (
+        grids[0]
+        if np.ndim(grids[0]) == 0
+        else [
+            0.1 * np.arange(n) if np.ndim(g) == 0 else g
+            for n, g in zip(lengths, grids, strict=True)
+        ]
+    )
     return x, t, u
 
 
 def space(rng: np.random.Generator, names: list[str]) -> dict[str, Any]:
     """A library, a grammar, or neither; now and then one that makes no sense."""
-    terms = [f"{a}*{b}" for a in names for b in names] + [f"exp({names[0]})", f"log({names[0]})", "1"]
+    terms = [f"{a}*{b}" for a in names for b in names] + [
+        f"exp({names[0]})",
+        f"log({names[0]})",
+        "1",
+    ]
+    if rng.random() < 0.05:
+        return {"library": pick(rng, (["nowhere", *names], []))}
     return pick(rng, (
         lambda: {},
         lambda: {},
         lambda: {"library": Library.polynomial(names, 2)},
         lambda: {"library": list(rng.choice(terms, 3, replace=False))},
         lambda: {"library": [f"1/{names[0]}", f"sqrt({names[-1]})", names[0]]},
-        lambda: {"library": ["nowhere", *names]},
-        lambda: {"library": []},
         lambda: {"grammar": Grammar.default(names)},
     ))()  # fmt: skip
 
@@ -110,10 +156,12 @@ def discover_call(seed: int, backend: str | None = None) -> Any:
     names = [f"x{i + 1}" for i in range(x[0].shape[1])]
     actions = [] if u is None else [f"u{i + 1}" for i in range(u[0].shape[1])]
     options: dict[str, Any] = {
-        "form": pick(rng, ("auto", "auto", "derivative", "weak", "zoh", "discrete", "week")),
-        "order": pick(rng, (1, 1, 1, 2)),
+        "form": pick(
+            rng, ("auto",) * 6 + ("derivative", "weak", "weak", "zoh", "discrete", "week")
+        ),
+        "order": pick(rng, (1,) * 5 + (2,)),
         "derivative": pick(rng, ("auto", "auto", "auto", "savgol", "spline", "finite_difference")),
-        "window": pick(rng, (None, None, None, 3, 7, 1000, 0)),
+        "window": pick(rng, (None,) * 8 + (3, 7, 1000, 0)),
     }
     if rng.random() < 0.05:
         options["x_dot"] = [np.ones_like(a) for a in x]
@@ -129,7 +177,7 @@ def discover_call(seed: int, backend: str | None = None) -> Any:
 def fit_call(seed: int) -> Any:
     """One random fit of an ``SJEPA`` on tiny data."""
     rng = np.random.default_rng(seed)
-    x, t, u = data(rng, shortest=3)
+    x, t, u = data(rng, 5, actions=rng.random() < 0.2)
     way = pick(rng, ("elegant", "elegant", "alternating", "identity"))
     d = x[0].shape[1]
     options: dict[str, Any] = {"latent_dim": int(pick(rng, (1, 1, 2, d)))}
@@ -145,7 +193,9 @@ def fit_call(seed: int) -> Any:
             "structures": 2, "restarts": 1, "effort": 0.02, "finalists": 1, "polish": 4, "rollout": 2,
         }  # fmt: skip
         names = [f"z{i + 1}" for i in range(options["latent_dim"])]
-        options["library"] = pick(rng, (None, Library.polynomial(names, 2), Library.polynomial(names, 1)))
+        options["library"] = pick(
+            rng, (None, Library.polynomial(names, 2), Library.polynomial(names, 1))
+        )
         options["order"] = pick(rng, (1, 1, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -100,8 +100,6 @@ def finite(array: Array, what: str, index: int, where: Where = place) -> None:
         )
 
 
-
-
 def squarable(arrays: Iterable[Array], what: str) -> None:
     """Refuse numbers whose squares overflow; anything that is not finite is too large as well."""
     for a in arrays:

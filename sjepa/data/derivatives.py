@@ -52,9 +52,10 @@ def local_polynomial(
     value, slope = (np.empty(x.shape), np.empty(x.shape)) if into is None else into
     gains = np.empty((2, n))
     step = np.diff(t)
-    even = bool(np.ptp(step) < 1e-9 * step.max())
+    even, mean = bool(np.ptp(step) < 1e-9 * step.max()), float(np.mean(step))
+    del step  # as long as the data
     if even:  # only the position in the window matters: fit `width` windows instead of n
-        grid = np.broadcast_to(np.mean(step) * np.arange(width), (width, width))
+        grid = np.broadcast_to(mean * np.arange(width), (width, width))
         table = _weights(grid, np.arange(width), degree)
     for begin in range(0, n, _CHUNK):
         here = slice(begin, min(begin + _CHUNK, n))

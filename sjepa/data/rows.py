@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sjepa.data._check import CHUNK, Array, joined, squarable
+from sjepa.data._check import CHUNK, MAX_SIZE, Array, joined
 from sjepa.data.derivatives import Derivatives
 from sjepa.data.trajectories import Trajectories
 from sjepa.data.weak import default_stride, weak_windows
@@ -148,7 +148,12 @@ def weak_rows(
             features[here] = windows.phi @ run(inputs[:, columns])
             targets[here] = -(windows.dphi @ x[part])
             row += len(block)
-    squarable([features], "An integral of a term")
+    for name, low, high in zip(library.names, features.min(0), features.max(0), strict=True):
+        if not (-MAX_SIZE <= low and high <= MAX_SIZE):
+            raise DataError(
+                f"The integral of {name} reaches {high:.3g}; rescale the data, or leave that term "
+                "out of the library."
+            )
     return features, targets
 
 

@@ -17,7 +17,7 @@ SWING = 4.0
 # A bump spans this many times spread over root mean square velocity (2 pi would be a period).
 TURN = 1.3
 MIN_POINTS = 5
-_CHUNK = 65_536  # intervals of all windows built at once; bounds the memory
+_CHUNK = 8_192  # intervals of all windows built at once; bounds the memory
 
 
 class WeakWindows(NamedTuple):

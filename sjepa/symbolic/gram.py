@@ -85,12 +85,15 @@ class Gram:
                     w = np.asarray(weights[0][part], dtype=float)
                     x, y, w = x[w > 0], y[w > 0], w[w > 0]
                 theta = features(x)
-                for what, values in (("term of the library", theta), ("target", y)):
+                for values, name in (
+                    (theta, lambda j: library.names[j]),
+                    (y, lambda j: "a target"),
+                ):
                     if len(values) and not np.abs(values).max() <= MAX_SIZE:
-                        row, column = np.argwhere(~(np.abs(values) <= MAX_SIZE))[0]
+                        row, j = np.argwhere(~(np.abs(values) <= MAX_SIZE))[0]
                         raise DataError(
-                            f"A {what} is {values[row, column]:.3g} in row {start + row} of a "
-                            "chunk: rescale the data, or choose other terms."
+                            f"{name(j)} is {values[row, j]:.3g}, not finite in row {start + row} "
+                            "or of no finite square: rescale the data, or choose other terms."
                         )
                 gram = cls.from_features(theta, y, w)
                 total = gram if total is None else total + gram
