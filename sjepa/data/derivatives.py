@@ -14,7 +14,7 @@ from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError
 
 
-_CHUNK = 4096  # points fitted at once; bounds the memory to a few tens of megabytes
+_CHUNK = 65_536  # points in all windows fitted at once; bounds the memory to a few megabytes
 
 
 class LocalFit(NamedTuple):
@@ -57,8 +57,9 @@ def local_polynomial(
     if even:  # only the position in the window matters: fit `width` windows instead of n
         grid = np.broadcast_to(mean * np.arange(width), (width, width))
         table = _weights(grid, np.arange(width), degree)
-    for begin in range(0, n, _CHUNK):
-        here = slice(begin, min(begin + _CHUNK, n))
+    together = max(1, _CHUNK // width)
+    for begin in range(0, n, together):
+        here = slice(begin, min(begin + together, n))
         rows = np.arange(here.start, here.stop)
         start = np.clip(rows - half, 0, n - width)
         centre = rows - start  # position of each point in its own window
