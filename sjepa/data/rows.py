@@ -158,7 +158,7 @@ def weak_rows(
 
 
 def _stride(trajectories: Trajectories, points: int, terms: int) -> int:
-    """Observations between bumps: less overlap where rows would take more room than the data."""
+    """Observations between bumps: less overlap where rows would take half the room of the data."""
     total, d = int(trajectories.lengths.sum()), trajectories.obs_shape[0]
-    most = max(_ENOUGH_ROWS, total * d // terms)
+    most = max(_ENOUGH_ROWS, total * d // (2 * terms))
     return max(default_stride(points), -(-total // most))

@@ -85,14 +85,11 @@ class Gram:
                     w = np.asarray(weights[0][part], dtype=float)
                     x, y, w = x[w > 0], y[w > 0], w[w > 0]
                 theta = features(x)
-                for values, name in (
-                    (theta, lambda j: library.names[j]),
-                    (y, lambda j: "a target"),
-                ):
+                for values, names in ((theta, library.names), (y, ["a target"] * y.shape[1])):
                     if len(values) and not np.abs(values).max() <= MAX_SIZE:
                         row, j = np.argwhere(~(np.abs(values) <= MAX_SIZE))[0]
                         raise DataError(
-                            f"{name(j)} is {values[row, j]:.3g}, not finite in row {start + row} "
+                            f"{names[j]} is {values[row, j]:.3g}, not finite in row {start + row} "
                             "or of no finite square: rescale the data, or choose other terms."
                         )
                 gram = cls.from_features(theta, y, w)
