@@ -17,7 +17,7 @@ from sjepa.backend.answers import checked
 from sjepa.errors import BackendError, ConfigError, DataError, LawError, SjepaError
 from sjepa.symbolic.complexity import tree_complexity, weights_for_tree
 from sjepa.symbolic.front import Candidate, Front
-from sjepa.symbolic.gram import Gram
+from sjepa.symbolic.gram import CHUNK, MAX_SIZE, Gram
 from sjepa.symbolic.grammar import Grammar
 from sjepa.symbolic.law import Dynamics, Law
 from sjepa.symbolic.library import Library
@@ -240,10 +240,21 @@ class Problem:
         if self.targets is None:
             assert self.gram is not None
             return self.gram.variance
-        mean = np.average(self.targets, axis=0, weights=self.weights)
-        variance = np.average((self.targets - mean) ** 2, axis=0, weights=self.weights)
-        square = np.average(self.targets**2, axis=0, weights=self.weights)
+        y = self.targets
+        mean = self._mean(lambda rows: y[rows])
+        variance = self._mean(lambda rows: (y[rows] - mean) ** 2)
+        square = self._mean(lambda rows: y[rows] ** 2)
         return np.where(variance <= 1e-12 * square, np.maximum(square, 1e-300), variance)
+
+    def _mean(self, values: Callable[[slice], np.ndarray]) -> np.ndarray:
+        """Weighted mean of what is computed row by row, without a column of it in memory."""
+        assert self.targets is not None
+        total, weight, n = 0.0, 0.0, len(self.targets)
+        for start in range(0, n, CHUNK):
+            rows = slice(start, min(start + CHUNK, n))
+            w = np.ones(rows.stop - start) if self.weights is None else self.weights[rows]
+            total, weight = total + w @ values(rows), weight + w.sum()
+        return np.asarray(total / weight)
 
     # Scoring: laws are measured here and nowhere else; a law may be for some of the outputs only.
 
@@ -259,9 +270,9 @@ class Problem:
             coefficients[:, columns] = self.candidate_library.coefficients(law)
             return self.sums.loss(coefficients)[columns]
         inputs, targets = self.rows()
+        run = law.numpy()
         with np.errstate(all="ignore"):
-            square = (law.numpy()(inputs) - targets[:, columns]) ** 2
-            error = np.average(square, axis=0, weights=self.weights)
+            error = self._mean(lambda rows: (run(inputs[rows]) - targets[rows][:, columns]) ** 2)
         return np.where(np.isfinite(error), error / self.variance[columns], np.inf)
 
     def complexity(self, law: Law) -> float:
@@ -377,7 +388,10 @@ def _matrix(values: np.ndarray, what: str) -> np.ndarray:
         array = array[:, None]
     if array.ndim != 2:
         raise DataError(f"The {what} must be a table (rows, columns), got shape {array.shape}.")
-    if not np.isfinite(array).all():
-        row, column = np.argwhere(~np.isfinite(array))[0]
-        raise DataError(f"The {what} contain {array[row, column]} in row {row}, column {column}.")
+    if array.size and not (-MAX_SIZE <= array.min() and array.max() <= MAX_SIZE):
+        row, column = np.argwhere(~(np.abs(array) <= MAX_SIZE))[0]
+        raise DataError(
+            f"The {what} contain {array[row, column]:.4g} in row {row}, column {column}; leave "
+            "such rows out, or rescale the data."
+        )
     return array

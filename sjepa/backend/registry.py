@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from typing import Any
+from numbers import Integral, Real
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from sjepa.backend import Backend
 from sjepa.backend.several import Several
@@ -153,15 +158,37 @@ def _load(name: str) -> type[Backend]:
 
 
 def _build(cls: type[Backend], settings: Mapping[str, Any]) -> Backend:
+    known = sorted(f.name for f in fields(cls)) if is_dataclass(cls) else []
+    if known and (unknown := sorted(settings.keys() - set(known))):
+        raise ConfigError(
+            f"Backend {cls.name!r} has no option {unknown[0]!r}. Options: {', '.join(known)}."
+        )
+    hints = get_type_hints(cls)
+    for name, value in settings.items():
+        if not _fits(value, hints.get(name, Any)):
+            wanted = str(next(f.type for f in fields(cls) if f.name == name))  # type: ignore[arg-type]
+            raise ConfigError(f"{name} of backend {cls.name!r} is {wanted}, got {value!r:.60}.")
     try:
         return cls(**settings)
-    except TypeError:
-        from dataclasses import fields, is_dataclass
+    except TypeError as error:
+        raise ConfigError(f"Backend {cls.name!r}: {error!s:.200}.") from error
 
-        known: list[str] = sorted(f.name for f in fields(cls)) if is_dataclass(cls) else []
-        unknown = sorted(settings.keys() - set(known))
-        if known and unknown:
-            raise ConfigError(
-                f"Backend {cls.name!r} has no option {unknown[0]!r}. Options: {', '.join(known)}."
-            ) from None
-        raise
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of the kind that an option is declared as; whole numbers are numbers."""
+    if isinstance(hint, UnionType) or get_origin(hint) is Union:
+        return any(_fits(value, part) for part in get_args(hint))
+    kind = get_origin(hint) or hint
+    if kind is Literal:
+        return value in get_args(hint)
+    if kind is Any or not isinstance(kind, type):
+        return True
+    if isinstance(value, bool | np.bool_):
+        return kind in (bool, object)
+    if kind is float:
+        return isinstance(value, Real) and math.isfinite(value)
+    if kind is int:
+        return isinstance(value, Integral) and abs(value) < 2**63
+    if isinstance(value, str) and kind is not str:  # a text is a sequence as well
+        return False
+    return isinstance(value, kind)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sjepa.errors import DataError
+from sjepa.symbolic.gram import CHUNK, MAX_SIZE
 
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -97,6 +98,46 @@ def finite(array: Array, what: str, index: int, where: Where = place) -> None:
             "data, or use allow_nan=True to drop such rows.",
             "allow_nan",
         )
+
+
+def squarable(arrays: Iterable[Array], what: str) -> None:
+    """Refuse numbers whose squares overflow; anything that is not finite is too large as well."""
+    for a in arrays:
+        if not (-MAX_SIZE <= a.min() and a.max() <= MAX_SIZE):
+            raise DataError(
+                f"{what} reaches {np.abs(a).max():.3g}, the squares of which overflow; rescale the "
+                "data or their times, for instance to a spread of 1."
+            )
+
+
+def spread(arrays: Sequence[Array]) -> Array:
+    """Standard deviation (d,) of columns, 0 where nothing but rounding varies."""
+    parts = [a[i : i + CHUNK] for a in arrays for i in range(0, len(a), CHUNK)]
+    count = sum(map(len, parts))
+    mean = np.sum([p.sum(axis=0, dtype=float) for p in parts], axis=0) / count
+    variance = np.sum([np.square(p - mean).sum(axis=0) for p in parts], axis=0) / count
+    size = np.max([np.maximum(-p.min(axis=0), p.max(axis=0)) for p in parts], axis=0)
+    found = np.sqrt(variance)
+    return np.where(found > 1e-12 * size, found, 0.0)
+
+
+# Points that are plenty to estimate a level or to compare two methods.
+ENOUGH, STRETCH = 100_000, 1_000
+
+
+def stretches(lengths: Iterable[int]) -> list[tuple[int, slice]]:
+    """Parts of trajectories that stand for all: all of them, unless those are very long."""
+    lengths = list(lengths)
+    every = sum(lengths) // ENOUGH
+    if every <= 1:
+        return [(i, slice(None)) for i in range(len(lengths))]
+    starts = ((i, k) for i, n in enumerate(lengths) for k in range(0, max(1, n - STRETCH), STRETCH))
+    return [(i, slice(k, k + STRETCH)) for i, k in list(starts)[::every]]
+
+
+def joined(arrays: Sequence[Array]) -> Array:
+    """All rows in one array; one array is not copied."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def increasing(t: Array, index: int, where: Where = place) -> None:

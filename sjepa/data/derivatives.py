@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sjepa.data._check import Array
+from sjepa.data._check import Array, squarable, stretches
 from sjepa.data.names import numbered, with_velocity_names
 from sjepa.data.noise import noise_level
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError
 
 
-_CHUNK = 4096  # points fitted at once; bounds the memory to a few tens of megabytes
+_CHUNK = 65_536  # points in all windows fitted at once; bounds the memory to a few megabytes
 
 
 class LocalFit(NamedTuple):
@@ -30,31 +30,43 @@ class LocalFit(NamedTuple):
     slope_gain: Array
 
 
-def local_polynomial(t: Array, x: Array, half: int, degree: int) -> LocalFit:
+def local_polynomial(
+    t: Array,
+    x: Array,
+    half: int,
+    degree: int,
+    columns: Any = slice(None),
+    into: tuple[Array, Array] | None = None,
+) -> LocalFit:
     """Fit a polynomial of `degree` to the 2 `half` + 1 points around each time.
 
     Near the ends the window keeps its size and moves inwards. With ``degree = 2 * half`` the
     polynomial goes through all points: this is then the finite difference of that order,
     on any grid. Otherwise points far away weigh less (tricube), in time rather than in rows.
-    Short trajectories get shorter windows and lower degrees.
+    Short trajectories get shorter windows and lower degrees. Only `columns` are fitted; their
+    values and slopes go `into` the given arrays.
     """
     n = len(t)
     width = min(2 * half + 1, n)
     degree = min(degree, width - 1)
-    start = np.clip(np.arange(n) - half, 0, n - width)
-    centre = np.arange(n) - start  # position of each point in its own window
-    value, slope = np.empty(x.shape), np.empty(x.shape)
+    value, slope = (np.empty(x.shape), np.empty(x.shape)) if into is None else into
     gains = np.empty((2, n))
     step = np.diff(t)
-    even = bool(np.ptp(step) < 1e-9 * step.max())
+    even, mean = bool(np.ptp(step) < 1e-9 * step.max()), float(np.mean(step))
+    del step  # as long as the data
     if even:  # only the position in the window matters: fit `width` windows instead of n
-        grid = np.broadcast_to(np.mean(step) * np.arange(width), (width, width))
+        grid = np.broadcast_to(mean * np.arange(width), (width, width))
         table = _weights(grid, np.arange(width), degree)
-    for begin in range(0, n, _CHUNK):
-        here = slice(begin, min(begin + _CHUNK, n))
-        window = start[here, None] + np.arange(width)  # (c, width)
-        w = table[centre[here]] if even else _weights(t[window], centre[here], degree)
-        value[here], slope[here] = np.einsum("crw,cwd->rcd", w, x[window])
+    together = max(1, _CHUNK // width)
+    for begin in range(0, n, together):
+        here = slice(begin, min(begin + together, n))
+        rows = np.arange(here.start, here.stop)
+        start = np.clip(rows - half, 0, n - width)
+        centre = rows - start  # position of each point in its own window
+        window = start[:, None] + np.arange(width)  # (c, width)
+        w = table[centre] if even else _weights(t[window], centre, degree)
+        fitted = np.einsum("crw,cwd->rcd", w, x[window][..., columns])
+        value[here, columns], slope[here, columns] = fitted
         gains[:, here] = np.linalg.norm(w, axis=2).T
     return LocalFit(value, slope, gains[0], gains[1])
 
@@ -136,8 +148,20 @@ def differentiate(
             "derivatives, encode them first."
         )
     trajectories.check_finite()
+    squarable(trajectories.x, "x")
+    squarable(trajectories.u or (), "u")
     d = trajectories.obs_shape[0]
     noise = noise_level(trajectories.x, trajectories.t)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = _differentiated(trajectories, method, noise, d, order, window, degree, lam)
+    squarable(found.x_dot, "A derivative")
+    return found
+
+
+def _differentiated(
+    trajectories: Trajectories, method: str, noise: Array, d: int, order: int, window: int | None,
+    degree: int, lam: float | None,
+) -> Derivatives:  # fmt: skip
     if method == "spline":
         return _spline(trajectories, lam, noise)
     if method == "finite_difference":
@@ -190,8 +214,7 @@ def _apply(
         good = np.ones(len(t), dtype=bool)
         for half, degree in sorted(set(chosen)):
             mine = [c == (half, degree) for c in chosen]
-            fit = local_polynomial(t, x[:, mine], half, degree)
-            value[:, mine], slope[:, mine] = fit.value, fit.slope
+            fit = local_polynomial(t, x, half, degree, mine, (value, slope))
             if not trust_ends:
                 good &= fit.slope_gain <= 2 * np.median(fit.slope_gain)
         smooth.append(value)
@@ -211,6 +234,7 @@ def _choose(
     """For each column, the most smoothing that agrees with all milder ones (Lepski's rule)."""
     every = max(1, round(trajectories.lengths.sum() / _SAMPLE))
     some = trajectories[::every]
+    some = some._cut(stretches(some.lengths))
     room = max(9, int(np.median(trajectories.lengths)) // 3)
     candidates = [c for c in candidates if 2 * c[0] + 1 <= room] or list(candidates[:1])
     # Ends are left out: windows are shifted there and say little about their width.
@@ -250,9 +274,15 @@ def _spline(trajectories: Trajectories, lam: float | None, noise: Array) -> Deri
         # Cross-validation looks for the penalty between fixed bounds, which only fit times near 1.
         unit = float(np.diff(t).mean())
         scaled, penalty = (t - t[0]) / unit, None if lam is None else lam / unit**3
-        splines = [
-            make_smoothing_spline(scaled, np.asarray(c, dtype=float), lam=penalty) for c in x.T
-        ]
+        try:
+            splines = [
+                make_smoothing_spline(scaled, np.asarray(c, dtype=float), lam=penalty) for c in x.T
+            ]
+        except (ValueError, np.linalg.LinAlgError) as error:
+            raise DataError(
+                f"trajectory {i} cannot be made a spline ({error!s:.80}); use derivative='auto'.",
+                "derivative",
+            ) from None
         smooth.append(np.stack([s(scaled) for s in splines], axis=1))
         x_dot.append(np.stack([s.derivative()(scaled) / unit for s in splines], axis=1))
         # The spline is straight at its ends, whatever the data do.

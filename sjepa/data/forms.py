@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sjepa.data._check import Array
+from sjepa.data._check import Array, spread, stretches
 from sjepa.data.derivatives import Derivatives, differentiate, second_derivatives
 from sjepa.data.noise import noise_level
 from sjepa.data.rows import derivative_rows, weak_rows, zoh_accelerations, zoh_rows
@@ -79,27 +79,28 @@ def continuous_rows(
             form = "weak"
     d = data.obs_shape[0]
     # The slope of a constant column is rounding; as a target it would be fitted like any other.
-    x = np.concatenate(smooth.x)[:, -d:]
-    moves = x.std(axis=0) > 1e-12 * np.abs(x).max(axis=0)
+    still = spread(smooth.x)[-d:] == 0
     if form == "weak" or (form == "zoh" and not trees):
         assert library is not None
         # Smoothing blurs the kinks of held actions; only velocities have to be estimated.
         source = data if form == "zoh" and order == 1 else smooth
+        del found
         features, targets = weak_rows(source, library, points, used, hold=form == "zoh")
-        return Rows(form, targets[:, -d:] * moves, features=features)
+        targets[:, -d:][:, still] = 0.0
+        return Rows(form, targets[:, -d:], features=features)
     if form == "derivative":
         inputs, targets = derivative_rows(found)
     else:
         inputs, targets = (zoh_accelerations if order == 2 else zoh_rows)(data)
-    return Rows(form, targets[:, -d:] * moves, inputs[:, used])
+    targets[:, -d:][:, still] = 0.0
+    return Rows(form, targets[:, -d:], inputs if columns is None else inputs[:, used])
 
 
 def is_noisy(data: Trajectories) -> bool:
     """Whether noise is more than a small share of the spread of any state or action."""
     series = [data.x] if data.u is None else [data.x, data.u]
     for one in series:
-        spread = np.concatenate(one).std(axis=0)
-        if (noise_level(one, data.t) > NOISY * np.maximum(spread, 1e-300)).any():
+        if (noise_level(one, data.t) > NOISY * np.maximum(spread(one), 1e-300)).any():
             return True
     return False
 
@@ -112,7 +113,7 @@ def is_held(
     Both readings predict the same integrals, by least squares on all terms of a library, on
     stretches that were not used to fit.
     """
-    data = found.trajectories
+    data = found.trajectories._cut(stretches(found.trajectories.lengths))
     if library is None:
         names = [*(data.names or ()), *(data.action_names or ())]
         library, columns = Library.polynomial(names, 2), slice(None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sjepa.data._check import Array
+from sjepa.data._check import Array, stretches
 
 
 _ORDERS = range(3, 9)
@@ -21,7 +21,9 @@ def noise_level(x: Array | list[Array], t: Array | list[Array]) -> Array:
     """
     series = x if isinstance(x, list) else [x]
     times = t if isinstance(t, list) else [t]
-    series = [a.reshape(len(a), -1) for a in series]
+    cuts = stretches(map(len, series))
+    times = [times[i][part] for i, part in cuts]
+    series = [series[i][part].reshape(len(times[k]), -1) for k, (i, part) in enumerate(cuts)]
     levels = []
     for order in _ORDERS:
         parts = [

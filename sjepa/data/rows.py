@@ -6,12 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from sjepa.data._check import Array
+from sjepa.data._check import CHUNK, MAX_SIZE, Array, joined
 from sjepa.data.derivatives import Derivatives
 from sjepa.data.trajectories import Trajectories
-from sjepa.data.weak import weak_windows
+from sjepa.data.weak import default_stride, weak_windows
 from sjepa.errors import DataError
 from sjepa.symbolic import Library
+
+
+# Neighbours of an interval, on either side, that the integral of a bump may look at.
+_MARGIN = 6
+# Rows of the weak form that are enough, whatever there is to overlap.
+_ENOUGH_ROWS = 100_000
 
 
 def inputs_of(trajectories: Trajectories) -> list[Array]:
@@ -29,10 +35,18 @@ def derivative_rows(found: Derivatives) -> tuple[Array, Array]:
 
 
 def _trusted(series: list[Array], found: Derivatives) -> Array:
-    rows = np.concatenate([a[good] for a, good in zip(series, found.valid, strict=True)])
+    rows = joined([_where(a, good) for a, good in zip(series, found.valid, strict=True)])
     if not len(rows):
         raise DataError("Trajectories are too short for such derivatives; give longer ones.")
     return rows
+
+
+def _where(rows: Array, good: Array) -> Array:
+    """Rows where `good`; one stretch of them is not copied."""
+    inside = np.flatnonzero(good)
+    if len(inside) and len(inside) == inside[-1] - inside[0] + 1:
+        return rows[inside[0] : inside[-1] + 1]
+    return rows[inside]
 
 
 def step_rows(trajectories: Trajectories) -> tuple[Array, Array, Array]:
@@ -105,17 +119,46 @@ def weak_rows(
     during each step, otherwise as smooth as the states.
     Trajectories shorter than a bump get one bump over their whole length.
     """
-    run = library.numpy()
-    features, targets = [], []
-    for x, t, inputs in zip(trajectories.x, trajectories.t, inputs_of(trajectories), strict=True):
-        if len(t) < 3:
-            continue
-        windows = weak_windows(t, points=min(points, len(t)), hold=hold)
-        if hold:
-            ends = np.concatenate([x[1:], inputs[:-1, x.shape[1] :]], axis=1)
-            inputs = np.concatenate([inputs[:-1], ends])
-        features.append(windows.phi @ run(inputs[:, columns]))
-        targets.append(-(windows.dphi @ x))
-    if not features:
+    run, d = library.numpy(), trajectories.obs_shape[0]
+    usable = [i for i, n in enumerate(trajectories.lengths) if n >= 3]
+    if not usable:
         raise DataError("The weak form needs a trajectory of at least 3 points.")
-    return np.concatenate(features), np.concatenate(targets)
+    stride = _stride(trajectories, points, len(library))
+    starts = [np.arange(0, max(len(trajectories.t[i]) - points, 0) + 1, stride) for i in usable]
+    count = sum(map(len, starts))
+    features, targets = np.empty((count, len(library))), np.empty((count, d))
+    row = 0
+    for i, first in zip(usable, starts, strict=True):
+        x, t = trajectories.x[i], trajectories.t[i]
+        size = min(points, len(t))
+        # Piece by piece, with the neighbours that the integrals look at: terms are many columns.
+        for block in np.array_split(first, -(-(first[-1] + size) // CHUNK)):
+            if not len(block):
+                continue
+            begin = max(block[0] - _MARGIN, 0)
+            part = slice(begin, block[-1] + size + _MARGIN)
+            windows = weak_windows(t[part], points=size, first=block - begin, hold=hold)
+            inputs = x[part]
+            if trajectories.u is not None:
+                inputs = np.concatenate([inputs, trajectories.u[i][part]], axis=1)
+            if hold:
+                ends = np.concatenate([inputs[1:, :d], inputs[:-1, d:]], axis=1)
+                inputs = np.concatenate([inputs[:-1], ends])
+            here = slice(row, row + len(block))
+            features[here] = windows.phi @ run(inputs[:, columns])
+            targets[here] = -(windows.dphi @ x[part])
+            row += len(block)
+    for name, low, high in zip(library.names, features.min(0), features.max(0), strict=True):
+        if not (-MAX_SIZE <= low and high <= MAX_SIZE):
+            raise DataError(
+                f"The integral of {name} reaches {high:.3g}; rescale the data, or leave that term "
+                "out of the library."
+            )
+    return features, targets
+
+
+def _stride(trajectories: Trajectories, points: int, terms: int) -> int:
+    """Observations between bumps: less overlap where rows would take half the room of the data."""
+    total, d = int(trajectories.lengths.sum()), trajectories.obs_shape[0]
+    most = max(_ENOUGH_ROWS, total * d // (2 * terms))
+    return max(default_stride(points), -(-total // most))

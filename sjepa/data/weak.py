@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from sjepa.data._check import Array
+from sjepa.data._check import Array, spread, stretches
 from sjepa.data.derivatives import Derivatives
 from sjepa.errors import DataError
 
@@ -17,7 +17,7 @@ SWING = 4.0
 # A bump spans this many times spread over root mean square velocity (2 pi would be a period).
 TURN = 1.3
 MIN_POINTS = 5
-_CHUNK = 65_536  # intervals of all windows built at once; bounds the memory
+_CHUNK = 8_192  # intervals of all windows built at once; bounds the memory
 
 
 class WeakWindows(NamedTuple):
@@ -40,20 +40,29 @@ def window_points(found: Derivatives) -> int:
     A sine has a root mean square velocity of angular frequency times spread, which makes
     spread over velocity the time scale of anything that moves.
     """
-    rows = np.concatenate([a[good] for a, good in zip(found.x_dot, found.valid, strict=True)])
-    x = np.concatenate(found.trajectories.x)
-    spread = x.std(axis=0)
-    moving = spread > 1e-12 * np.abs(x).max(axis=0)
+    data = found.trajectories
+    cuts = stretches(data.lengths)
+    rows = np.concatenate([found.x_dot[i][part][found.valid[i][part]] for i, part in cuts])
+    sizes = spread(data.x)
+    moving = sizes > 0
     if not len(rows) or not moving.any():
         return MIN_POINTS
-    rate = (np.sqrt((rows**2).mean(axis=0))[moving] / spread[moving]).max()
-    step = np.median(np.concatenate(found.trajectories.steps))
-    return max(MIN_POINTS, round(TURN / (rate * step)))
+    rate = (np.sqrt((rows**2).mean(axis=0))[moving] / sizes[moving]).max()
+    step = np.median(np.concatenate([np.diff(data.t[i][part]) for i, part in cuts]))
+    # What stands still, or seems to where squares round to nothing, has no time scale.
+    longest = int(data.lengths.max())
+    return max(MIN_POINTS, min(longest, round(TURN / max(rate * step, TURN / longest))))
+
+
+def default_stride(points: int) -> int:
+    """Observations between neighbouring bumps."""
+    return max(1, points // 8)
 
 
 def weak_windows(
-    t: Array, *, points: int, stride: int | None = None, power: int = 4, hold: bool = False
-) -> WeakWindows:
+    t: Array, *, points: int, stride: int | None = None, power: int = 4, hold: bool = False,
+    first: Array | None = None,
+) -> WeakWindows:  # fmt: skip
     """Bumps (1 - s**2)**power on overlapping stretches of a trajectory.
 
     Between observations f is a polynomial through its six neighbours, and bump times polynomial
@@ -72,13 +81,15 @@ def weak_windows(
         Observations between neighbouring bumps; by default an eighth of `points`.
     power : int, default=4
         Smoothness of the bump where it meets zero, at least 1.
+    first : array of int, optional
+        Where bumps begin, in place of `stride`.
     hold : bool
         Whether f jumps at observations, as under actions with zero-order hold; f and x are then
         straight lines within each step, since x has a kink at both of its ends.
     """
     t = np.asarray(t, dtype=np.float64)
     n = len(t)
-    stride = max(1, points // 8) if stride is None else stride
+    stride = default_stride(points) if stride is None else stride
     if not 3 <= points <= n:
         raise DataError(f"a window of {points} points does not fit {n} observations; use 3 to {n}.")
     if stride < 1 or power < 1:
@@ -87,7 +98,8 @@ def weak_windows(
     size = min(6, n)
     start = np.clip(np.arange(n - 1) - (size // 2 - 1), 0, n - size)  # neighbours of an interval
     nodes, weights = np.polynomial.legendre.leggauss(power + size // 2 + 1)  # exact for both
-    first = np.arange(0, n - points + 1, stride)
+    if first is None:
+        first = np.arange(0, n - points + 1, stride)
     parts = [
         _matrices(t, block, points - 1, power, start, size, nodes, weights, hold)
         for block in np.array_split(first, -(-len(first) * points // _CHUNK))

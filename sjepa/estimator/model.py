@@ -8,11 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+import torch
 
 from sjepa.backend import Backend
 from sjepa.callbacks import Callback, Log, ProgressCallback, check_callbacks
 from sjepa.data import Trajectories
 from sjepa.data.names import numbered
+from sjepa.errors import TrainingDiverged
 from sjepa.estimator.files import apply_saved, plain_params, saved_from
 from sjepa.estimator.fitted import Fitted
 from sjepa.estimator.validate import check_data, draw_seed, validate
@@ -202,7 +204,14 @@ class SJEPA(Fitted):
         journal = RunRecorder(callbacks, None if run is None else run.checkpoint)
         for callback in callbacks:
             callback.on_start(self)
-        self._keep(self._learn(trajectories, journal), trajectories, journal.table())
+        try:
+            learned = self._learn(trajectories, journal)
+        except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:
+            raise TrainingDiverged(
+                f"The search left the range of numbers ({error!s:.80}); rescale the data, or give "
+                "more of them."
+            ) from error
+        self._keep(learned, trajectories, journal.table())
         for callback in callbacks:
             callback.on_end(self)
         return self

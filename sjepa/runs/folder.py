@@ -19,7 +19,7 @@ from typing import Any, Self
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, FormatError, OutputError
 from sjepa.runs.saving import FILES, Saved, read, write_files
-from sjepa.storage import open_kept, read_json, sweep, write_json
+from sjepa.storage import flush_folder, open_kept, read_json, sweep, write_json
 
 
 KIND, VERSION = "sjepa-run", 1
@@ -63,6 +63,7 @@ class Run:
         run._lock = _lock(folder)
         cls.check_free(folder)  # another process may have been faster
         write_json(folder / "run.json", KIND, VERSION, {"asked": run.asked})
+        flush_folder(folder.absolute().parent)
         return run
 
     @staticmethod

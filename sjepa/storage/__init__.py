@@ -2,6 +2,7 @@
 
 from sjepa.storage.files import (
     digest_of,
+    flush_folder,
     open_kept,
     read_bounded,
     regular,
@@ -17,6 +18,7 @@ from sjepa.storage.tensors import read_state, write_state
 __all__ = [
     "MAX_BYTES",
     "digest_of",
+    "flush_folder",
     "open_kept",
     "read_bounded",
     "read_json",

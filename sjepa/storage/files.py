@@ -47,7 +47,7 @@ def writing(path: Path) -> Iterator[BinaryIO]:
         ) from error
     finally:
         draft.unlink(missing_ok=True)
-    _flush_folder(path.parent)
+    flush_folder(path.parent)
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -60,27 +60,36 @@ def write_whole(path: Path, data: bytes) -> None:
 def writing_folder(folder: Path) -> Iterator[Path]:
     """A folder to fill, which takes the place of `folder` once it is complete."""
     draft = _draft(folder.absolute())
-    draft.mkdir()
+    old = draft.with_name(draft.name + ".old")
     try:
+        draft.mkdir()
         yield draft
         if folder.exists():
-            old = draft.with_name(draft.name + ".old")
-            folder.rename(old)
-            draft.rename(folder)
-            shutil.rmtree(old)
-        else:
-            draft.rename(folder)
+            os.replace(folder, old)
+        try:
+            os.replace(draft, folder)
+        except BaseException:
+            if old.exists():  # better the old one than none
+                os.rename(old, folder)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    except OutputError:
+        raise
+    except OSError as error:
+        raise OutputError(
+            f"{folder} cannot be written ({error.strerror or error}); choose another place."
+        ) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    _flush_folder(draft.parent)
+    flush_folder(draft.parent)
 
 
 def _draft(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
 
 
-def _flush_folder(folder: Path) -> None:
-    """Make the rename itself durable, where the system lets a folder be opened."""
+def flush_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where the system lets a folder be opened."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:

@@ -16,7 +16,9 @@ from sjepa.errors import DataError
 from sjepa.symbolic.library import Library
 
 
-CHUNK = 65_536
+CHUNK = 16_384
+# Squares of larger numbers, summed over rows, leave the range of double precision.
+MAX_SIZE = 1e150
 # What a column of unit norm must have of its own for plain elimination to be accurate.
 WELL_CONDITIONED = 1e-4
 
@@ -83,13 +85,13 @@ class Gram:
                     w = np.asarray(weights[0][part], dtype=float)
                     x, y, w = x[w > 0], y[w > 0], w[w > 0]
                 theta = features(x)
-                if not (np.isfinite(theta).all() and np.isfinite(y).all()):
-                    row = start + int(
-                        np.flatnonzero(~(np.isfinite(theta).all(1) & np.isfinite(y).all(1)))[0]
-                    )
-                    raise DataError(
-                        f"A term of the library or a target is not finite in row {row} of a chunk."
-                    )
+                for values, names in ((theta, library.names), (y, ["a target"] * y.shape[1])):
+                    if len(values) and not np.abs(values).max() <= MAX_SIZE:
+                        row, j = np.argwhere(~(np.abs(values) <= MAX_SIZE))[0]
+                        raise DataError(
+                            f"{names[j]} is {values[row, j]:.3g}, not finite in row {start + row} "
+                            "or of no finite square: rescale the data, or choose other terms."
+                        )
                 gram = cls.from_features(theta, y, w)
                 total = gram if total is None else total + gram
         if total is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -50,10 +52,12 @@ def _regauged(
     context: SearchContext, heads: list[tuple[LinearEncoder, StructureTask]], points: Tensor
 ) -> tuple[LinearEncoder, StructureTask] | None:
     """Better coordinates for the simplest good law, which is cleaner than the dense one was."""
-    if not heads:
-        return None
     risks = [float(t.risk(h, context.train, context.validation).risk) for h, t in heads]
-    limit = knee(min(risks))
+    # A law that runs away, or a validation set that is too short to tell, leaves no finite risk.
+    finite = [risk for risk in risks if math.isfinite(risk)]
+    if not finite:
+        return None
+    limit = max(knee(min(finite)), min(finite))
     good = [pair for pair, risk in zip(heads, risks, strict=True) if risk <= limit]
     head, task = min(good, key=lambda pair: pair[1].structure.cost)
     library, d = context.library, context.latent_dim

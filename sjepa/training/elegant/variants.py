@@ -35,7 +35,7 @@ def variants(
     for j, own in enumerate(support):
         moment, size = gram.xy[:, j], float(gram.yy[j])
         loss = _losses(gram.xx, moment, size, np.array([own]))[0]
-        for k in range(1, MAX_TERMS + 1):
+        for k in range(1, min(MAX_TERMS, len(usable)) + 1):
             choices = np.array(list(combinations(usable, k)))
             left = _losses(gram.xx, moment, size, choices)
             limit = (SHORTER if k < len(own) else LONGER) * loss
