@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint wheel mutants bench clean
+.PHONY: demo test test-slow lint docs sdist wheel mutants bench clean
 
 # A stamp for each set of extras: installs again only when the requirements change.
 $(VENV)/.core: pyproject.toml constraints.txt
@@ -16,6 +16,10 @@ $(VENV)/.core: pyproject.toml constraints.txt
 
 $(VENV)/.test: $(VENV)/.core
 	$(PIP) --no-build-isolation -e '.[test]'
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.test
+	$(PIP) --no-build-isolation -e '.[docs]'
 	touch $@
 
 demo: $(VENV)/.core
@@ -32,6 +36,16 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The pictures of the gallery are drawn by the page that shows them. Nothing is fetched.
+docs: $(VENV)/.docs
+	rm -rf docs/gallery/pictures && mkdir docs/gallery/pictures
+	cd docs/gallery/pictures && MPLBACKEND=agg PYTHONPATH=../../.. ../../../$(BIN)/python -m tests.docs.pages ../index.md
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build
+
+# What a release holds besides the wheel: also tests, documentation and benchmarks.
+sdist: $(VENV)/.core
+	$(BIN)/python -c 'from setuptools import build_meta; print(build_meta.build_sdist("dist"))'
 
 # Built from nothing (a build/ left behind would be packed again), installed into an empty
 # environment, and asked for a law from outside the checkout.
@@ -58,4 +72,4 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/backends.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build docs/gallery/pictures docs/reference/names *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,6 +2,12 @@
 
 from importlib.metadata import version as installed
 
+import typer
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
 
 project = "sjepa"
 copyright = "the sjepa authors"
@@ -15,15 +21,17 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
 ]
-source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = ["_build", "templates"]
+templates_path = ["templates"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
 autodoc_member_order = "bysource"
-autodoc_typehints = "description"
+autodoc_typehints = "none"  # the docstrings say it, in words
 napoleon_google_docstring = False
+napoleon_use_ivar = True
 
 html_theme = "furo"
 html_title = "sjepa"
@@ -32,3 +40,30 @@ html_static_path: list[str] = []
 copybutton_prompt_text = r"\$ "
 copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = True
+
+
+class Commands(SphinxDirective):
+    """Every command of the program with its arguments and options, as ``--help`` has them."""
+
+    def run(self) -> list[nodes.Node]:
+        from sjepa.cli.app import app
+
+        text = []
+        group = typer.main.get_command(app)
+        for name, command in group.commands.items():  # type: ignore[attr-defined]
+            text += [f"## sjepa {name}", "", command.help or "", ""]
+            for one in command.params:
+                if one.name == "help":
+                    continue
+                names = ", ".join(one.opts) if one.param_type_name == "option" else one.name.upper()
+                default = "" if one.default in (None, "", False, ()) else f" Default: {one.default}."
+                text += [f"`{names}`", f": {getattr(one, 'help', '') or ''}{default}", ""]
+        node = nodes.container()
+        self.state.nested_parse(StringList(text, "the program"), 0, node, match_titles=True)
+        return node.children
+
+
+def setup(app: Sphinx) -> None:
+    import sjepa.cli  # noqa: F401 (the commands register themselves)
+
+    app.add_directive("commands", Commands)
