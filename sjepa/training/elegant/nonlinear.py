@@ -19,9 +19,11 @@ from sjepa.training.elegant.context import SearchContext
 from sjepa.training.elegant.gauge import THRESHOLDS, search_gauge
 from sjepa.training.elegant.gauge_moves import GaugeMoves
 from sjepa.training.elegant.halving import Rung, evaluate, ladder, promote
+from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.nonlinear_restarts import NonlinearRestarts
 from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.polish import StructureTask, polish, unit_scale
+from sjepa.training.elegant.select import NOISE_MULTIPLE
 from sjepa.training.elegant.starts import starting_readouts
 from sjepa.training.elegant.structures import (
     Structure,
@@ -43,6 +45,8 @@ PARENTS, CHILDREN = 4, 3
 HOPELESS = 5.0
 # Equations of more terms than this are no laws.
 LONGEST = 5
+# Stretches of polishing, and the share to which each must lower the risk for another one.
+SPELLS, WORTHWHILE = 5, 0.95
 # Points on which the size of terms is measured when a gauge is searched.
 POINTS = 400
 
@@ -253,8 +257,15 @@ def _whitener(z: Tensor) -> tuple[Tensor, Tensor]:
 def _polished(
     context: SearchContext, restarts: NonlinearRestarts, i: int
 ) -> tuple[ResidualEncoder, StructureTask]:
+    """Quasi-Newton until noise explains what is left, it no longer helps, or the budget ends."""
     head, task = restarts.head(i), context.task(restarts.structures[i])
-    polish(head, task, context.train, 2 * context.budget.polish, context.stride)
+    before = float("inf")
+    for _ in range(SPELLS):
+        risk = polish(head, task, context.train, context.budget.polish, context.stride)
+        floor = noise_floor(head, task, context.validation)
+        if risk <= NOISE_MULTIPLE * floor or risk > WORTHWHILE * before:
+            break
+        before = risk
     unit_scale(head, task, context.train)
     context.report(f"polished {task.structure.names(context.library)}", 0.83)
     return head, task

@@ -14,6 +14,8 @@ from sjepa.training.elegant.structures import Support
 
 # Risks up to this multiple of the noise floor are not told apart.
 NOISE_MULTIPLE = 1.5
+# Rollouts from wide starts fail when they miss so many times more than others, and at least this.
+FAILS, FAILS_FROM = 10.0, 0.01
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,20 @@ def rivals_of(best: Found, found: Sequence[Found], delta: float) -> tuple[Found,
     return tuple(sorted(fittest.values(), key=lambda f: (f.candidate.terms, f.candidate.loss)))
 
 
-def caveats(best: Found, rivals: Sequence[Found]) -> list[str]:
-    """What a user should know about a law that is adequate on the data at hand."""
+def caveats(
+    best: Found, rivals: Sequence[Found], by_start: tuple[float, float] = (0.0, 0.0)
+) -> list[str]:
+    """What a user should know about a law that is adequate on the data at hand.
+
+    `by_start` are its rollout losses from starts far out and from the others.
+    """
     notes = []
+    wide, near = by_start
+    if wide > max(FAILS * near, FAILS_FROM):
+        notes.append(
+            f"the law fails from wider starts: rollouts from the quarter of held-out starts that "
+            f"is farthest out miss {wide:.2g} of the variance, the others {near:.2g}."
+        )
     if rivals:
         laws = " | ".join("; ".join(r.law.lines(digits=3)) for r in rivals[:3])
         notes.append(
