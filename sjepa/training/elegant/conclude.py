@@ -86,7 +86,7 @@ def conclude(
         else diagnose_law(best.candidate.loss, chosen.delta, floor)
     )
     adequate = not doubts
-    rivals = rivals_of(best, admitted, chosen.delta) if adequate else ()
+    rivals = rivals_of(best, admitted, chosen.delta, context.library) if adequate else ()
     seen = RolloutLoss(context.train, context.horizon, context.order)
     rollouts = _rollout(held, refined), _rollout(seen, refined)
     notes.append(

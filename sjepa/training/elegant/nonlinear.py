@@ -27,9 +27,9 @@ from sjepa.training.elegant.select import NOISE_MULTIPLE
 from sjepa.training.elegant.starts import starting_readouts
 from sjepa.training.elegant.structures import (
     Structure,
-    Support,
     enumerate_structures,
     structure,
+    without_constants,
 )
 from sjepa.training.elegant.subspace import Subspace
 from sjepa.training.elegant.variants import variants
@@ -143,7 +143,7 @@ def _warm(
     for head, task in liked:
         # An encoder with an offset needs no constant that a shift of coordinates makes.
         support = task.structure.support
-        plain = _without_constants(context.library, support)
+        plain = without_constants(context.library, support)
         if plain == support or plain not in supports:
             warm.setdefault(task.structure, head.linear.weight.detach().T)
     kept = dict(list(warm.items())[: context.budget.finalists])
@@ -156,10 +156,6 @@ def _warm(
 def _is_long(own: Structure) -> bool:
     """Whether a structure is there for its coordinates only, not as a law."""
     return max(map(len, own.support)) > LONGEST
-
-
-def _without_constants(library: Library, support: Support) -> Support:
-    return tuple(tuple(p for p in row if library.terms[p].free_symbols) for row in support)
 
 
 def _dense(context: SearchContext) -> Structure | None:

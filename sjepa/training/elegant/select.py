@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sjepa.errors import ConfigError
-from sjepa.symbolic import Front
+from sjepa.symbolic import Front, Library
 from sjepa.symbolic.front import knee
 from sjepa.training.elegant.result import Found
-from sjepa.training.elegant.structures import Support
+from sjepa.training.elegant.structures import Support, Symmetry, without_constants
 
 
 # Risks up to this multiple of the noise floor are not told apart.
@@ -73,19 +73,24 @@ def simplest_adequate(found: Sequence[Found], delta: float) -> tuple[Found, bool
     return min(found, key=lambda f: f.candidate.loss), False
 
 
-def rivals_of(best: Found, found: Sequence[Found], delta: float) -> tuple[Found, ...]:
+def rivals_of(
+    best: Found, found: Sequence[Found], delta: float, library: Library
+) -> tuple[Found, ...]:
     """Other laws within delta, the fittest of each structure, cheapest first.
 
-    A law that only adds terms to the best one is no rival: its coefficients may be zero.
+    A law that only renames coordinates, shifts them, or adds terms to the best one is no rival.
     """
+    symmetry = Symmetry(library, len(best.structure.support))
+    own = without_constants(library, best.structure.support)
     fittest: dict[Support, Found] = {}
     for one in sorted(found, key=lambda f: f.candidate.loss):
-        longer = all(
-            set(own) <= set(row)
-            for own, row in zip(best.structure.support, one.structure.support, strict=True)
+        support = without_constants(library, one.structure.support)
+        longer = any(
+            all(set(short) <= set(row) for short, row in zip(own, version, strict=True))
+            for version in symmetry.versions(support)
         )
         if one.candidate.loss <= delta and not longer:
-            fittest.setdefault(one.structure.support, one)
+            fittest.setdefault(symmetry.representative(support), one)
     return tuple(sorted(fittest.values(), key=lambda f: (f.candidate.terms, f.candidate.loss)))
 
 

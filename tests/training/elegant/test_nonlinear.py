@@ -96,13 +96,14 @@ def found(loss: float, *rows: str) -> Found:
     return Found(candidate, own, torch.nn.Identity(), report)
 
 
-def test_rivals_are_adequate_and_no_mere_extension_of_the_best() -> None:
+def test_rivals_are_adequate_and_no_mere_copy_or_extension_of_the_best() -> None:
     best = found(1e-4, "z2", "sin(z1)")
     others = [
         found(2e-4, "z2", "z1 + z1**3"), found(1.5e-4, "z2", "z1 + z1**3"),
         found(1e-4, "z2", "z2 + sin(z1)"), found(5e-3, "z2", "z1"), best,
+        found(1e-4, "1 + sin(z2)", "z1"),
     ]  # fmt: skip
-    rivals = rivals_of(best, others, 3e-4)
+    rivals = rivals_of(best, others, 3e-4, LIBRARY)
     assert [r.candidate.loss for r in rivals] == [1.5e-4]
 
 
