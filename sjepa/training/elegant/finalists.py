@@ -105,9 +105,9 @@ def _shortened(
     risks = [_risk(context, *pair) for pair in heads]
     shorter: list[tuple[Head, StructureTask]] = []
     for i in sorted(range(len(heads)), key=lambda i: risks[i])[:most]:
-        # A network has a longer way to go to the coordinates of the shorter law.
-        steps = context.budget.polish * (1 if isinstance(heads[i][0], LinearEncoder) else 4)
-        for head, task in reductions(*heads[i], context.train, steps, context.stride):
+        for head, task in reductions(
+            *heads[i], context.train, context.budget.polish, context.stride
+        ):
             context.report(f"shortened to {task.structure.names(context.library)}", 0.77)
             unit_scale(head, task, context.train)
             shorter.append((head, task))
