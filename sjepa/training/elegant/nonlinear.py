@@ -28,7 +28,7 @@ from sjepa.training.elegant.nonlinear_starts import (
 )
 from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.polish import StructureTask, polish, unit_scale
-from sjepa.training.elegant.reduce import without_one
+from sjepa.training.elegant.reduce import cheaper
 from sjepa.training.elegant.select import NOISE_MULTIPLE
 from sjepa.training.elegant.structures import Structure
 from sjepa.training.elegant.variants import variants
@@ -39,7 +39,7 @@ RATE = 6e-3
 LONGEST = 5
 # Stretches of polishing, and the share to which each must lower the risk for another one.
 SPELLS, WORTHWHILE = 5, 0.95
-# Laws with a term less that get fresh encoders in the end.
+# Laws with a term less or a simpler one that get fresh encoders in the end.
 SHORTER = 4
 
 
@@ -91,7 +91,7 @@ def _halved(
 def _shorter(
     context: SearchContext, found: Sequence[tuple[ResidualEncoder, StructureTask]]
 ) -> list[Structure]:
-    """The fittest law with a term less, where that has not been tried.
+    """The fittest law with a term less, or a simpler one, where that has not been tried.
 
     They get encoders of their own: coordinates that have bent to suit a term do not bend back.
     """
@@ -100,7 +100,7 @@ def _shorter(
     risks = [float(task.risk(head, context.train, context.validation).risk) for head, task in found]
     head, task = found[risks.index(min(risks))]
     tried = {other.structure for _, other in found}
-    options = [s for s in without_one(task) if s not in tried]
+    options = [s for s in cheaper(task) if s not in tried]
     cost = {
         s: float(context.task(s).risk(head, context.train, context.train).risk) for s in options
     }
