@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 from sensors_data import SAMPLING, SENSORS, observed
-from sensors_judge import same_structure, state_r2
+from sensors_judge import not_longer, same_structure, state_r2
 
 from sjepa import SJEPA
 from sjepa.data import Trajectories
@@ -33,7 +33,8 @@ def run(system: str, kind: str, seed: int, linear_only: bool = False) -> dict[st
     rivals = [r.law for r in model.rivals_]
     adequate = model.figures_["adequate"] > 0
     right = same_structure(model.law_, system)
-    rival = adequate and not right and any(same_structure(law, system) for law in rivals)
+    # An adequate law that is no longer than the true one cannot be told from it by these data.
+    rival = adequate and not right and not_longer(model.law_, system)
     return {
         "system": system, "sensor": kind, "seed": seed, "right": right, "rival": rival,
         "r2": state_r2(model, train, test), "adequate": adequate,
@@ -43,12 +44,13 @@ def run(system: str, kind: str, seed: int, linear_only: bool = False) -> dict[st
     }  # fmt: skip
 
 
-def pysindy_on_components(train: Trajectories, test: Trajectories, dim: int) -> dict[str, Any]:
+def pysindy_on_components(train: Trajectories, dim: int) -> dict[str, Any]:
     """PySINDy's defaults with cubic terms on the leading principal components."""
     import pysindy
 
     rows = np.concatenate(train.x)
-    mean, _, basis = rows.mean(0), *np.linalg.svd(rows - rows.mean(0), full_matrices=False)[1:]
+    mean = rows.mean(0)
+    basis = np.linalg.svd(rows - mean, full_matrices=False)[2]
     scale = ((rows - mean) @ basis[:dim].T).std(0)
     z = [(x - mean) @ basis[:dim].T / scale for x in train.x]
     model = pysindy.SINDy(feature_library=pysindy.PolynomialLibrary(3))
@@ -75,8 +77,8 @@ def main() -> None:
                 if options.compare:
                     alone = run(system, kind, seed, linear_only=True)
                     row |= {f"linear_{k}": alone[k] for k in ("right", "r2", "adequate", "cpu")}
-                    train, test = observed(system, kind, seed)
-                    row |= pysindy_on_components(train, test, len(SYSTEMS[system].inputs))
+                    train, _ = observed(system, kind, seed)
+                    row |= pysindy_on_components(train, len(SYSTEMS[system].inputs))
                 rows.append(row)
                 print(", ".join(f"{k} {_text(v)}" for k, v in row.items()), flush=True)
                 if options.out:

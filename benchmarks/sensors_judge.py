@@ -46,6 +46,13 @@ def same_structure(law: Law, system: str) -> bool:
     return False
 
 
+def not_longer(law: Law, system: str) -> bool:
+    """Whether a law costs no more than the true one."""
+    row = SYSTEMS[system]
+    true = Law.from_string(list(row.equations), inputs=list(row.inputs))
+    return law.complexity("terms") <= true.complexity("terms") + 1e-9
+
+
 def _terms(expression: sympy.Expr, names: Any) -> set[sympy.Expr]:
     """The terms without coefficients and constants, cos as sin."""
     parts = sympy.Add.make_args(sympy.expand(expression))

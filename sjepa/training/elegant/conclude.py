@@ -86,7 +86,7 @@ def conclude(
         else diagnose_law(best.candidate.loss, chosen.delta, floor)
     )
     adequate = not doubts
-    rivals = rivals_of(best, admitted, chosen.delta) if adequate else ()
+    rivals = rivals_of(best, admitted, chosen.delta, context.library) if adequate else ()
     seen = RolloutLoss(context.train, context.horizon, context.order)
     rollouts = _rollout(held, refined), _rollout(seen, refined)
     notes.append(
@@ -97,7 +97,7 @@ def conclude(
     context.report("done", 1.0)
     return SearchResult(
         front, rows, refined, context.order, chosen.delta, floor, adequate, *rollouts, rivals,
-        tuple(findings), tuple(caveats(refined, rivals)), tuple(notes),
+        tuple(findings), tuple(caveats(refined, rivals, _by_start(context, refined))), tuple(notes),
     )  # fmt: skip
 
 
@@ -130,6 +130,19 @@ def _diagnose(context: SearchContext, best: Found) -> list[Diagnostic]:
 @torch.no_grad()
 def _rollout(loss: RolloutLoss, found: Found) -> float:
     return float(loss(_head(found.encoder), found.law.torch(trainable=False).double()))
+
+
+@torch.no_grad()
+def _by_start(context: SearchContext, found: Found) -> tuple[float, float]:
+    """Rollout losses from the quarter of held-out starts that is farthest out, and the others."""
+    z = _head(found.encoder)(context.validation.x)[:, 0]
+    order = ((z - z.mean(0)) / z.std(0)).norm(dim=1).argsort()
+    cut = len(order) - max(1, len(order) // 4)
+    if cut < 1:
+        return 0.0, 0.0
+    parts = (context.validation.pick(rows) for rows in (order[cut:], order[:cut]))
+    wide, near = (_rollout(RolloutLoss(p, context.horizon, context.order), found) for p in parts)
+    return wide, near
 
 
 def _head(encoder: nn.Module) -> nn.Module:

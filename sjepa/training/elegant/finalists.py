@@ -7,6 +7,7 @@ from copy import deepcopy
 
 from torch import nn
 
+from sjepa.metrics.diagnostics import RESIDUAL
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic.front import EXACT
 from sjepa.training.elegant.conclude import found_with
@@ -23,8 +24,6 @@ from sjepa.training.elegant.structures import Structure
 
 # Laws longer than this many units of complexity for each coordinate ask for better coordinates.
 LONG = 4.5
-# Risks below this are small whatever the noise.
-SMALL = 1e-4
 
 
 def finalists(context: SearchContext, heads: Sequence[tuple[Head, StructureTask]]) -> list[Found]:
@@ -39,7 +38,7 @@ def lacking(context: SearchContext, heads: Sequence[tuple[LinearEncoder, Structu
         task.structure.cost
         for head, task in heads
         if _risk(context, head, task)
-        <= max(SMALL, 2 * NOISE_MULTIPLE * noise_floor(head, task, context.validation))
+        <= max(RESIDUAL, 2 * NOISE_MULTIPLE * noise_floor(head, task, context.validation))
     ]
     return not enough or min(enough) > LONG * context.latent_dim
 

@@ -48,3 +48,21 @@ def without_one(task: StructureTask) -> list[Structure]:
                 shorter = (*support[:j], rest, *support[j + 1 :])
                 result.append(structure(task.library, shorter))
     return result
+
+
+def cheaper(task: StructureTask) -> list[Structure]:
+    """The structures with one term less, or one term exchanged for a simpler one."""
+    library, support = task.library, task.structure.support
+    result = without_one(task)
+    for j, row in enumerate(support):
+        for p in row:
+            rest = tuple(q for q in row if q != p)
+            simpler = [
+                q
+                for q, weight in enumerate(library.weights)
+                if weight < library.weights[p] and q not in row and library.terms[q].free_symbols
+            ]
+            for q in simpler:
+                changed = (*support[:j], tuple(sorted((*rest, q))), *support[j + 1 :])
+                result.append(structure(library, changed))
+    return result

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sjepa.errors import ConfigError
-from sjepa.symbolic import Front
+from sjepa.symbolic import Front, Library
 from sjepa.symbolic.front import knee
 from sjepa.training.elegant.result import Found
-from sjepa.training.elegant.structures import Support
+from sjepa.training.elegant.structures import Support, Symmetry, without_constants
 
 
 # Risks up to this multiple of the noise floor are not told apart.
 NOISE_MULTIPLE = 1.5
+# Rollouts from wide starts fail when they miss so many times more than others, and at least this.
+FAILS, FAILS_FROM = 10.0, 0.01
 
 
 @dataclass(frozen=True)
@@ -71,25 +73,41 @@ def simplest_adequate(found: Sequence[Found], delta: float) -> tuple[Found, bool
     return min(found, key=lambda f: f.candidate.loss), False
 
 
-def rivals_of(best: Found, found: Sequence[Found], delta: float) -> tuple[Found, ...]:
+def rivals_of(
+    best: Found, found: Sequence[Found], delta: float, library: Library
+) -> tuple[Found, ...]:
     """Other laws within delta, the fittest of each structure, cheapest first.
 
-    A law that only adds terms to the best one is no rival: its coefficients may be zero.
+    A law that only renames coordinates, shifts them, or adds terms to the best one is no rival.
     """
+    symmetry = Symmetry(library, len(best.structure.support))
+    own = without_constants(library, best.structure.support)
     fittest: dict[Support, Found] = {}
     for one in sorted(found, key=lambda f: f.candidate.loss):
-        longer = all(
-            set(own) <= set(row)
-            for own, row in zip(best.structure.support, one.structure.support, strict=True)
+        support = without_constants(library, one.structure.support)
+        longer = any(
+            all(set(short) <= set(row) for short, row in zip(own, version, strict=True))
+            for version in symmetry.versions(support)
         )
         if one.candidate.loss <= delta and not longer:
-            fittest.setdefault(one.structure.support, one)
+            fittest.setdefault(symmetry.representative(support), one)
     return tuple(sorted(fittest.values(), key=lambda f: (f.candidate.terms, f.candidate.loss)))
 
 
-def caveats(best: Found, rivals: Sequence[Found]) -> list[str]:
-    """What a user should know about a law that is adequate on the data at hand."""
+def caveats(
+    best: Found, rivals: Sequence[Found], by_start: tuple[float, float] = (0.0, 0.0)
+) -> list[str]:
+    """What a user should know about a law that is adequate on the data at hand.
+
+    `by_start` are its rollout losses from starts far out and from the others.
+    """
     notes = []
+    wide, near = by_start
+    if wide > max(FAILS * near, FAILS_FROM):
+        notes.append(
+            f"the law fails from wider starts: rollouts from the quarter of held-out starts that "
+            f"is farthest out miss {wide:.2g} of the variance, the others {near:.2g}."
+        )
     if rivals:
         laws = " | ".join("; ".join(r.law.lines(digits=3)) for r in rivals[:3])
         notes.append(

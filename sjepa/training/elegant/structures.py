@@ -53,13 +53,22 @@ class Symmetry:
 
     def representative(self, support: Support) -> Support:
         """The same for all supports that differ only in the names of coordinates."""
+        return min(self.versions(support))
+
+    def versions(self, support: Support) -> list[Support]:
+        """A support under all names of the coordinates."""
         versions = [support]
         for order, image in self.maps:
             renamed: list[tuple[int, ...]] = [()] * self.dim
             for j, row in enumerate(support):
                 renamed[order[j]] = tuple(sorted(image[p] for p in row))
             versions.append(tuple(renamed))
-        return min(versions)
+        return versions
+
+
+def without_constants(library: Library, support: Support) -> Support:
+    """What is left of a law where the origin of the coordinates is free."""
+    return tuple(tuple(p for p in row if library.terms[p].free_symbols) for row in support)
 
 
 def _unnamed(library: Library) -> bool:

@@ -16,13 +16,13 @@ from sjepa.training.elegant.structures import Structure, structure
 # Most terms of an equation that is chosen anew.
 MAX_TERMS = 3
 # A longer equation must leave less than this share; a shorter one may leave this many times more.
-LONGER, SHORTER = 0.5, 4.0
+LONGER, SHORTER = 0.5, 10.0
 
 
 def variants(
     head: nn.Module, task: StructureTask, observed: Observed, most: int = 3
 ) -> list[Structure]:
-    """Structures that differ from the present one in a single equation, the fittest first.
+    """Structures that differ from the present one in a single equation, shorter ones first.
 
     For every number of terms the best equation is found by trying all; the others stay as they
     are, so that z1' = z2 keeps its meaning while the law of z2' grows. Constants are left out: a
@@ -31,7 +31,7 @@ def variants(
     gram = integral_gram(head, task, observed)
     library, support = task.library, task.structure.support
     usable = [p for p, t in enumerate(library.terms) if t.free_symbols]
-    found: list[tuple[float, Structure]] = []
+    found: list[tuple[bool, float, Structure]] = []
     for j, own in enumerate(support):
         moment, size = gram.xy[:, j], float(gram.yy[j])
         loss = _losses(gram.xx, moment, size, np.array([own]))[0]
@@ -45,9 +45,10 @@ def variants(
                 row = tuple(choices[best].tolist())
                 if left[best] < limit and row != own:
                     changed = structure(library, (*support[:j], row, *support[j + 1 :]))
-                    found.append((float(left[best] / loss), changed))
-    found.sort(key=lambda pair: pair[0])
-    return [one for _, one in found[:most]]
+                    found.append((k >= len(own), float(left[best] / loss), changed))
+    # Shorter ones first: an encoder that may bend can make up for a term that is small.
+    found.sort(key=lambda entry: entry[:2])
+    return [one for *_, one in found[:most]]
 
 
 def _losses(xx: np.ndarray, xy: np.ndarray, yy: float, supports: np.ndarray) -> np.ndarray:

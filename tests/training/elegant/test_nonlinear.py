@@ -16,6 +16,7 @@ from sjepa.training.elegant import SearchBudget, elegant_search
 from sjepa.training.elegant.nonlinear_restarts import NonlinearRestarts
 from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.polish import StructureTask, linear_head
+from sjepa.training.elegant.reduce import cheaper
 from sjepa.training.elegant.result import Found
 from sjepa.training.elegant.select import rivals_of
 from sjepa.training.elegant.structures import structure
@@ -67,6 +68,14 @@ def test_one_equation_grows_while_the_other_stays() -> None:
     assert all(s.support[0] == support("z2", "z1")[0] for s in found)
 
 
+def test_simpler_structures_drop_a_term_or_exchange_one() -> None:
+    library = Library.from_terms(["1", "z1", "z2", "sin(z1)"], NAMES)
+    task = StructureTask(library, structure(library, ((2,), (1, 3))), 1, (10,))
+    assert sorted(s.support for s in cheaper(task)) == [
+        ((2,), (1,)), ((2,), (1, 2)), ((2,), (3,)),
+    ]  # fmt: skip
+
+
 def test_the_soft_neighbour_test_orders_coordinates_as_the_hard_one_does() -> None:
     states = pendulum_states(20)
     q, p = states[..., 0], states[..., 1]
@@ -96,13 +105,14 @@ def found(loss: float, *rows: str) -> Found:
     return Found(candidate, own, torch.nn.Identity(), report)
 
 
-def test_rivals_are_adequate_and_no_mere_extension_of_the_best() -> None:
+def test_rivals_are_adequate_and_no_mere_copy_or_extension_of_the_best() -> None:
     best = found(1e-4, "z2", "sin(z1)")
     others = [
         found(2e-4, "z2", "z1 + z1**3"), found(1.5e-4, "z2", "z1 + z1**3"),
         found(1e-4, "z2", "z2 + sin(z1)"), found(5e-3, "z2", "z1"), best,
+        found(1e-4, "1 + sin(z2)", "z1"),
     ]  # fmt: skip
-    rivals = rivals_of(best, others, 3e-4)
+    rivals = rivals_of(best, others, 3e-4, LIBRARY)
     assert [r.candidate.loss for r in rivals] == [1.5e-4]
 
 

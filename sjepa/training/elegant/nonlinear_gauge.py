@@ -1,0 +1,68 @@
+"""The affine gauge of a nonlinear encoder whose law is all quadratic terms."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from sjepa.training.elegant.context import SearchContext
+from sjepa.training.elegant.gauge import THRESHOLDS, search_gauge
+from sjepa.training.elegant.gauge_moves import GaugeMoves
+from sjepa.training.elegant.nonlinear_restarts import NonlinearRestarts
+from sjepa.training.elegant.nonlinear_starts import quadratic
+from sjepa.training.elegant.polish import StructureTask
+from sjepa.training.elegant.structures import Structure, structure
+from sjepa.training.elegant.subspace import Subspace
+
+
+# Points on which the size of terms is measured when a gauge is searched.
+POINTS = 400
+
+
+def gauged(context: SearchContext, restarts: NonlinearRestarts, i: int) -> list[NonlinearRestarts]:
+    """The same encoder in the gauges that make its dense law sparse, with those structures."""
+    d, task, head = context.latent_dim, context.task(restarts.structures[i]), restarts.head(i)
+    library = quadratic(context.library.inputs[:d])
+    law = _law(context, head, task)
+    with torch.no_grad():
+        z = head(context.train.x[context.train.grid.mask])
+    z = z[:: max(1, len(z) // POINTS)]
+    white, shift = _whitener(z)
+    # The law is closed under affine maps, so it is read off again in whitened coordinates.
+    features, points = library.torch(), z @ white + shift
+    law = torch.linalg.lstsq(features(points), features(z) @ law @ white).solution
+    space = Subspace(torch.eye(d, dtype=z.dtype), law, 0.0)
+    steps = round(250 * context.budget.effort)
+    gauges = search_gauge(space, points, library, restarts=32, steps=steps, seed=context.seed)
+    moves = GaugeMoves(space, points, library)
+    best = min((moves.improve(g) for g in gauges[:2]), key=moves.score)
+    position = [context.library.terms.index(t) for t in library.terms]
+    children: dict[Structure, NonlinearRestarts] = {}
+    for threshold in THRESHOLDS:
+        support = best.support(threshold)
+        if all(support):
+            own = tuple(tuple(sorted(position[p] for p in row)) for row in support)
+            found = structure(context.library, own)
+            if found not in children:
+                matrix, offset = white @ best.matrix, shift @ best.matrix + best.offset
+                child = restarts.mapped(i, matrix, offset)
+                children[found] = child.retitled([0], [found])
+    return list(children.values())
+
+
+@torch.no_grad()
+def _law(context: SearchContext, head: nn.Module, task: StructureTask) -> Tensor:
+    """The dense law (quadratic terms, d) in the order of the quadratic library."""
+    numbers = task.risk(head, context.train, context.train).coefficients[0]  # (d, S)
+    library = quadratic(context.library.inputs[: context.latent_dim])
+    row = task.structure.support[0]
+    order = [row.index(context.library.terms.index(t)) for t in library.terms]
+    return numbers[:, order].T.contiguous()
+
+
+def _whitener(z: Tensor) -> tuple[Tensor, Tensor]:
+    """Matrix and shift that give rows (n, d) zero mean and unit covariance."""
+    mean = z.mean(0)
+    values, vectors = torch.linalg.eigh((z - mean).T @ (z - mean) / len(z))
+    white = vectors / values.clamp_min(1e-12).sqrt()
+    return white, -mean @ white

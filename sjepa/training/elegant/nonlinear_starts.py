@@ -1,0 +1,144 @@
+"""Where nonlinear encoders start: structures, and the read-outs their networks are added to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from sjepa.models.encoders import LinearEncoder
+from sjepa.symbolic import Library
+from sjepa.training.elegant.context import HALVING_RANK, SearchContext
+from sjepa.training.elegant.nonlinear_restarts import NonlinearRestarts
+from sjepa.training.elegant.polish import StructureTask
+from sjepa.training.elegant.starts import starting_readouts
+from sjepa.training.elegant.structures import (
+    Structure,
+    enumerate_structures,
+    structure,
+    without_constants,
+)
+from sjepa.training.elegant.variants import variants
+from sjepa.training.elegant.velocity import velocity_pairs
+
+
+# Cheapest structures that are tried whatever the linear search said, and encoders for all terms.
+CHEAPEST, DENSE = 4, 2
+# Encoders that propose neighbours of their laws, and laws that each may propose.
+PARENTS, CHILDREN = 4, 3
+# Linear encoders this many times worse than the best are no starting points.
+HOPELESS = 5.0
+
+
+def entries(
+    context: SearchContext,
+    linear: Sequence[tuple[LinearEncoder, StructureTask]],
+    generator: torch.Generator,
+) -> NonlinearRestarts:
+    """What the linear search liked from where it ended, the cheapest structures, all terms."""
+    library, d = context.library, context.latent_dim
+    warm = _warm(context, linear)
+    cheap = enumerate_structures(library, d, CHEAPEST, context.budget.max_terms)
+    whole = dense_structure(context)
+    fresh = [s for s in cheap if s not in warm] + ([whole] * DENSE if whole else [])
+    starts = random_starts(context, len(fresh), generator)
+    return started(
+        context, [*warm.items(), *zip(fresh, starts, strict=True), *_second_order(context)],
+        generator,
+    )  # fmt: skip
+
+
+def started(
+    context: SearchContext,
+    pairs: Sequence[tuple[Structure, Tensor]],
+    generator: torch.Generator,
+) -> NonlinearRestarts:
+    """New networks beside the given read-outs."""
+    structures = [own for own, _ in pairs]
+    readouts = torch.stack([readout for _, readout in pairs])
+    return NonlinearRestarts.from_readouts(
+        context.library, structures, readouts, context.order, generator
+    )
+
+
+def anew(
+    context: SearchContext, structures: Sequence[Structure], generator: torch.Generator
+) -> NonlinearRestarts:
+    """Two fresh encoders for each structure, from positions and velocities where there are two."""
+    if planar(context):
+        readouts = list(velocity_pairs(context.train))
+        pairs = [(own, readout) for own in structures for readout in readouts]
+    else:
+        twice = [own for own in structures for _ in range(2)]
+        starts = random_starts(context, len(twice), generator)
+        pairs = list(zip(twice, starts, strict=True))
+    return started(context, pairs, generator)
+
+
+def random_starts(context: SearchContext, count: int, generator: torch.Generator) -> Tensor:
+    """Read-outs (count, rank, d) from the slow modes, which know the leading components only."""
+    rank = min(context.whitening.rank, HALVING_RANK)
+    starts = starting_readouts(context.modes, rank, context.latent_dim, count, generator)
+    return torch.nn.functional.pad(starts, (0, 0, 0, context.whitening.rank - rank))
+
+
+def planar(context: SearchContext) -> bool:
+    """Two coordinates of the first order, whose equations may hold any term."""
+    library = context.library
+    two = context.latent_dim == 2 and len(library.inputs) == 2 and context.order == 1
+    return two and library.to_dict()["mask"] is None
+
+
+def _second_order(context: SearchContext) -> list[tuple[Structure, Tensor]]:
+    """z1' = z2 with anything polynomial for z2': every planar system can be written so.
+
+    The terms that are needed are picked in the coordinates that come out.
+    """
+    library, names = context.library, context.library.names
+    if not planar(context) or library.inputs[1] not in names or library.inputs[0] not in names:
+        return []
+    every = [p for p, t in enumerate(library.terms) if t.is_polynomial() and t.free_symbols]
+    own = structure(library, ((names.index(library.inputs[1]),), tuple(every)))
+    return [(own, pair) for pair in velocity_pairs(context.train) for _ in range(2)]
+
+
+def _warm(
+    context: SearchContext, linear: Sequence[tuple[LinearEncoder, StructureTask]]
+) -> dict[Structure, Tensor]:
+    """Structures with read-outs: the good linear ones, then neighbours of the best of them.
+
+    Neighbours are sought before anything nonlinear is trained, because an encoder that may bend
+    soon bends to suit the law it has.
+    """
+    risks = [float(task.risk(head, context.train, context.train).risk) for head, task in linear]
+    order = sorted(range(len(linear)), key=lambda i: risks[i])
+    liked = [linear[i] for i in order if risks[i] <= HOPELESS * risks[order[0]]]
+    supports = {task.structure.support for _, task in liked}
+    warm: dict[Structure, Tensor] = {}
+    for head, task in liked:
+        # An encoder with an offset needs no constant that a shift of coordinates makes.
+        support = task.structure.support
+        plain = without_constants(context.library, support)
+        if plain == support or plain not in supports:
+            warm.setdefault(task.structure, head.linear.weight.detach().T)
+    kept = dict(list(warm.items())[: context.budget.finalists])
+    for head, task in [pair for pair in liked if pair[1].structure in kept][:PARENTS]:
+        for near in variants(head, task, context.train, CHILDREN):
+            kept.setdefault(near, head.linear.weight.detach().T)
+    return kept
+
+
+def dense_structure(context: SearchContext) -> Structure | None:
+    """All monomials up to the second degree in every equation, if the library has them."""
+    library, names = context.library, context.library.inputs[: context.latent_dim]
+    if context.order != 1 or library.to_dict()["mask"] is not None:
+        return None
+    wanted = [library.terms.index(t) for t in quadratic(names).terms if t in library.terms]
+    if len(wanted) < len(quadratic(names)):
+        return None
+    return structure(library, (tuple(sorted(wanted)),) * context.latent_dim)
+
+
+def quadratic(names: Sequence[str]) -> Library:
+    return Library.polynomial(list(names), 2)
