@@ -66,7 +66,9 @@ def test_a_failing_backend_is_a_row_with_its_error(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(STLSQ, "search", broken)
     table = benchmark(["pendulum"], ["stlsq"], [0.0], [0])
-    assert table["error"].tolist() == ["RuntimeError: the backend exploded"]
+    assert table["error"].tolist() == [
+        "BackendError: stlsq: the search failed with RuntimeError: the backend"
+    ]
     assert not table["recovered"].any()
     plot_results(table)
 
