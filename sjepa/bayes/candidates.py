@@ -31,7 +31,7 @@ def propose(
     *,
     library: Library | Sequence[str] | None = None,
     grammar: Grammar | None = None,
-    form: str = "auto",
+    form: str = "derivative",
     n_bootstrap: int = 0,
     seed: int = 0,
     budget: Budget | float | None = None,

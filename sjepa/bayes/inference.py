@@ -28,7 +28,7 @@ def posterior(
     library: Library | Sequence[str] | None = None,
     grammar: Grammar | None = None,
     feature_names: Sequence[str] | None = None,
-    form: str = "auto",
+    form: str = "derivative",
     proposal_fraction: float = 0.5,
     proposal_data: Trajectories | None = None,
     n_bootstrap: int = 4,
@@ -59,6 +59,8 @@ def posterior(
         searched.
     backend, library, grammar, form, budget
         How candidates are searched, see :func:`sjepa.discover`; several backends as a list.
+        The default form takes states as exact, as the model of the noise does: noise of the
+        transition is part of the motion, which windows of the weak form would smooth away.
     proposal_fraction : float
         Share of the trajectories (of a single one: its first part) on which candidates are
         searched, the rest being evidence.
