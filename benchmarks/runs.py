@@ -12,12 +12,12 @@ from pathlib import Path
 import torch
 
 import sjepa
-from sjepa.callbacks import BaseCallback, Step
+from sjepa.callbacks import Callback, Step
 from sjepa.data import paper_data
 from sjepa.runs.recorder import RunRecorder
 
 
-class Checkpoints(BaseCallback):
+class Checkpoints(Callback):
     """Notes what every checkpoint took."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Checkpoints(BaseCallback):
         RunRecorder.save = timed  # type: ignore[method-assign]
 
 
-class Epochs(BaseCallback):
+class Epochs(Callback):
     def __init__(self) -> None:
         self.count = 0
 

@@ -11,16 +11,22 @@ def main() -> None:
 
         run()
     except BaseException as error:
-        # Extension modules turn a Ctrl-C during their import into errors of their own.
-        if not _stopped(error) or os.environ.get("SJEPA_TRACEBACK"):
+        if os.environ.get("SJEPA_TRACEBACK"):
             raise
-    print("sjepa: stopped.", file=sys.stderr)
-    sys.exit(130)
+        # Extension modules turn what happens during their import into errors of their own.
+        if _caused_by(error, KeyboardInterrupt):
+            message, code = "stopped.", 130
+        elif _caused_by(error, MemoryError):
+            message, code = "not enough memory to start; close other programs.", 2
+        else:
+            raise
+    print(f"sjepa: {message}", file=sys.stderr)
+    sys.exit(code)
 
 
-def _stopped(error: BaseException | None) -> bool:
+def _caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
     while error is not None and not isinstance(error, SystemExit):
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, kind):
             return True
         error = error.__cause__ or error.__context__
     return False

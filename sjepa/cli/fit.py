@@ -68,6 +68,9 @@ def fit(
     columns: Columns = "",
     actions: Actions = "",
     drop_nan: DropNan = False,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Resume another user's run that reads other files.")
+    ] = False,
     tensorboard: Annotated[
         Path | None, typer.Option(help="Folder for TensorBoard's files.")
     ] = None,
@@ -81,7 +84,7 @@ def fit(
     if resume is not None:
         if out is not None:
             raise ConfigError("--resume continues in its own folder; leave --out out.")
-        run, model, source = _reopen(resume, data)
+        run, model, source = _reopen(resume, data, trust)
         trajectories = read_data(source)
     else:
         if data is None:
@@ -151,15 +154,18 @@ def _begin(out: Path, model: SJEPA, trajectories: Trajectories, source: dict[str
     return Run.begin(out, asked)
 
 
-def _reopen(folder: Path, data: Path | None) -> tuple[Run, SJEPA, dict[str, Any]]:
+def _reopen(folder: Path, data: Path | None, trust: bool) -> tuple[Run, SJEPA, dict[str, Any]]:
     """The run, its model before the fit, and where its data are."""
     from sjepa.estimator import SJEPA
     from sjepa.estimator.files import with_settings
     from sjepa.runs import Run
+    from sjepa.runs.inspection import check_trusted
 
     run = Run.open(folder)
     model = with_settings(SJEPA(), run.asked)
     source = run.source()
+    if data is None:
+        check_trusted(run, source["path"], trust)
     if data is not None:
         source["path"] = str(data.absolute())
     elif not Path(source["path"]).exists():

@@ -11,9 +11,10 @@ import pytest
 import sympy
 
 from sjepa.backend import Backend, Problem
+from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.discovery import discover
-from sjepa.errors import BackendError, DataError
+from sjepa.errors import BackendError, ConfigError, DataError
 from sjepa.metrics.induced import induced_complexity
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 
@@ -172,3 +173,23 @@ def test_every_caller_checks() -> None:
         discover(x, t, feature_names=NAMES, backend=liar)
     with pytest.raises(BackendError, match="scripted: returned a NoneType"):
         induced_complexity(None, Trajectories([x], 0.05), Library.paper(NAMES), backend=silent)
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        ("stlsq", "threshold", "big"), ("stlsq", "ridge", float("inf")), ("stlsq", "max_iter", 2.5),
+        ("subset", "min_gain", None), ("subset", "beam", True), ("pysindy", "optimizer", 3),
+        ("operon", "options", "fast"), ("operon", "population", 2**70),
+    ],
+)  # fmt: skip
+def test_an_option_of_the_wrong_kind_is_refused_by_its_name(
+    name: str, option: str, value: object
+) -> None:
+    with pytest.raises(ConfigError, match=f"^{option} of backend '{name}' is .*, got "):
+        make_backend({"name": name, option: value})
+
+
+def test_options_of_the_right_kind_are_taken() -> None:
+    made = make_backend({"name": "stlsq", "threshold": np.float64(0.1), "ridge": 0, "max_iter": 3})
+    assert made == make_backend("stlsq", threshold=0.1, ridge=0.0, max_iter=3)

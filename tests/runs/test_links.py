@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from pathlib import Path
@@ -108,3 +109,37 @@ def test_a_locked_folder_is_not_written_to(tmp_path: Path) -> None:
     with held, pytest.raises(ConfigError, match="Another process"):
         Run.begin(tmp_path / "run", {"settings": {}})
     assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_a_run_says_what_it_holds_and_would_read(finished: Path) -> None:
+    """Every file with its size, as the system counts it, and the data with their place."""
+    out = command("runs", "show", finished, "--json")
+    assert out.returncode == 0, out.stderr
+    told = json.loads(out.stdout)
+    assert told["state"] == "finished" and told["version"] == 1
+    assert {n: e["size"] for n, e in told["files"].items()} == {
+        p.name: p.stat().st_size for p in finished.iterdir()
+    }
+    data = finished.parent / "data.csv"
+    assert told["data"] == {
+        "path": str(data), "kind": "file", "size": data.stat().st_size, "inside": False,
+    }  # fmt: skip
+    assert told["settings"]["encoder"] == "identity"
+    (finished / "extra").symlink_to("/etc/passwd")
+    try:
+        plain = command("runs", "show", finished).stdout
+    finally:
+        (finished / "extra").unlink()
+    assert f"{data} (file, {data.stat().st_size} bytes, outside this folder)" in plain
+    assert "extra (link to /etc/passwd)" in plain
+
+
+def test_a_run_of_another_user_reads_elsewhere_only_where_told_to(
+    finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uid = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: uid + 1)
+    out = command("fit", f"--resume={finished}")
+    assert out.returncode == 2 and "--trust" in out.stderr and "data.csv" in out.stderr
+    assert command("fit", f"--resume={finished}", "--trust").returncode == 0
+    assert command("fit", finished.parent / "data.csv", f"--resume={finished}").returncode == 0

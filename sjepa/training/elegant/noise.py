@@ -25,7 +25,9 @@ def noise_floor(head: nn.Module, task: StructureTask, observed: Observed) -> flo
     shares = []
     for k in coarse(task.horizons, 1, z.shape[1], task.order):
         valid = observed.grid.mask[:, task.order * k :]
+        if valid.sum() < 2:  # too far for these data: one difference has no spread
+            continue
         moved = difference(z.movedim(-1, 0), observed.grid.times, k, task.order)[:, valid]
         blur = difference(noise.movedim(-1, 0), observed.grid.times, k, task.order)[:, valid]
         shares.append(blur.square().mean(1) / moved.var(1).clamp_min(1e-12))
-    return float(torch.stack(shares).mean())
+    return float(torch.stack(shares).mean()) if shares else 0.0

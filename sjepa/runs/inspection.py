@@ -1,0 +1,87 @@
+"""What the folder of a run holds and what resuming it would touch, without touching any of it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from sjepa.errors import ConfigError, FormatError
+from sjepa.runs.folder import KIND, VERSION, Run
+from sjepa.storage import read_json
+
+
+def inspect(folder: str | Path) -> dict[str, Any]:
+    """State, settings, data and files of a run, as plain data.
+
+    Nothing but ``run.json`` is opened. Each file has a size and a kind: "file", "link to ...",
+    "folder" or "neither file nor folder".
+    """
+    folder = Path(folder)
+    run = Run.open(folder)
+    known = read_json(folder / "run.json", KIND, VERSION)
+    try:
+        path: str | None = run.source()["path"]
+    except ConfigError:  # begun in Python: the data come from there again
+        path = None
+    files = {p.name: _entry(p) for p in sorted(folder.iterdir())}
+    return {
+        "folder": str(folder),
+        "state": "finished"
+        if run.finished
+        else "begun"
+        if _has_no(run.checkpoint)
+        else "resumable",
+        "version": known["version"],
+        "foreign": is_foreign(run),
+        "data": None
+        if path is None
+        else {"path": path, **_entry(Path(path)), "inside": _inside(run, path)},
+        "settings": run.asked.get("settings"),
+        "files": files,
+    }
+
+
+def _has_no(path: Path) -> bool:
+    return not os.path.lexists(path)
+
+
+def _entry(path: Path) -> dict[str, Any]:
+    try:
+        found = path.lstat()
+    except (OSError, ValueError) as error:
+        return {
+            "kind": "missing" if isinstance(error, FileNotFoundError) else "unreadable",
+            "size": 0,
+        }
+    if stat.S_ISLNK(found.st_mode):
+        return {"kind": f"link to {os.readlink(path)}", "size": 0}
+    if stat.S_ISDIR(found.st_mode):
+        return {"kind": "folder", "size": 0}
+    plain = stat.S_ISREG(found.st_mode)
+    return {"kind": "file" if plain else "neither file nor folder", "size": found.st_size}
+
+
+def _inside(run: Run, path: str) -> bool:
+    """Whether a path stays in the folder of its run, links followed."""
+    try:
+        return Path(path).resolve().is_relative_to(run.folder.resolve())
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def is_foreign(run: Run) -> bool:
+    """Whether somebody else's account wrote the run, as far as the system tells."""
+    if not hasattr(os, "getuid"):
+        return False
+    return (run.folder / "run.json").lstat().st_uid != os.getuid()
+
+
+def check_trusted(run: Run, path: str, trust: bool) -> None:
+    """Refuse to read what a stranger's run names outside its own folder, unless told to."""
+    if not trust and is_foreign(run) and not _inside(run, path):
+        raise FormatError(
+            f"The run in {run.folder} was written by another user and would read {path}: see "
+            f"sjepa runs show {run.folder}, then add --trust, or give the data file."
+        )

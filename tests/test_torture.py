@@ -1,0 +1,94 @@
+"""Random data and settings: an answer or our own error, in bounded time and memory.
+
+The same few calls every time here; many more, and others every time, in the slow suite.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+
+from sjepa import SJEPA, discover
+from sjepa.errors import DataError
+from sjepa.symbolic import Library
+from tests.runs.fuzzing import only_our_errors, peak_memory
+from tests.torture import BACKENDS, discover_call, fit_call
+
+
+SECONDS = 20.0  # of CPU time, for one call
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_discover_answers_or_refuses(backend: str) -> None:
+    answered = [
+        only_our_errors(partial(discover_call, seed, backend), SECONDS) for seed in range(12)
+    ]
+    assert any(answered) and not all(answered)
+
+
+def test_a_fit_answers_or_refuses() -> None:
+    for seed in range(8):
+        only_our_errors(partial(fit_call, seed), SECONDS)
+
+
+@pytest.mark.slow
+def test_many_more_calls_answer_or_refuse() -> None:
+    first = random.SystemRandom().randrange(10**9)
+    before = peak_memory()
+    for seed in range(first, first + 800):
+        print(f"discover_call({seed})")
+        only_our_errors(partial(discover_call, seed), SECONDS)
+    for seed in range(first, first + 80):
+        print(f"fit_call({seed})")
+        only_our_errors(partial(fit_call, seed), SECONDS)
+    assert peak_memory() - before < 1000
+
+
+T = np.arange(60) * 0.1
+OSCILLATION = np.stack([np.cos(T), -np.sin(T)], axis=1)
+
+
+@pytest.mark.parametrize("form", ["derivative", "weak", "zoh", "auto", "discrete"])
+@pytest.mark.parametrize("size", [1e60, 1e120, 1e200, 1e300])
+def test_numbers_whose_squares_overflow_are_refused_by_name(form: str, size: float) -> None:
+    """Least squares works with squares of terms; LAPACK answers infinities with LinAlgError."""
+    u = np.sign(np.sin(3 * T))[:, None] if form == "zoh" else None
+    with pytest.raises(DataError, match="rescale the data"):
+        discover(OSCILLATION * size, 0.1, u=u, form=form)  # type: ignore[arg-type]
+
+
+def test_steps_so_short_that_velocities_overflow_are_refused() -> None:
+    with pytest.raises(DataError, match="derivative reaches .*rescale the data or their times"):
+        discover(OSCILLATION, 1e-200)
+
+
+def test_data_at_rest_have_no_time_scale_and_still_an_answer() -> None:
+    """The window of the weak form follows the time scale: one of a tiny motion was NaN points."""
+    front = discover(OSCILLATION * 1e-160, 0.1, form="weak", library=["x1", "x2"])
+    assert front.form == "weak"
+
+
+@pytest.mark.parametrize("unit", [1e-10, 1e10, 1e60])
+def test_a_spline_does_not_depend_on_the_unit_of_time(unit: float) -> None:
+    """SciPy looks for its penalty between fixed bounds and gives up on times far from 1."""
+    law = discover(
+        OSCILLATION, T * unit, derivative="spline", form="derivative", library=["x1", "x2"]
+    ).best()
+    (coefficient, _), *rest = law.terms[0]
+    assert not rest
+    np.testing.assert_allclose(float(coefficient) * unit, 1.0, rtol=1e-3)
+
+
+def test_one_short_trajectory_with_a_polynomial_library_gets_an_answer() -> None:
+    """Nothing is left to validate on, so no risk is finite and no law the best of none."""
+    x = np.stack([np.exp(-T), 2 * np.exp(-T) + 1e-3 * np.cos(9 * T)], axis=1)[:24]
+    options = {"structures": 2, "restarts": 1, "effort": 0.02, "finalists": 1, "polish": 4}
+    for degree in (1, 2):
+        model = SJEPA(1, library=Library.polynomial(["z1"], degree), options=options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert only_our_errors(partial(model.set_params(random_state=0).fit, x, 0.1))
