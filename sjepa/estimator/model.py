@@ -101,7 +101,7 @@ class SJEPA(Fitted):
     rivals_ : list
         Other adequate laws, each with its ``law`` and ``encoder``; not saved with the model.
     encoder_ : callable
-        Observations (..., *obs) to coordinates (..., d).
+        Observations ``(..., *obs)`` to coordinates (..., d).
     history_ : DataFrame
         What was measured on the way: stage, cycle, epoch, metric, value.
     transition_ : Transition
