@@ -1,5 +1,6 @@
 """How the documentation is built; ``make docs`` needs no network."""
 
+from importlib import import_module
 from importlib.metadata import version as installed
 
 import typer
@@ -46,17 +47,20 @@ class Commands(SphinxDirective):
     """Every command of the program with its arguments and options, as ``--help`` has them."""
 
     def run(self) -> list[nodes.Node]:
-        from sjepa.cli.app import app
+        from sjepa.cli import app as cli
 
+        for name in cli._COMMANDS:  # each registers itself
+            import_module(f"sjepa.cli.{name}")
         text = []
-        group = typer.main.get_command(app)
+        group = typer.main.get_command(cli.app)
         for name, command in group.commands.items():  # type: ignore[attr-defined]
             text += [f"## sjepa {name}", "", command.help or "", ""]
             for one in command.params:
                 if one.name == "help":
                     continue
                 names = ", ".join(one.opts) if one.param_type_name == "option" else one.name.upper()
-                default = "" if one.default in (None, "", False, ()) else f" Default: {one.default}."
+                unset = one.default in (None, "", False, ())
+                default = "" if unset else f" Default: {one.default}."
                 text += [f"`{names}`", f": {getattr(one, 'help', '') or ''}{default}", ""]
         node = nodes.container()
         self.state.nested_parse(StringList(text, "the program"), 0, node, match_titles=True)
@@ -64,6 +68,4 @@ class Commands(SphinxDirective):
 
 
 def setup(app: Sphinx) -> None:
-    import sjepa.cli  # noqa: F401 (the commands register themselves)
-
     app.add_directive("commands", Commands)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
+import sys
+import time
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from sjepa.backend import Progress
 from sjepa.errors import ConfigError, MissingDependency
 
 
 logger = logging.getLogger(__name__)
+# Seconds between two pictures of a bar in a notebook.
+REFRESH = 0.2
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,7 @@ class Log(Callback):
 
     def on_start(self, model: Any) -> None:
         settings = model.get_params(deep=False)
-        given = {k: v for k, v in settings.items() if k not in ("callbacks", "progress")}
+        given = {k: v for k, v in settings.items() if k not in ("callbacks", "progress", "verbose")}
         logger.info("fit starts: %s", " ".join(f"{k}={v!r}" for k, v in given.items()))
 
     def on_step(self, step: Step) -> None:
@@ -142,14 +148,148 @@ class TensorBoard(Callback):
         self._writer.close()
 
 
-class ProgressCallback(Callback):
-    """Passes every step to a function of a line of text and the share of the work done."""
+class ProgressBar(Callback):
+    """A bar with the time left, and below it the present equations, their complexity and risk.
 
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
+    Only one is shown at a time: a search inside another one stays silent.
+
+    Parameters
+    ----------
+    verbose : bool, optional
+        By default a bar is shown in terminals and notebooks, where somebody looks, and nothing
+        elsewhere. True writes lines where no bar can be drawn, False shows nothing.
+    first : str
+        What is being done until the first report.
+    progress : callable, optional
+        Told the same; where there is one, a bar is shown only if asked for.
+    """
+
+    _busy: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        verbose: bool | None = None,
+        first: str = "starting",
+        progress: Progress | None = None,
+    ) -> None:
+        self.verbose = False if verbose is None and progress is not None else verbose
+        self.first, self.progress = first, progress
+        self.share = 0.0
+        self.law = ""
+        self._view: Any = None
+
+    def show(self, line: str, share: float) -> None:
+        """As a ``progress`` function."""
+        self.share = share
+        if self.progress is not None:
+            self.progress(line, share)
+        if self._view is not None:
+            self._view.draw(line, share, self.law)
+
+    @property
+    def listener(self) -> Progress | None:
+        """`show`, or None where nobody listens."""
+        return None if self._view is None and self.progress is None else self.show
 
     def on_step(self, step: Step) -> None:
-        self.progress(step.text, step.share)
+        if step.risk is not None:
+            omega = "" if step.law is None else f"complexity {step.complexity:g}, "
+            law = "" if step.law is None else "".join(f"\n  {e}" for e in step.law.split("; "))
+            self.law = f"  {omega}risk {step.risk:.3g}{law}"
+        self.show(step.text, step.share)
+
+    def __enter__(self) -> Self:
+        # Several workers would draw over each other.
+        alone = multiprocessing.current_process().name == "MainProcess"
+        if self.verbose is not False and alone and not ProgressBar._busy:
+            if _in_notebook():
+                self._view = _NotebookBar(self.first)
+            elif sys.stderr is not None and sys.stderr.isatty():
+                self._view = _TerminalBar(self.first)
+            elif self.verbose:
+                self._view = _Lines()
+            ProgressBar._busy = self._view is not None
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._view is not None:
+            self._view.close()
+            self._view, ProgressBar._busy = None, False
+
+
+class _TerminalBar:
+    """Drawn over itself on standard error, and gone when the work is done."""
+
+    def __init__(self, first: str) -> None:
+        from rich.console import Console, Group
+        from rich.live import Live
+        from rich.progress import (
+            BarColumn,
+            Progress as Bar,
+            TaskProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+        from rich.text import Text
+
+        self.bar = Bar(
+            BarColumn(bar_width=20), TaskProgressColumn(), TimeElapsedColumn(),
+            TextColumn("left"), TimeRemainingColumn(),
+            TextColumn("{task.description}", markup=False),
+        )  # fmt: skip
+        self.task = self.bar.add_task(first, total=1.0)
+        self.law = Text(no_wrap=True, overflow="ellipsis")
+        console = Console(stderr=True)
+        self.live = Live(Group(self.bar, self.law), console=console, transient=True)
+        self.live.start()
+
+    def draw(self, line: str, share: float, law: str) -> None:
+        self.bar.update(self.task, description=line[:70], completed=share)
+        self.law.plain = law
+
+    def close(self) -> None:
+        self.live.stop()
+
+
+class _NotebookBar:
+    """One output of the cell, replaced as the work goes on and emptied at the end."""
+
+    def __init__(self, first: str) -> None:
+        from IPython.display import HTML, display
+
+        self.html = HTML
+        self.handle: Any = display(HTML(escape(first)), display_id=True)
+        self.drawn = -REFRESH
+
+    def draw(self, line: str, share: float, law: str) -> None:
+        if time.monotonic() - self.drawn >= REFRESH:
+            self.drawn = time.monotonic()
+            text = f"<progress value='{share:.3f}'></progress> {escape(line)}"
+            self.handle.update(self.html(f"{text}<pre>{escape(law)}</pre>" if law else text))
+
+    def close(self) -> None:
+        self.handle.update(self.html(""))
+
+
+class _Lines:
+    """A line for each thing that is done, for logs of batch jobs."""
+
+    def __init__(self) -> None:
+        self.last = ""
+
+    def draw(self, line: str, share: float, law: str) -> None:
+        if line != self.last:
+            self.last = line
+            print(f"{100 * share:3.0f} % {line}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        return
+
+
+def _in_notebook() -> bool:
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
 def check_callbacks(callbacks: Any) -> list[Callback]:

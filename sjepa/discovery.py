@@ -11,12 +11,13 @@ import numpy as np
 
 from sjepa.backend import Backend, Budget, Problem, Progress
 from sjepa.backend.registry import make_backend
+from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
 from sjepa.data.forms import FORMS, Form, Rows, continuous_rows
 from sjepa.data.names import state_names, with_velocity_names
 from sjepa.data.rows import discrete_rows, inputs_of
-from sjepa.models.selection import judge_front
 from sjepa.errors import ConfigError, DataError, NumericalWarning
+from sjepa.models.selection import judge_front
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.front import combine_outputs
 
@@ -51,6 +52,7 @@ def discover(
     budget: Budget | float | None = None,
     warm: Front | None = None,
     progress: Progress | None = None,
+    verbose: bool | None = None,
 ) -> Front:
     """Find the equations that move given states.
 
@@ -90,6 +92,11 @@ def discover(
     seed : int
     budget : seconds, or a Budget
     warm : a previous Front to start from
+    progress : callable, optional
+        Called with a line of text and the share of the work done.
+    verbose : bool, optional
+        By default a progress bar is shown in terminals and notebooks and nothing elsewhere; True
+        writes lines where no bar can be drawn, False shows nothing.
 
     Returns
     -------
@@ -108,44 +115,48 @@ def discover(
     p' = -4*q
     """
     _check(form, order, x_dot)
-    data = Trajectories.of(x, t, u, names=feature_names, states=True)
-    backend = make_backend(_small_or_large(data, library) if backend is None else backend)
-    backend.prepare()
-    space, names, outputs = _space(data, order, library, grammar, backend)
-    common: dict[str, Any] = {
-        "outputs": outputs,
-        "seed": seed,
-        "budget": budget if isinstance(budget, Budget) else Budget(seconds=budget),
-        "warm": warm,
-        "progress": progress,
-    }
-    doubt = ""
-    if form == "discrete":
-        inputs, following = discrete_rows(data)
-        common |= {"dynamics": "discrete", **_kind(space)}
-        problem = Problem(inputs, following, names, **common)
-        front = search_map(backend, problem)
-    else:
-        if x_dot is not None:
-            slopes = np.concatenate(_like(x_dot, data))
-            rows = Rows("derivative", slopes, inputs=np.concatenate(inputs_of(data)))
+    with ProgressBar(verbose, "preparing the data", progress) as bar:
+        data = Trajectories.of(x, t, u, names=feature_names, states=True)
+        backend = make_backend(_small_or_large(data, library) if backend is None else backend)
+        backend.prepare()
+        space, names, outputs = _space(data, order, library, grammar, backend)
+        common: dict[str, Any] = {
+            "outputs": outputs,
+            "seed": seed,
+            "budget": budget if isinstance(budget, Budget) else Budget(seconds=budget),
+            "warm": warm,
+            "progress": bar.listener,
+        }
+        doubt = ""
+        if form == "discrete":
+            inputs, following = discrete_rows(data)
+            common |= {"dynamics": "discrete", **_kind(space)}
+            problem = Problem(inputs, following, names, **common)
+            front = search_map(backend, problem)
         else:
-            options = {"method": derivative} if isinstance(derivative, str) else dict(derivative)
-            terms = space if isinstance(space, Library) else None
-            if terms is None and not backend.trees:
-                space = terms = space.library(outputs)  # type: ignore[union-attr]
-            rows = continuous_rows(
-                data, terms, order=order, form=form, trees=backend.trees, window=window,
-                columns=[names.index(n) for n in space.inputs] if order == 2 else None, **options,
-            )  # fmt: skip
-        form = rows.form
-        own = names if order == 1 else space.inputs
-        problem = Problem(
-            rows.inputs, rows.targets, own, features=rows.features, **_kind(space), **common
-        )
-        front = problem.solve(backend)
-        if judged := judge_front(front, problem, data, order, form == "zoh"):
-            front, doubt = judged
+            if x_dot is not None:
+                slopes = np.concatenate(_like(x_dot, data))
+                rows = Rows("derivative", slopes, inputs=np.concatenate(inputs_of(data)))
+            else:
+                options = (
+                    {"method": derivative} if isinstance(derivative, str) else dict(derivative)
+                )
+                terms = space if isinstance(space, Library) else None
+                if terms is None and not backend.trees:
+                    space = terms = space.library(outputs)  # type: ignore[union-attr]
+                rows = continuous_rows(
+                    data, terms, order=order, form=form, trees=backend.trees, window=window,
+                    columns=[names.index(n) for n in space.inputs] if order == 2 else None,
+                    **options,
+                )  # fmt: skip
+            form = rows.form
+            own = names if order == 1 else space.inputs
+            problem = Problem(
+                rows.inputs, rows.targets, own, features=rows.features, **_kind(space), **common
+            )
+            front = problem.solve(backend)
+            if judged := judge_front(front, problem, data, order, form == "zoh"):
+                front, doubt = judged
     _warn(front, problem, doubt)
     wide = tuple(replace(c, law=_widened(c.law, names)) for c in front)
     return replace(front, candidates=wide, form=form)

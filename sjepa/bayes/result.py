@@ -148,7 +148,7 @@ class Posterior:
     def predict(
         self, x: Any, dt: Any = None, u: Any = None, *, draws: int = 1000, seed: int = 0
     ) -> Prediction:
-        """One step ahead of observations x (B, *obs), or of a single one.
+        """One step ahead of observations x ``(B, *obs)``, or of a single one.
 
         dt is a number or (B,), u the actions (B, m). Averages over structures, coefficients,
         corrections and covariances.

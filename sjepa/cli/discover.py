@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from sjepa.cli.app import app
 from sjepa.cli.inputs import (
@@ -57,7 +56,6 @@ def discover(
     json: Annotated[bool, typer.Option("--json", help="Print the front as JSON.")] = False,
 ) -> None:
     """Find the equations that move measured states, and the front they were chosen from."""
-    from sjepa.cli.progress import ProgressBar
     from sjepa.data.names import numbered
     from sjepa.discovery import discover as run
     from sjepa.estimator import SJEPA
@@ -78,11 +76,10 @@ def discover(
         names = trajectories.names or numbered("x", trajectories.obs_shape[0])
         library = Library.from_terms(terms_of(terms), [*names, *(trajectories.action_names or ())])
     chosen = {"name": backend, **pairs_of(backend_option, "--backend-option")}
-    with ProgressBar(Console(stderr=True), "differentiating") as bar:
-        front = run(
-            trajectories, backend=chosen, library=library,
-            form=form, seed=seed, budget=seconds, progress=bar.show,  # type: ignore[arg-type]
-        )  # fmt: skip
+    front = run(
+        trajectories, backend=chosen, library=library,
+        form=form, seed=seed, budget=seconds,  # type: ignore[arg-type]
+    )  # fmt: skip
     law = front.best()
     if out is not None and alone:
         write_whole(out, law.to_json().encode())

@@ -179,14 +179,14 @@ def _reopen(folder: Path, data: Path | None, trust: bool) -> tuple[Run, SJEPA, d
 def _fit(
     model: SJEPA, data: Trajectories, run: Run | None, log: Console, tensorboard: Path | None
 ) -> None:
-    from sjepa.callbacks import TensorBoard
-    from sjepa.cli.progress import GracefulInterrupt, ProgressBar, RunLog
+    from sjepa.callbacks import ProgressBar, TensorBoard
+    from sjepa.cli.progress import GracefulInterrupt, RunLog
 
     with ExitStack() as stack:
         if run is not None:
             stack.enter_context(RunLog(run.folder / "log.txt"))
         bar, brake = (
-            stack.enter_context(ProgressBar(log)),
+            stack.enter_context(ProgressBar()),
             stack.enter_context(GracefulInterrupt(log)),
         )
         model.callbacks = [bar, brake]
@@ -195,7 +195,7 @@ def _fit(
         try:
             model.fit(data, run=run)
         except KeyboardInterrupt:
-            share = bar.percentage
+            share = 100 * bar.share
             logger.info("stopped at %.0f %%", share)
             where = f" Resume with: sjepa fit --resume {run.folder}" if run is not None else ""
             raise Stopped(f"stopped at {share:.0f} %.{where}") from None

@@ -1,4 +1,4 @@
-"""What a search shows while it runs, and how it is stopped."""
+"""How a run is stopped, and its log."""
 
 from __future__ import annotations
 
@@ -10,60 +10,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
+from rich.console import Console
 
 from sjepa.callbacks import Callback, Step
 from sjepa.storage import open_kept
-
-
-class ProgressBar(Callback):
-    """A bar with the time left, and below it the present equations, their complexity and risk."""
-
-    def __init__(self, console: Console, first: str = "starting") -> None:
-        self.bar = Progress(
-            BarColumn(bar_width=20), TaskProgressColumn(), TimeElapsedColumn(),
-            TextColumn("left"), TimeRemainingColumn(),
-            TextColumn("{task.description}", markup=False),
-        )  # fmt: skip
-        self.task = self.bar.add_task(first, total=1.0)
-        self.law = Text(no_wrap=True, overflow="ellipsis")
-        shown = Group(self.bar, self.law)
-        # Where nobody looks, the log of the run is enough.
-        self._live = Live(shown, console=console, transient=True) if console.is_terminal else None
-
-    @property
-    def percentage(self) -> float:
-        return self.bar.tasks[0].percentage
-
-    def show(self, line: str, share: float) -> None:
-        """As a ``progress`` function."""
-        self.bar.update(self.task, description=line[:70], completed=share)
-
-    def on_step(self, step: Step) -> None:
-        self.show(step.text, step.share)
-        if step.risk is not None:
-            law = "" if step.law is None else "\n".join(f"  {e}" for e in step.law.split("; "))
-            omega = "" if step.law is None else f"complexity {step.complexity:g}, "
-            self.law.plain = f"  {omega}risk {step.risk:.3g}\n{law}"
-
-    def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._live is not None:
-            self._live.stop()
 
 
 class GracefulInterrupt(Callback):

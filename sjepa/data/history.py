@@ -9,7 +9,7 @@ from sjepa.errors import DataError
 
 
 def with_history(trajectories: Trajectories, k: int) -> Trajectories:
-    """Observations (k, *obs) that hold the last k, oldest first; each trajectory loses k - 1.
+    """Observations ``(k, *obs)`` that hold the last k, oldest first; each trajectory loses k - 1.
 
     Two frames show a velocity. The new arrays are views of the old ones and need no memory.
     """

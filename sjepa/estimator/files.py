@@ -21,7 +21,7 @@ from sjepa.training import Frozen, identity
 
 Model = TypeVar("Model", bound=Any)
 # Not settings of the search, and not data.
-_LEFT_OUT = ("progress", "callbacks")
+_LEFT_OUT = ("progress", "callbacks", "verbose")
 
 
 def plain_params(model: Any) -> dict[str, Any]:

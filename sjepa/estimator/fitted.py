@@ -121,7 +121,7 @@ class Fitted(BaseEstimator):
     transform = encode
 
     def predict(self, x: Any, u: Any = None, t: Any = None) -> np.ndarray | list[np.ndarray]:
-        """What law and correction give at observations (n, *obs) and actions (n, m).
+        """What law and correction give at observations ``(n, *obs)`` and actions (n, m).
 
         Velocities, or the next coordinates for a map. A law of second order gives accelerations and
         needs the times `t`: the velocity at a point comes from its neighbours. Many trajectories
@@ -148,8 +148,8 @@ class Fitted(BaseEstimator):
         """Coordinates over times `t` from one observation `x0`.
 
         Actions `u` are rows (T, m), each held until the next time, or one (m,) for all times.
-        Of a trajectory `x0` (k, *obs) at the first k times the first observation is the start; a
-        second-order law takes the velocity from the first few and needs at least two. The
+        Of a trajectory `x0` ``(k, *obs)`` at the first k times the first observation is the start;
+        a second-order law takes the velocity from the first few and needs at least two. The
         coordinates are then followed by their velocities. Many trajectories, given as to `fit`,
         give a list of paths, each from its own start over its own times.
         Survives divergence: the result says how far it got and is NaN from there on.

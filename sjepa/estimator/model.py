@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from sjepa.backend import Backend
-from sjepa.callbacks import Callback, Log, ProgressCallback, check_callbacks
+from sjepa.callbacks import Callback, Log, ProgressBar, check_callbacks
 from sjepa.data import Trajectories
 from sjepa.data.names import numbered
 from sjepa.errors import TrainingDiverged
@@ -82,6 +82,9 @@ class SJEPA(Fitted):
         :class:`sjepa.training.alternating.TrainingConfig`.
     callbacks : list of Callback, optional
         Told what happens; see :mod:`sjepa.callbacks`.
+    verbose : bool, optional
+        By default a progress bar is shown in terminals and notebooks and nothing elsewhere; True
+        writes lines where no bar can be drawn, False shows nothing.
 
     Attributes
     ----------
@@ -101,7 +104,7 @@ class SJEPA(Fitted):
     rivals_ : list
         Other adequate laws, each with its ``law`` and ``encoder``; not saved with the model.
     encoder_ : callable
-        Observations (..., *obs) to coordinates (..., d).
+        Observations ``(..., *obs)`` to coordinates (..., d).
     history_ : DataFrame
         What was measured on the way: stage, cycle, epoch, metric, value.
     transition_ : Transition
@@ -143,6 +146,7 @@ class SJEPA(Fitted):
         feature_names: Sequence[str] | None = None,
         options: Mapping[str, Any] | None = None,
         callbacks: Sequence[Callback] | None = None,
+        verbose: bool | None = None,
     ) -> None:
         self.latent_dim = latent_dim
         self.backend = backend
@@ -162,6 +166,7 @@ class SJEPA(Fitted):
         self.feature_names = feature_names
         self.options = options
         self.callbacks = callbacks
+        self.verbose = verbose
 
     def fit(
         self, x: Any, t: Any = None, u: Any = None, *, run: str | Path | Run | None = None
@@ -198,14 +203,14 @@ class SJEPA(Fitted):
         return self
 
     def _fit(self, trajectories: Trajectories, run: Run | None) -> SJEPA:
-        callbacks = [Log(), *check_callbacks(self.callbacks)]
-        if self.progress is not None:
-            callbacks.append(ProgressCallback(self.progress))
+        bar = ProgressBar(self.verbose, progress=self.progress)
+        callbacks = [Log(), *check_callbacks(self.callbacks), bar]
         journal = RunRecorder(callbacks, None if run is None else run.checkpoint)
         for callback in callbacks:
             callback.on_start(self)
         try:
-            learned = self._learn(trajectories, journal)
+            with bar:
+                learned = self._learn(trajectories, journal)
         except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:
             raise TrainingDiverged(
                 f"The search left the range of numbers ({error!s:.80}); rescale the data, or give "

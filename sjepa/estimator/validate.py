@@ -232,6 +232,7 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "integrator": _one_of(*INTEGRATORS),
     "random_state": (_is_random_state, "None, a whole number from 0, or a numpy generator"),
     "progress": (lambda v: v is None or callable(v), "a function of a text and a share"),
+    "verbose": _one_of(None, True, False),
     "feature_names": (_is_names, "a list of names"),
     "options": (lambda v: v is None or isinstance(v, Mapping), "a mapping from names to values"),
 }

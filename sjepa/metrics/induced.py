@@ -79,7 +79,7 @@ def induced_complexity(
     Parameters
     ----------
     encoder : callable, nn.Module or None
-        Maps one trajectory (T, *obs) to latents (T, d). None takes the observations themselves.
+        Maps one trajectory ``(T, *obs)`` to latents (T, d). None takes the observations themselves.
     data : Trajectories
     library_or_grammar : Library or Grammar
         Its inputs name the d latent coordinates; with ``order=2`` optionally also their velocities,

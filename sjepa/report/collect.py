@@ -141,7 +141,8 @@ def _model_recipe(model: Any) -> list[str]:
     changed = [
         f"{name}={_setting(value)}"
         for name, value in model.get_params(deep=False).items()
-        if name not in ("progress", "callbacks") and repr(value) != repr(getattr(default, name))
+        if name not in ("progress", "callbacks", "verbose")
+        and repr(value) != repr(getattr(default, name))
     ]
     call = f"model = sjepa.{type(model).__name__}({', '.join(changed)})"
     if len(call) > 78:

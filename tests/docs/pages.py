@@ -94,7 +94,11 @@ def commands(text: str) -> list[str]:
         if words[0] == "sjepa":
             words = [sys.executable, "-m", "sjepa", *words[1:]]
         elif words[0] == "python":
-            words[0] = sys.executable
+            # Scripts are named as seen from the top of the checkout.
+            words = [
+                sys.executable,
+                *(str(ROOT / w) if (ROOT / w).is_file() else w for w in words[1:]),
+            ]
         elif words[0] not in ("cat", "head", "ls"):
             continue  # pip, make and the like are shown, not run
         paths = os.pathsep.join(str(ROOT / p) for p in (".", "backends", "julia"))

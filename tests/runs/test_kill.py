@@ -125,8 +125,7 @@ def test_ctrl_c_stops_at_a_checkpoint_and_says_how_to_go_on(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from sjepa.callbacks import Step
-    from sjepa.cli.progress import ProgressBar
+    from sjepa.callbacks import ProgressBar, Step
 
     out = tmp_path / "run"
 
@@ -136,7 +135,7 @@ def test_ctrl_c_stops_at_a_checkpoint_and_says_how_to_go_on(
             if step.cycle == 1 and step.epoch == 3:
                 os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("sjepa.cli.progress.ProgressBar", Impatient)
+    monkeypatch.setattr("sjepa.callbacks.ProgressBar", Impatient)
     stopped = command(*arguments(data, out))
     monkeypatch.undo()
     assert stopped.returncode == 130

@@ -47,7 +47,7 @@ def rendered(
     =============  ========================================================  =====================
     pendulum       q'' = -sin q, swings of up to about 130 degrees           angle, rate
     spring_mass    x'' = -2 x, a mass on a line                              place, speed
-    two_body       r'' = -r / |r|³, two blobs opposite each other            place, speed (4)
+    two_body       r'' = -r / ``|r|³``, two blobs opposite each other        place, speed (4)
     bouncing_ball  falls with g = 2, elastic floor and walls                 place, speed (4)
     =============  ========================================================  =====================
 

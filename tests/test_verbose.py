@@ -1,0 +1,93 @@
+"""Progress is shown where somebody looks, on standard error, and nowhere else."""
+
+import io
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sjepa
+from sjepa.callbacks import ProgressBar
+
+
+T = np.arange(0, 5, 0.05)
+X = np.stack([np.cos(T), -np.sin(T)], axis=1)
+LIBRARY = ["x1", "x2", "x1**2"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_nothing_is_written_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
+    sjepa.discover(X, T, library=LIBRARY)
+    sjepa.SJEPA(encoder="identity", library=["z1", "z2"]).fit(X, T)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_terminal_gets_a_bar_by_default_and_none_when_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    for verbose, shown in ((None, True), (False, False)):
+        monkeypatch.setattr(sys, "stderr", Terminal())
+        sjepa.discover(X, T, library=LIBRARY, verbose=verbose)
+        model = sjepa.SJEPA(encoder="identity", library=["z1", "z2"], verbose=verbose)
+        model.fit(X, T)
+        assert ("%" in sys.stderr.getvalue()) is shown  # type: ignore[attr-defined]
+
+
+def test_verbose_writes_lines_for_a_batch_job(capsys: pytest.CaptureFixture[str]) -> None:
+    sjepa.discover(X, T, backend="stlsq", library=LIBRARY, verbose=True)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert all(line[3:6] == " % " for line in captured.err.splitlines()) and captured.err
+
+
+def test_a_notebook_gets_one_output_that_is_replaced_and_then_emptied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown: list[str] = []
+    handle = SimpleNamespace(update=lambda html: shown.append(html))
+    display = SimpleNamespace(HTML=str, display=lambda html, display_id: handle)
+    shell = SimpleNamespace(kernel=object())
+    ipython = SimpleNamespace(get_ipython=lambda: shell, display=display)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython.display", display)  # type: ignore[arg-type]
+    with ProgressBar() as bar:
+        bar.show("a < b", 0.25)
+    assert shown == ["<progress value='0.250'></progress> a &lt; b", ""]
+
+
+def test_a_search_inside_another_stays_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with ProgressBar() as outer, ProgressBar() as inner:
+        assert outer.listener is not None and inner.listener is None
+    with ProgressBar() as after:
+        assert after.listener is not None
+
+
+def test_a_function_of_ones_own_takes_the_place_of_the_bar(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    heard: list[Any] = []
+    sjepa.discover(
+        X, T, backend="stlsq", library=LIBRARY, progress=lambda line, share: heard.append(share)
+    )
+    assert heard and sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
+
+
+def test_verbose_is_checked() -> None:
+    with pytest.raises(sjepa.errors.ConfigError, match="verbose"):
+        sjepa.SJEPA(verbose="loud").fit(X, T)
+
+
+def test_the_bar_needs_no_display_package_at_import() -> None:
+    code = "import sys, sjepa.callbacks; sys.exit('rich' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env=os.environ).returncode == 0
