@@ -111,6 +111,9 @@ def _warm(
     Neighbours are sought before anything nonlinear is trained, because an encoder that may bend
     soon bends to suit the law it has.
     """
+    # Long laws make up for what a linear encoder cannot do: they are no guide here.
+    most = context.budget.max_terms
+    linear = [pair for pair in linear if max(map(len, pair[1].structure.support)) <= most] or linear
     risks = [float(task.risk(head, context.train, context.train).risk) for head, task in linear]
     order = sorted(range(len(linear)), key=lambda i: risks[i])
     liked = [linear[i] for i in order if risks[i] <= HOPELESS * risks[order[0]]]
