@@ -310,12 +310,12 @@ def _select(
 
     rows = continuous_rows(data, library(kept), form="weak", **options)
     assert rows.features is not None
-    defined = np.isfinite(rows.features).all(axis=0)
+    defined = np.flatnonzero(np.isfinite(rows.features).all(axis=0))
     weak = problem.with_(
         inputs=None, grammar=None, warm=None, targets=rows.targets,
         budget=_share(problem, SELECT_SHARE),
         features=rows.features[:, defined],
-        library=library([t for t, ok in zip(kept, defined, strict=True) if ok]),
+        library=library([kept[i] for i in defined]),
     )  # fmt: skip
     weights = None if problem.grammar is None else problem.grammar.weights
     judged = [
