@@ -13,13 +13,15 @@ from sjepa.backend import Backend, Budget, Problem, Progress
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
-from sjepa.data.forms import FORMS, Form, Rows, continuous_rows
+from sjepa.data.forms import FORMS, Form, Rows, continuous_rows, is_noisy
 from sjepa.data.names import state_names, with_velocity_names
 from sjepa.data.rows import discrete_rows, inputs_of
 from sjepa.errors import ConfigError, DataError, NumericalWarning
 from sjepa.models.selection import judge_front
-from sjepa.symbolic import Front, Grammar, Law, Library
+from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
+from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.front import combine_outputs
+from sjepa.symbolic.snap import variants
 
 
 # Fewer observations than this for each candidate term call for a smaller default library.
@@ -32,6 +34,11 @@ MAX_INPUTS = 16
 SMALL = 64
 # A longer law for the next value must lower the loss by this share to be listed.
 MIN_GAIN = 0.01
+# Terms of proposed laws that compete in the weak form, and supports of them that are looked at.
+MAX_SELECTED = 60
+SELECT_NODES = 200_000
+# Share of the time for that.
+SELECT_SHARE = 0.2
 
 
 def discover(
@@ -81,10 +88,11 @@ def discover(
         Whether the law gives first or second time derivatives. With 2 its inputs are the
         coordinates, their velocities (x1_dot, ...) and the actions.
     form : "derivative", "weak", "zoh", "discrete" or "auto"
-        Fit time derivatives point by point; integrals against smooth bumps (for noisy data, with
-        backends that search a library); the same with actions held constant between samples
-        (zero-order hold); or the next value itself. "auto" looks at the noise, and at which
-        reading of the actions predicts stretches left out. ``front.form`` says what was taken.
+        Fit time derivatives point by point; integrals against smooth bumps (for noisy data;
+        backends that write trees propose terms, the integrals select); the same with actions held
+        constant between samples (zero-order hold); or the next value itself. "auto" looks at the
+        noise, and at which reading of the actions predicts stretches left out. ``front.form``
+        says what was taken.
     derivative : str or mapping
         Method of :func:`sjepa.data.differentiate`, or its options with a ``"method"``.
     window : int, optional
@@ -144,17 +152,23 @@ def discover(
                 terms = space if isinstance(space, Library) else None
                 if terms is None and not backend.trees:
                     space = terms = space.library(outputs)  # type: ignore[union-attr]
-                rows = continuous_rows(
-                    data, terms, order=order, form=form, trees=backend.trees, window=window,
-                    columns=[names.index(n) for n in space.inputs] if order == 2 else None,
-                    **options,
-                )  # fmt: skip
-            form = rows.form
+                options |= {
+                    "order": order, "window": window,
+                    "columns": [names.index(n) for n in space.inputs] if order == 2 else None,
+                }  # fmt: skip
+                at_points = "derivative" if form == "weak" and backend.trees else form
+                rows = continuous_rows(data, terms, form=at_points, trees=backend.trees, **options)
             own = names if order == 1 else space.inputs
             problem = Problem(
                 rows.inputs, rows.targets, own, features=rows.features, **_kind(space), **common
             )
-            front = problem.solve(backend)
+            noisy = form == "auto" and rows.form == "derivative" and is_noisy(data)
+            if backend.trees and x_dot is None and (noisy or form == "weak"):
+                front = problem.with_(budget=_share(problem, 1 - SELECT_SHARE)).solve(backend)
+                front, problem = _select(front, problem, data, options)
+                form = "weak"
+            else:
+                front, form = problem.solve(backend), rows.form
             if judged := judge_front(front, problem, data, order, form == "zoh"):
                 front, doubt = judged
     _warn(front, problem, doubt)
@@ -261,6 +275,55 @@ def search_map(backend: Backend, problem: Problem) -> Front:
             candidates.append(replace(whole, loss=float(np.mean(losses)), losses=losses))
     notes = dict.fromkeys((*fronts[0].notes, *fronts[1].notes))
     return Front.of(candidates, problem.measure, backend.name, tuple(notes))
+
+
+def _share(problem: Problem, share: float) -> Budget:
+    seconds = problem.budget.seconds
+    return replace(problem.budget, seconds=None if seconds is None else share * seconds)
+
+
+def _select(
+    proposed: Front, problem: Problem, data: Trajectories, options: Mapping[str, Any]
+) -> tuple[Front, Problem]:
+    """Laws made of the terms of the proposed ones, selected and fitted on rows of the weak form.
+
+    Trees are searched on smoothed derivatives, which fit wrong terms as well as right ones;
+    integrals tell them apart. Terms whose inner numbers are nearly simple also compete as those,
+    and so do the simplest terms of the grammar.
+    """
+    terms: dict[Any, set[str]] = {}
+    for law in (c.law for c in proposed):
+        for output, expr in zip(law.outputs, law.expressions, strict=True):
+            for _, term in (pair for one in variants(expr) for pair in split_terms(one)):
+                if problem.admits(Law([term], law.inputs, [output], canonical=False)):
+                    terms.setdefault(term, set()).add(output)
+    own = sorted(terms, key=str)
+    for output, simple in problem.allowed_terms.items():
+        for term in simple:
+            terms.setdefault(term, set()).add(output)
+    cost = {t: problem.complexity(Law([1.5 * t], problem.names, ["y"])) for t in terms}
+    kept = sorted(terms, key=lambda t: (t not in own, cost[t], str(t)))[:MAX_SELECTED]
+
+    def library(kept: Sequence[Any]) -> Library:
+        mask = [[o in terms[t] for o in problem.outputs] for t in kept]
+        return Library(kept, problem.names, [cost[t] for t in kept], mask, canonical=False)
+
+    rows = continuous_rows(data, library(kept), form="weak", **options)
+    assert rows.features is not None
+    defined = np.flatnonzero(np.isfinite(rows.features).all(axis=0))
+    weak = problem.with_(
+        inputs=None, grammar=None, warm=None, targets=rows.targets,
+        budget=_share(problem, SELECT_SHARE),
+        features=rows.features[:, defined],
+        library=library([kept[i] for i in defined]),
+    )  # fmt: skip
+    weights = None if problem.grammar is None else problem.grammar.weights
+    judged = [
+        replace(Candidate.score(c.law, c.losses, weights=weights), backend=proposed.backend)
+        for c in weak.solve(make_backend("subset", max_nodes=SELECT_NODES))
+        if problem.admits(c.law)
+    ]
+    return Front.of(judged, problem.measure, proposed.backend, proposed.notes), weak
 
 
 def _warn(front: Front, problem: Problem, doubt: str) -> None:

@@ -1,6 +1,7 @@
 """Settings shared by the whole suite."""
 
 import matplotlib
+import pytest
 import torch
 from hypothesis import settings
 
@@ -12,3 +13,15 @@ torch.set_num_threads(1)
 # A first call may compile, allocate or import; wall-clock limits only make tests flaky.
 settings.register_profile("sjepa", deadline=None, print_blob=True, derandomize=True)
 settings.load_profile("sjepa")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--backend", help="run the contract suite on this backend alone")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The contract suite asks for a ``backend_name``; see ``tests/backends/test_contract.py``."""
+    if "backend_name" in metafunc.fixturenames:
+        asked = metafunc.config.getoption("--backend")
+        names = metafunc.module.NAMES if asked is None else [asked]
+        metafunc.parametrize("backend_name", names)

@@ -62,6 +62,14 @@ def test_discover_reads_a_table_and_prints_the_law(tmp_path: Path) -> None:
     assert json.loads(out.stdout)["law"]["outputs"] == ["q", "p"]
 
 
+def test_backends_are_checked_by_a_search() -> None:
+    rows = {r["name"]: r for r in json.loads(run("backends", "--check", "--json").stdout)}
+    for name in ("stlsq", "subset"):
+        assert rows[name]["works"] is True and rows[name]["search"] > 0
+    if not rows["pysr"]["installed"]:
+        assert "works" not in rows["pysr"]
+
+
 def test_backends_lists_them_as_json() -> None:
     rows = json.loads(run("backends", "--json").stdout)
     assert {"stlsq", "subset", "pysindy", "operon", "pysr"} <= {row["name"] for row in rows}

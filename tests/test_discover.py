@@ -1,8 +1,12 @@
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
 import sjepa
+from sjepa import Backend, Front, Law, Problem, discover
 from sjepa.data import SYSTEMS, simulate
 from sjepa.errors import BackendUnavailable, ConfigError, DataError, SjepaError, UnknownBackend
 
@@ -176,3 +180,34 @@ def test_doubtful_laws_come_with_a_warning() -> None:
         sjepa.discover(oscillator(T)[:3], 0.02)
     with pytest.warns(NumericalWarning, match="of the variance unexplained"):
         sjepa.discover(oscillator(T), T, feature_names=NAMES, library=["q*p"])
+
+
+@dataclass(frozen=True)
+class Proposes(Backend):
+    """Writes trees: the same laws whatever the data, with the numbers that fit the rows best."""
+
+    name: ClassVar[str] = "proposes"
+    trees: ClassVar[bool] = True
+    equations: tuple[tuple[str, ...], ...]
+
+    def search(self, problem: Problem) -> Front:
+        laws = [Law.from_string(list(e), problem.names, problem.outputs) for e in self.equations]
+        return problem.front(laws, self.name)
+
+
+def test_with_noise_trees_propose_and_integrals_select() -> None:
+    """A law with a useless term and an inner number off by a little becomes the true one."""
+    data = simulate("drag_pendulum", seed=0, noise=0.02)
+    proposed = ("p + 0.02*q", "-0.9*sin(1.01*q) - 0.38*p*Abs(p) - 0.1*cos(3*p)")
+    front = discover(data, backend=Proposes((("p", "-q"), proposed)))
+    assert front.form == "weak" and front.measure == "tree" and front.backend == "proposes"
+    law = front.best()
+    truth = Law.from_string(["p", "-sin(q) - 0.4*p*Abs(p)"], ["q", "p"])
+    assert [{t for _, t in row} for row in law.terms] == [
+        {t for _, t in row} for row in truth.terms
+    ]
+    found, true = ([c for row in one.terms for c, _ in row] for one in (law, truth))
+    np.testing.assert_allclose(found, true, rtol=0.03)
+    # Without noise, derivatives are as good and nothing is judged again.
+    clean = discover(simulate("drag_pendulum", seed=0), backend=Proposes((proposed,)))
+    assert clean.form == "derivative" and len(clean) == 1

@@ -20,40 +20,8 @@ from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.gram import Gram
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.refit import refit
+from sjepa.symbolic.snap import variants
 from sjepa_backends._supports import backward
-
-
-# How far an inner number may be from a simple one to be tried as that.
-SNAPS = (1e-3, 5e-2)
-SIMPLE = (0.0, 0.5, 1.0, 2.0, 3.0)
-
-
-def variants(expr: sympy.Expr) -> Iterator[sympy.Expr]:
-    """The canonical expression, and the same with inner numbers made simple."""
-    try:
-        base = canonicalise(expr)
-        yield base
-        for tolerance in SNAPS:
-            snapped = [sympy.Float(c) * _snap(t, tolerance) for c, t in split_terms(base)]
-            yield canonicalise(sympy.Add(*snapped))
-    except SjepaError:  # a constant that is not finite
-        return
-
-
-def _snap(node: sympy.Expr, tolerance: float) -> sympy.Expr:
-    """Replace the numbers inside a term that are close to simple ones."""
-    if node.is_Float:
-        near = min(SIMPLE, key=lambda s: abs(abs(float(node)) - s))
-        close = abs(abs(float(node)) - near) <= tolerance * max(near, 0.2)
-        return sympy.Rational(math.copysign(near, float(node))) if close else node
-    if not node.args or not node.has(sympy.Float):
-        return node
-    if isinstance(node, sympy.sin | sympy.cos):
-        phase, rest = node.args[0].as_coeff_Add()
-        quarters = float(phase) / (math.pi / 2)
-        if quarters and abs(quarters - round(quarters)) <= tolerance:
-            return node.func(_snap(rest, tolerance) + round(quarters) * sympy.pi / 2)
-    return node.func(*(_snap(a, tolerance) for a in node.args))
 
 
 def grow(gram: Gram, most: int) -> Iterator[list[int]]:

@@ -30,6 +30,13 @@ def julia_available() -> tuple[bool, str]:
     return (True, executable) if executable else (False, reason)
 
 
+def depot() -> str:
+    """Where Julia keeps its packages."""
+    return os.environ.get("JULIA_DEPOT_PATH", "").split(os.pathsep)[0] or str(
+        Path.home() / ".julia"
+    )
+
+
 def find_julia() -> tuple[str, str]:
     """The first usable Julia executable, or an empty text and the reason."""
     reason = "no Julia: not set for juliapkg, not installed by it or by juliaup, not on the PATH"
@@ -76,8 +83,7 @@ def _project() -> Path:
     prefix = sys.prefix if sys.prefix != sys.base_prefix else os.environ.get("CONDA_PREFIX")
     if prefix:
         return Path(prefix) / "julia_env"
-    depot = os.environ.get("JULIA_DEPOT_PATH", "").split(os.pathsep)[0]
-    return Path(depot or Path.home() / ".julia") / "environments" / "pyjuliapkg"
+    return Path(depot()) / "environments" / "pyjuliapkg"
 
 
 def _juliaup(name: str) -> Iterator[str]:

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from sjepa.backend import Backend, Problem
-from sjepa.errors import BackendError, ConfigError
+from sjepa.errors import BackendError, BackendUnavailable, ConfigError
 from sjepa.symbolic.front import Front
 from sjepa_backends import _pysr_answer, _pysr_ask, _pysr_guess, _pysr_pool
-from sjepa_backends._pysr_julia import julia_available
+from sjepa_backends._pysr_julia import depot, julia_available
 from sjepa_backends._pysr_pool import stop_workers
 from sjepa_backends._pysr_process import Worker
 from sjepa_backends._pysr_template import Template
@@ -140,6 +140,14 @@ class PySR(Backend):
             _pysr_pool.prepare(self._command)
         except BackendError:
             pass  # the search will say so
+
+    def describe(self) -> str:
+        ready, found = julia_available()
+        if not ready:
+            raise BackendUnavailable(
+                f"{found}; importing pysr would download Julia, and its packages to {depot()}."
+            )
+        return f"Julia is {found}, its packages are in {depot()}"
 
     def search(self, problem: Problem) -> Front:
         problem.rows()

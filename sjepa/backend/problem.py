@@ -368,6 +368,13 @@ class Backend(ABC):
         Called as soon as it is known that a search will come, while data are still prepared.
         """
 
+    def describe(self) -> str:
+        """What its search relies on outside of Python, and where that is; mostly nothing.
+
+        Raises BackendUnavailable if a search could only begin with a download.
+        """
+        return ""
+
     @abstractmethod
     def search(self, problem: Problem) -> Front:
         """Return the laws that no other found law beats in complexity and loss.

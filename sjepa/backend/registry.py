@@ -70,6 +70,9 @@ BUILTIN: Mapping[str, Source] = {
         ("pyoperon",),
         "pip install 'sjepa[operon]'",
     ),
+    "gplearn": Source(
+        "sjepa_backends.gplearn:GPLearn", "gplearn", ("gplearn",), "pip install 'sjepa[gplearn]'"
+    ),
     "pysr": Source(
         "sjepa_backends.pysr:PySR",
         "PySR (SymbolicRegression.jl)",

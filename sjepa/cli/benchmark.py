@@ -1,4 +1,4 @@
-"""``sjepa benchmark``: backends side by side on known systems."""
+"""``sjepa benchmark``: backends side by side on known problems."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ from sjepa.cli.settings import ConfigFile, words
 @app.command()
 def benchmark(
     config: ConfigFile = None,
-    backends: Annotated[str, typer.Option(help="Backends, comma-separated.")] = "stlsq,subset",
+    backends: Annotated[
+        str, typer.Option(help="Comma-separated; stlsq+operon for both as one.")
+    ] = "stlsq,subset",
+    suite: Annotated[
+        str, typer.Option(help="odes: trajectories; static: y = f(x); all: both.")
+    ] = "odes",
     systems: Annotated[
-        str, typer.Option(help="Systems, comma-separated; empty for all; 'dysts:Name' for dysts'.")
+        str, typer.Option(help="Problems, comma-separated; empty for all; 'dysts:Name' for dysts'.")
     ] = "",
     noise: Annotated[str, typer.Option(help="Noise levels as shares of the spread.")] = "0,0.01",
     seeds: Annotated[str, typer.Option(help="Data seeds, comma-separated.")] = "0",
@@ -30,7 +35,7 @@ def benchmark(
     out: Annotated[Path | None, typer.Option(help="Folder for the table and the plot.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
-    """Compare backends on systems whose laws are known."""
+    """Compare backends on problems whose laws are known."""
     from sjepa.storage import writing
     from sjepa.studies.backends import benchmark as run, matrix, plot_results, summary
 
@@ -49,7 +54,8 @@ def benchmark(
 
         table = run(
             words(systems) or None, words(backends), _numbers(noise, float), _numbers(seeds, int),
-            seconds=seconds, workers=workers, executor=executor, out=out, progress=show,
+            suite=suite, seconds=seconds, workers=workers, executor=executor, out=out,
+            progress=show,
         )  # fmt: skip
     if out is not None:
         with writing(out / "results.png") as file:

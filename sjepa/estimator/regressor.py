@@ -113,7 +113,8 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         problem = Problem(
             X, y, inputs, outputs, weights=weights, dynamics="discrete", seed=self.seed_,
             budget=self.budget if isinstance(self.budget, Budget) else Budget(self.budget),
-            **{"library" if isinstance(space, Library) else "grammar": space},
+            library=space if isinstance(space, Library) else None,
+            grammar=space if isinstance(space, Grammar) else None,
         )  # fmt: skip
         self.front_ = problem.solve(backend)
         self.law_ = self.front_.best() if self.delta is None else self.front_.select(self.delta)

@@ -23,14 +23,21 @@ from sjepa.symbolic.text import to_text
 # Settings that keep the suite short; backends without an entry run with their defaults.
 SMALL: dict[str, dict[str, Any]] = {
     "operon": {"runs": 2, "generations": 8, "population": 200, "rows": 200},
+    "gplearn": {"population": 200, "generations": 5},
     "pysr": {"niterations": 5, "populations": 4},
 }
 # Settings that make a search endless unless its budget ends it.
-ENDLESS: dict[str, dict[str, Any]] = {"operon": {"runs": 10_000}}
+ENDLESS: dict[str, dict[str, Any]] = {
+    "operon": {"runs": 10_000},
+    "gplearn": {"generations": 10_000},
+}
 NAMES = ["stlsq", "subset", "pysindy", "operon", pytest.param("pysr", marks=pytest.mark.julia)]
+NAMES += ["gplearn", "subset+pysindy"]
 
 
 def build(name: str, settings: dict[str, dict[str, Any]] = SMALL) -> Backend:
+    if "+" in name:
+        return make_backend([build(one, settings) for one in name.split("+")])
     if not available_backends()[name]:
         pytest.skip(f"{name} is not installed")
     if name == "pysr":
@@ -42,9 +49,9 @@ def build(name: str, settings: dict[str, dict[str, Any]] = SMALL) -> Backend:
     return make_backend(name, **settings.get(name, {}))
 
 
-@pytest.fixture(params=NAMES)
-def backend(request: pytest.FixtureRequest) -> Backend:
-    return build(request.param)
+@pytest.fixture
+def backend(backend_name: str) -> Backend:
+    return build(backend_name)
 
 
 @pytest.fixture(scope="module")
@@ -224,9 +231,8 @@ def test_rows_of_weight_zero_do_not_count(backend: Backend) -> None:
     assert used(oscillator(targets=targets).solve(backend).best()) != [{"p"}, {"q"}]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_keeps_its_budget(name: str) -> None:
-    backend = build(name, ENDLESS)
+def test_keeps_its_budget(backend_name: str) -> None:
+    backend = build(backend_name, ENDLESS)
     problem = drag(budget=Budget(seconds=2.0), **without_library())
     assert problem.targets is not None
     noisy = problem.with_(

@@ -412,3 +412,14 @@ def test_weights_of_the_grammar_decide_what_is_kept(standin: Standin) -> None:
         front = problem.solve(PySR(maxsize=100))
         cubic = [c for c in front if "q**3" in str(c.law)]
         assert bool(cubic) == wanted
+
+
+def test_it_says_which_julia_it_uses_or_what_would_be_downloaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JULIA_DEPOT_PATH", "/somewhere/depot")
+    monkeypatch.setattr("sjepa_backends.pysr.julia_available", lambda: (True, "/bin/julia"))
+    assert PySR().describe() == "Julia is /bin/julia, its packages are in /somewhere/depot"
+    monkeypatch.setattr("sjepa_backends.pysr.julia_available", lambda: (False, "no Julia"))
+    with pytest.raises(BackendUnavailable, match="no Julia; .* download .* to /somewhere/depot"):
+        PySR().describe()

@@ -10,9 +10,13 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from sjepa.backend.registry import make_backend
 from sjepa.data import System, Trajectories, dysts_system, find_system, simulate
 from sjepa.discovery import discover
+from sjepa.estimator.regressor import SymbolicRegressor
 from sjepa.models import integrate
+from sjepa.studies.backends.problems import PROBLEMS
+from sjepa.studies.backends.static import noisy_sample, static_scores
 from sjepa.symbolic import Grammar, Law, Library
 
 
@@ -76,7 +80,7 @@ def valid_time(law: Law, test: Trajectories, threshold: float = VALID) -> float:
 
 COLUMNS = (
     "system", "backend", "noise", "seed", "recovered", "precision", "recall", "omega_terms",
-    "omega_tree", "field_error", "valid_time", "seconds", "error", "equation",
+    "omega_tree", "field_error", "valid_time", "r2", "r2_beyond", "seconds", "error", "equation",
 )  # fmt: skip
 
 # Test trajectories start elsewhere: their seeds are far from every training seed.
@@ -98,7 +102,7 @@ class Cell:
 
 
 def system_of(name: str) -> System:
-    """One of ours, or with the prefix ``dysts:`` one of that package."""
+    """One of our differential equations, or with the prefix ``dysts:`` one of that package."""
     if name.startswith("dysts:"):
         return dysts_system(name.removeprefix("dysts:"))
     return find_system(name)
@@ -111,26 +115,39 @@ def true_law(system: System) -> Law:
 
 
 def run_cell(cell: Cell) -> dict[str, Any]:
-    """Simulate, search, score. Whatever goes wrong becomes the row's ``error``."""
+    """Make data, search, score. Whatever goes wrong becomes the row's ``error``."""
     row: dict[str, Any] = dict.fromkeys(COLUMNS)
     row |= {"system": cell.system, "backend": cell.backend, "noise": cell.noise, "seed": cell.seed}
     row |= {"recovered": False, "error": "", "equation": ""}
     start = time.perf_counter()
     try:
-        system = system_of(cell.system)
-        train = simulate(system, seed=cell.seed, noise=cell.noise)
-        start = time.perf_counter()
-        front = discover(
-            train,
-            backend={"name": cell.backend, **cell.options},
-            library=cell.library,
-            grammar=cell.grammar,
-            seed=cell.seed,
-            budget=cell.seconds,
-        )
-        law = front.best()
-        row["seconds"] = time.perf_counter() - start
-        row |= _scores(law, system, cell.seed)
+        backend = make_backend(cell.backend, **cell.options)
+        if cell.system in PROBLEMS:
+            problem = PROBLEMS[cell.system]
+            x, y = noisy_sample(problem, cell.noise, cell.seed)
+            model = SymbolicRegressor(
+                backend, library=cell.library, grammar=cell.grammar, budget=cell.seconds,
+                random_state=cell.seed, feature_names=problem.inputs,
+            )  # fmt: skip
+            start = time.perf_counter()
+            law = model.fit(x, y).law_
+            row["seconds"] = time.perf_counter() - start
+            row |= static_scores(law, problem, cell.noise, TEST_SEED + cell.seed)
+        else:
+            system = system_of(cell.system)
+            train = simulate(system, seed=cell.seed, noise=cell.noise)
+            start = time.perf_counter()
+            law = discover(
+                train, backend=backend, library=cell.library, grammar=cell.grammar,
+                seed=cell.seed, budget=cell.seconds,
+            ).best()  # fmt: skip
+            row["seconds"] = time.perf_counter() - start
+            row |= _scores(law, system, cell.seed)
+        row |= {
+            "omega_terms": law.complexity("terms"),
+            "omega_tree": law.complexity("tree"),
+            "equation": "; ".join(law.lines(digits=5)),
+        }
     except Exception as error:  # a failing backend is a row, not a crash
         row["seconds"] = time.perf_counter() - start
         row["error"] = f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
@@ -145,11 +162,8 @@ def _scores(law: Law, system: System, seed: int) -> dict[str, Any]:
         "recovered": found.recovered,
         "precision": found.precision,
         "recall": found.recall,
-        "omega_terms": law.complexity("terms"),
-        "omega_tree": law.complexity("tree"),
         "field_error": field_error(law, truth, _rows(test)),
         "valid_time": valid_time(law, test),
-        "equation": "; ".join(law.lines(digits=5)),
     }
 
 

@@ -1,4 +1,4 @@
-"""Systems x backends x noise x seeds, on as many workers as there are."""
+"""Problems x backends x noise x seeds, on as many workers as there are."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from sjepa.data import SYSTEMS
 from sjepa.errors import ConfigError, MissingDependency
 from sjepa.storage import writing
 from sjepa.studies.backends.cells import COLUMNS, Cell, run_cell, system_of
+from sjepa.studies.backends.problems import PROBLEMS
 
 
 EXECUTORS = ("local", "dask", "ray")
+SUITES = {"odes": (*SYSTEMS,), "static": (*PROBLEMS,), "all": (*SYSTEMS, *PROBLEMS)}
 
 
 def benchmark(
@@ -27,6 +29,7 @@ def benchmark(
     noise: Sequence[float] = (0.0,),
     seeds: Sequence[int] = (0,),
     *,
+    suite: str = "odes",
     options: Mapping[str, Mapping[str, Any]] | None = None,
     seconds: float | None = 60.0,
     workers: int = 1,
@@ -38,16 +41,22 @@ def benchmark(
 
     Parameters
     ----------
-    systems : names in ``sjepa.data.SYSTEMS`` (all by default), or ``"dysts:Name"``
+    systems : names in ``sjepa.data.SYSTEMS`` or ``PROBLEMS``, or ``"dysts:Name"``; by default
+        all of the `suite`
+    backends : names, several for one search joined as in ``"stlsq+operon"``
+    suite : "odes" (trajectories of known systems), "static" (y = f(x)) or "all"
     options : settings of a backend, by its name
     seconds : budget of one search
     workers, executor : how many processes, and joblib's place to run them: "local", "dask", "ray"
     out : folder for results.parquet and results.csv
     progress : called with each finished row, the number finished and the number in all
     """
-    systems = list(SYSTEMS) if systems is None else list(systems)
+    if suite not in SUITES:
+        raise ConfigError(f"suite is one of {', '.join(SUITES)}, got {suite!r}.", "suite")
+    systems = list(SUITES[suite]) if systems is None else list(systems)
     for name in systems:
-        system_of(name)
+        if name not in PROBLEMS:
+            system_of(name)
     for name in backends:
         make_backend(name)
     cells = [
@@ -87,6 +96,8 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
         precision=("precision", "mean"),
         recall=("recall", "mean"),
         valid_time=("valid_time", "mean"),
+        r2=("r2", "median"),
+        r2_beyond=("r2_beyond", "median"),
         median_seconds=("seconds", "median"),
         failed=("failed", "sum"),
     ).reset_index()
