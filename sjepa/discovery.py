@@ -154,9 +154,9 @@ def discover(
             problem = Problem(
                 rows.inputs, rows.targets, own, features=rows.features, **_kind(space), **common
             )
+            end = problem.deadline()
             front = problem.solve(backend)
-            if judged := judge_front(front, problem, data, order, form == "zoh"):
-                front, doubt = judged
+            front, doubt = judge_front(front, problem, data, order, form == "zoh", end)
     _warn(front, problem, doubt)
     wide = tuple(replace(c, law=_widened(c.law, names)) for c in front)
     return replace(front, candidates=wide, form=form)

@@ -7,7 +7,7 @@ law leaves nothing but the noise of the observations.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +16,7 @@ from scipy.interpolate import CubicSpline
 
 from sjepa.data import Trajectories
 from sjepa.data.derivatives import differentiate, second_derivatives
+from sjepa.data.noise import noise_level
 from sjepa.models.transition import order_of
 from sjepa.symbolic import Law
 from sjepa.symbolic.parse import symbol
@@ -98,7 +99,7 @@ class Stretches:
             every,
             u,
             np.stack([found.trajectories.x[i][k] for i, k in places]),
-            np.maximum(found.noise[:d], FLOOR * spread),
+            np.maximum(noise_level(data.x, data.t), FLOOR * spread),
             spread,
             max(1, int(np.ceil(rate * step * every / SHORT))),
         )
@@ -188,15 +189,20 @@ def better(errors: np.ndarray, than: np.ndarray) -> bool:
     return bool(gain.mean() > max(min(noise, CLEAR * unit), MIN_GAIN * unit))
 
 
-def judge(laws: Sequence[Law], stretches: Stretches, folds: int = 4) -> tuple[int, list[FreeRun]]:
+def judge(
+    laws: Sequence[Law],
+    stretches: Stretches,
+    folds: int = 4,
+    time_left: Callable[[], bool] = lambda: True,
+) -> tuple[int, list[FreeRun]]:
     """Which of some laws, simplest first, is the first that no longer one beats; and the runs.
 
-    Not all of them are run: some laws in a row that are no better end it.
+    Not all of them are run: some laws in a row that are no better end it, or the time does.
     """
     chosen, runs = 0, [free_run(laws[0], stretches, folds)]
     for i, law in enumerate(laws[1:], 1):
         settled = runs[chosen].errors.mean() < NOISE_ALONE
-        if i - chosen > (PATIENCE if settled else LONG_PATIENCE):
+        if i - chosen > (PATIENCE if settled else LONG_PATIENCE) or not time_left():
             break
         runs.append(free_run(law, stretches, folds))
         if better(runs[i].errors, runs[chosen].errors):
