@@ -68,7 +68,7 @@ class Stretches:
         found = (second_derivatives if order == 2 else differentiate)(data)
         d = data.obs_shape[0]
         everything = np.concatenate(data.x)
-        spread = np.maximum(everything.std(axis=0), 1e-12 * np.abs(everything).max(axis=0) + 1e-300)
+        spread = np.maximum(everything.std(axis=0), 1e-9 * np.abs(everything).max(axis=0) + 1e-300)
         slopes = np.concatenate([a[good] for a, good in zip(found.x_dot, found.valid, strict=True)])
         if not len(slopes):
             slopes = np.concatenate(found.x_dot)

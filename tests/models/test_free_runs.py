@@ -43,7 +43,7 @@ def terms(one: Law) -> list[set[str]]:
 
 
 def test_a_true_law_leaves_the_noise_and_finds_its_numbers() -> None:
-    run = free_run(law("1.1*p", "-0.9*sin(q)"), Stretches.of(pendulum(0.1)))
+    run = free_run(law("1.1*p", "-0.9*sin(q)"), Stretches.of(pendulum(0.05)))
     assert run.errors.mean() == pytest.approx(1.0, abs=0.2)
     np.testing.assert_allclose(run.law.with_free_terms().coefficients, [1, -1], rtol=0.02)
 
@@ -154,6 +154,14 @@ def test_a_law_outside_the_library_is_named_and_one_inside_is_not() -> None:
         warnings.simplefilter("error", NumericalWarning)
         for noise in (0.0, 0.05):
             sjepa.discover(simulate("pendulum", seed=0, noise=noise))
+
+
+def test_a_column_that_does_not_move_casts_no_doubt() -> None:
+    t = np.arange(0, 10, 0.02)
+    x = np.stack([np.cos(2 * t), -2 * np.sin(2 * t), np.full(len(t), 0.3)], axis=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NumericalWarning)
+        sjepa.discover(x, t, library=["x1", "x2", "x3"])
 
 
 def test_small_libraries_are_searched_exactly_by_default() -> None:
