@@ -1,6 +1,6 @@
 """Laws of known states: how many points, which actions, and 21 yearly counts.
 
-``python benchmarks/discovery.py [--seed 101] [--backend stlsq]``, under ten minutes on one core.
+``python benchmarks/discovery.py [--seed 101] [--backend subset]``, under ten minutes on one core.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def found(x: Any, t: Any, terms: Sequence[set[str]], **options: Any) -> tuple[bo
     return own == list(terms), front.form, warned, "; ".join(law.lines(3))
 
 
-def sizes(seed: int, backend: str) -> None:
+def sizes(seed: int, backend: str | None) -> None:
     print("| system | noise | points | whole | pieces of 200 | CPU seconds |\n" + 6 * "|---" + "|")
     for name, (field, start, terms) in FREE.items():
         t = STEP * np.arange(max(POINTS))
@@ -127,7 +127,7 @@ def driven(field: Callable[..., Any], t: np.ndarray, seen: np.ndarray, drive: An
     return np.array(states)
 
 
-def actions(seed: int, backend: str, noise: float) -> None:
+def actions(seed: int, backend: str | None, noise: float) -> None:
     print(f"\nActions, form='auto', states with {noise:.1%} noise\n")
     print(
         "| system | times | signal | form | right | warning | law |\n|---|---|---|---|---|---|---|"
@@ -154,7 +154,7 @@ def actions(seed: int, backend: str, noise: float) -> None:
     print(f"\nright {right} of 24; wrong without a warning {silent}")
 
 
-def counts(backend: str) -> None:
+def counts(backend: str | None) -> None:
     x = np.array([HARE.split(), LYNX.split()], dtype=float).T
     terms = [{"hare", "hare*lynx"}, {"lynx", "hare*lynx"}]
     good, form, warned, law = found(x, 1.0, terms, feature_names=["hare", "lynx"], backend=backend)
@@ -165,7 +165,7 @@ def counts(backend: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=101)
-    parser.add_argument("--backend", default="stlsq")
+    parser.add_argument("--backend", default=None)
     given = parser.parse_args()
     print(f"backend {given.backend}, seed {given.seed}\n")
     counts(given.backend)

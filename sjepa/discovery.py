@@ -162,6 +162,7 @@ def discover(
             problem = Problem(
                 rows.inputs, rows.targets, own, features=rows.features, **_kind(space), **common
             )
+            end = problem.deadline()
             noisy = form == "auto" and rows.form == "derivative" and is_noisy(data)
             if backend.trees and x_dot is None and (noisy or form == "weak"):
                 front = problem.with_(budget=_share(problem, 1 - SELECT_SHARE)).solve(backend)
@@ -169,8 +170,7 @@ def discover(
                 form = "weak"
             else:
                 front, form = problem.solve(backend), rows.form
-            if judged := judge_front(front, problem, data, order, form == "zoh"):
-                front, doubt = judged
+            front, doubt = judge_front(front, problem, data, order, form == "zoh", end)
     _warn(front, problem, doubt)
     wide = tuple(replace(c, law=_widened(c.law, names)) for c in front)
     return replace(front, candidates=wide, form=form)

@@ -21,6 +21,7 @@ from sjepa.cli.inputs import (
     source_of,
 )
 from sjepa.cli.settings import ConfigFile, pairs_of, terms_of
+from sjepa.errors import ConfigError
 
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def discover(
         Path, typer.Argument(help="CSV, Parquet, NPZ or HDF5 file, or a folder of them.")
     ],
     config: ConfigFile = None,
-    backend: Annotated[str, typer.Option(help="See 'sjepa backends'.")] = "stlsq",
+    backend: Annotated[
+        str | None, typer.Option(help="See 'sjepa backends'; by default by the library's size.")
+    ] = None,
     backend_option: Annotated[
         list[str] | None, typer.Option(help="Option of the backend, name=value; repeatable.")
     ] = None,
@@ -75,7 +78,10 @@ def discover(
     if terms:
         names = trajectories.names or numbered("x", trajectories.obs_shape[0])
         library = Library.from_terms(terms_of(terms), [*names, *(trajectories.action_names or ())])
-    chosen = {"name": backend, **pairs_of(backend_option, "--backend-option")}
+    options = pairs_of(backend_option, "--backend-option")
+    if options and backend is None:
+        raise ConfigError("--backend-option needs --backend.")
+    chosen = None if backend is None else {"name": backend, **options}
     front = run(
         trajectories, backend=chosen, library=library,
         form=form, seed=seed, budget=seconds,  # type: ignore[arg-type]
@@ -85,13 +91,15 @@ def discover(
         write_whole(out, law.to_json().encode())
     elif out is not None:
         model = SJEPA(
-            encoder="identity", backend=chosen, library=library, random_state=seed,
+            encoder="identity", backend=chosen or front.backend, library=library, random_state=seed,
             dynamics=law.dynamics,
         )  # fmt: skip
         model.seed_ = seed
         _save(out, model, front, trajectories, source)
     if json:
-        rows: list[dict[str, Any]] = front.to_frame().to_dict("records")
+        records: list[dict[str, Any]] = front.to_frame().to_dict("records")
+        # JSON has no NaN; laws that were not run have no error.
+        rows = [{k: None if v != v else v for k, v in row.items()} for row in records]
         print(
             json_module.dumps(
                 {"form": front.form, "law": json_module.loads(law.to_json()), "front": rows},

@@ -7,7 +7,7 @@ law leaves nothing but the noise of the observations.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,13 +16,14 @@ from scipy.interpolate import CubicSpline
 
 from sjepa.data import Trajectories
 from sjepa.data.derivatives import differentiate, second_derivatives
+from sjepa.data.noise import noise_level
 from sjepa.models.transition import order_of
 from sjepa.symbolic import Law
 from sjepa.symbolic.parse import symbol
 
 
 # A stretch lasts this many times spread over root mean square velocity: 2 pi would be a period.
-LONG = 5.0
+LONG = 2.0
 # Stretches and steps in each; more of either adds work and little evidence.
 MAX_STRETCHES, MAX_STEPS = 48, 100
 MIN_STEPS = 4
@@ -32,9 +33,11 @@ SHORT = 0.1
 FLOOR = 1e-4
 # Paths end here, in units of the spread around the mean: a law that blows up is wrong by enough.
 FAR = 30.0
-ITERATIONS = 6
-# A longer law must lower the error by so many standard errors of the difference, and by this share.
-SIGNIFICANT, MIN_GAIN = 2.0, 0.01
+ITERATIONS, STARTS = 6, 3
+# A longer law must lower the error by the share MIN_GAIN, and by so many standard errors of the
+# difference between stretches or by the share CLEAR: where a few stretches show all of a
+# difference it is real, and its standard error large.
+SIGNIFICANT, MIN_GAIN, CLEAR = 2.0, 0.01, 0.1
 # After so many longer laws that gain nothing the rest are not looked at: the first number where the
 # errors are those of noise alone, the second where they are not.
 PATIENCE, LONG_PATIENCE = 3, 8
@@ -43,7 +46,7 @@ NOISE_ALONE = 1.15
 
 @dataclass(frozen=True, eq=False)
 class Stretches:
-    """S stretches of H steps with k observations in each: x (S, H k + 1, d) at times t (S, H k + 1).
+    """S stretches of H steps, `every` = k observations in each: x (S, H k + 1, d), t (S, H k + 1).
 
     Actions (S, H, 3, m) are those at the start, the middle and the end of each step. `start`
     (S, size) are estimates of the first states, `unit` (d,) the size of the noise, or of rounding
@@ -65,7 +68,7 @@ class Stretches:
         found = (second_derivatives if order == 2 else differentiate)(data)
         d = data.obs_shape[0]
         everything = np.concatenate(data.x)
-        spread = np.maximum(everything.std(axis=0), 1e-12 * np.abs(everything).max(axis=0) + 1e-300)
+        spread = np.maximum(everything.std(axis=0), 1e-9 * np.abs(everything).max(axis=0) + 1e-300)
         slopes = np.concatenate([a[good] for a, good in zip(found.x_dot, found.valid, strict=True)])
         if not len(slopes):
             slopes = np.concatenate(found.x_dot)
@@ -85,7 +88,10 @@ class Stretches:
         u = None
         if data.u is not None:
             u = np.stack(
-                [_thirds(data.t[i], data.u[i], slice(k, k + span + 1, every), held) for i, k in places]
+                [
+                    _thirds(data.t[i], data.u[i], slice(k, k + span + 1, every), held)
+                    for i, k in places
+                ]
             )
         return cls(
             np.stack([data.x[i][k : k + span + 1] for i, k in places]),
@@ -93,7 +99,7 @@ class Stretches:
             every,
             u,
             np.stack([found.trajectories.x[i][k] for i, k in places]),
-            np.maximum(found.noise[:d], FLOOR * spread),
+            np.maximum(noise_level(data.x, data.t), FLOOR * spread),
             spread,
             max(1, int(np.ceil(rate * step * every / SHORT))),
         )
@@ -165,30 +171,38 @@ def free_run(law: Law, stretches: Stretches, folds: int = 4) -> FreeRun:
     for k in np.unique(fold):
         if (fold != k).any() and len(numbers):
             own[fold == k] += _solve(curvature[fold != k].sum(0), slope[fold != k].sum(0))
-    for _ in range(2):
-        path, jacobian = runner.linearised(own, start, numbers_too=False)
-        start = start + _step(runner.residual(path), jacobian, runner.size, 1e-9)[1]
-    path = runner.path(own, start)
+    lowest_each = np.full(len(start), np.inf)
+    for begin in (start, stretches.start):
+        for _ in range(STARTS):
+            path, jacobian = runner.linearised(own, begin, numbers_too=False)
+            lowest_each = np.minimum(lowest_each, runner.errors(path))
+            begin = begin + _step(runner.residual(path), jacobian, runner.size, 0.0)[1]
     best = free.with_coefficients(numbers) if np.isfinite(numbers).all() else free
-    return FreeRun(best.canonical(), runner.errors(path), curvature, slope)
+    return FreeRun(best.canonical(), lowest_each, curvature, slope)
 
 
 def better(errors: np.ndarray, than: np.ndarray) -> bool:
     """Whether errors on the same stretches are lower by more than chance explains."""
     gain = than - errors
-    noise = gain.std(ddof=1) / np.sqrt(len(gain))
-    return bool(gain.mean() > max(SIGNIFICANT * noise, MIN_GAIN * max(than.mean(), 1.0)))
+    unit = max(float(than.mean()), 1.0)
+    noise = SIGNIFICANT * gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.inf
+    return bool(gain.mean() > max(min(noise, CLEAR * unit), MIN_GAIN * unit))
 
 
-def judge(laws: Sequence[Law], stretches: Stretches, folds: int = 4) -> tuple[int, list[FreeRun]]:
+def judge(
+    laws: Sequence[Law],
+    stretches: Stretches,
+    folds: int = 4,
+    time_left: Callable[[], bool] = lambda: True,
+) -> tuple[int, list[FreeRun]]:
     """Which of some laws, simplest first, is the first that no longer one beats; and the runs.
 
-    Not all of them are run: some laws in a row that are no better end it.
+    Not all of them are run: some laws in a row that are no better end it, or the time does.
     """
     chosen, runs = 0, [free_run(laws[0], stretches, folds)]
     for i, law in enumerate(laws[1:], 1):
         settled = runs[chosen].errors.mean() < NOISE_ALONE
-        if i - chosen > (PATIENCE if settled else LONG_PATIENCE):
+        if i - chosen > (PATIENCE if settled else LONG_PATIENCE) or not time_left():
             break
         runs.append(free_run(law, stretches, folds))
         if better(runs[i].errors, runs[chosen].errors):
@@ -207,8 +221,8 @@ class _Runner:
         names = [f"number_{i}" for i in range(len(values))]
         renamed = dict(zip(symbols, map(symbol, names), strict=True))
         self.run = Law(
-            [e.xreplace(renamed) for e in structure], [*law.inputs, *names], law.outputs, "discrete",
-            canonical=False,
+            [e.xreplace(renamed) for e in structure], [*law.inputs, *names], law.outputs,
+            "discrete", canonical=False,
         ).numpy()  # fmt: skip
         self.uses_actions = len(law.inputs) > self.size
         d, spread = stretches.x.shape[2], stretches.spread
@@ -219,9 +233,11 @@ class _Runner:
         self.far, self.spread = far, np.maximum(spread, 1e-300)
 
     def velocity(self, z: np.ndarray, u: np.ndarray | None, numbers: np.ndarray) -> np.ndarray:
-        parts = [z, numbers] if u is None else [z, np.broadcast_to(u, (*z.shape[:-1], u.shape[-1])), numbers]
-        change = self.run(np.concatenate(parts, axis=-1))
-        return change if self.order == 1 else np.concatenate([z[..., self.size // 2 :], change], axis=-1)
+        actions = [] if u is None else [np.broadcast_to(u, (*z.shape[:-1], u.shape[-1]))]
+        change = self.run(np.concatenate([z, *actions, numbers], axis=-1))
+        if self.order == 1:
+            return change
+        return np.concatenate([z[..., self.size // 2 :], change], axis=-1)
 
     def path(self, numbers: np.ndarray, start: np.ndarray) -> np.ndarray:
         """States (H k + 1, ..., S, size) for numbers (..., S, p) and starts (..., S, size)."""
@@ -251,11 +267,10 @@ class _Runner:
             following = self.velocity(z, None if u is None else u[:, 0], numbers)
             return following, following
         n = self.stretches.substeps
-        part, start = step / n, z
+        part, slope = step / n, self.velocity(z, _parabola(u, 0.0), numbers)
         for k in range(n):
             first, middle, last = (_parabola(u, (k + share) / n) for share in (0.0, 0.5, 1.0))
-            k1 = self.velocity(z, first, numbers)
-            slope = k1 if z is start else slope
+            k1 = self.velocity(z, first, numbers) if k else slope
             k2 = self.velocity(z + part / 2 * k1, middle, numbers)
             k3 = self.velocity(z + part / 2 * k2, middle, numbers)
             k4 = self.velocity(z + part * k3, last, numbers)
@@ -316,7 +331,10 @@ def _cubic(
     return ends + step * s * rest * (slope_a * rest - slope_b * s)
 
 
-def _blocks(residual: np.ndarray, jacobian: np.ndarray, size: int):
+def _blocks(
+    residual: np.ndarray, jacobian: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Residuals (S, n) and their derivatives by starts (S, n, size) and by numbers (S, n, p)."""
     stretches = residual.shape[1]
     r = np.moveaxis(residual, 1, 0).reshape(stretches, -1)
     j = np.moveaxis(jacobian, 1, 0).reshape(stretches, r.shape[1], -1)

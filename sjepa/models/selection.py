@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from sjepa.backend import Problem
@@ -21,32 +22,44 @@ FEW = 6
 MOST, ROUNDS = 3, 4
 # Free runs of a true law leave 1 to 1.15, as the noise is itself estimated.
 ADEQUATE = 1.3
+# Without noise a true law leaves next to nothing, and its neighbours need no look.
+NOTHING = 0.5
 
 
 def judge_front(
-    front: Front, problem: Problem, data: Trajectories, order: int = 1, held: bool = False
-) -> tuple[Front, str] | None:
+    front: Front,
+    problem: Problem,
+    data: Trajectories,
+    order: int = 1,
+    held: bool = False,
+    end: float = math.inf,
+) -> tuple[Front, str]:
     """The front with a law chosen by free runs, and what is doubtful about it ("" for nothing).
 
-    None if the data are too short for such a judgement.
+    Data that are too short for such a judgement, and a budget that is spent (at `end` by the
+    problem's clock), leave it as it is.
     """
-    if not len(front):
-        return None
+
+    def time_left() -> bool:
+        return problem.clock() < end
+
+    if not len(front) or not time_left():
+        return front, ""
     try:
         stretches = Stretches.of(data, order=order, held=held)
     except SjepaError:
-        return None
+        return front, ""
     if len(stretches) < FEW:
-        return None
+        return front, ""
     limit = max(CRUDE * min(c.loss for c in front), FINE)
     first = next(i for i, c in enumerate(front) if c.loss <= limit)
-    chosen, runs = judge([c.law for c in front.candidates[first:]], stretches)
+    chosen, runs = judge([c.law for c in front.candidates[first:]], stretches, time_left=time_left)
     rows = list(front.candidates)
     for i, run in enumerate(runs, first):
         rows[i] = replace(rows[i], free_run=float(run.errors.mean()))
     best, run = rows[first + chosen], runs[chosen]
     rivals: list[Law] = []
-    if problem.library is not None and run.errors.mean() > 1:
+    if problem.library is not None and run.errors.mean() > NOTHING and time_left():
         best, run, rivals = _nearby(problem, best, run, stretches)
     if stretches.noisy:  # then its numbers are nearer to the truth than those of the regression
         refined = problem.candidate(run.law)

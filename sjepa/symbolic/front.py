@@ -217,7 +217,7 @@ class Front:
     def best(self) -> Law:
         """The law that free runs chose, or else the one at the knee of the front.
 
-        The knee is the first that wins most of what there is to win: it takes the simplest law that reaches 90 % of the fall of the logarithm of the loss, or
+        The knee is the simplest law that reaches 90 % of the fall of the logarithm of the loss, or
         that leaves less than 1e-7 of the variance unexplained, whichever comes first.
         """
         return self.best_candidate().law
