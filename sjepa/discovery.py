@@ -15,8 +15,8 @@ from sjepa.data import Trajectories
 from sjepa.data.forms import FORMS, Form, Rows, continuous_rows
 from sjepa.data.names import state_names, with_velocity_names
 from sjepa.data.rows import discrete_rows, inputs_of
-from sjepa.models.selection import judge_front
 from sjepa.errors import ConfigError, DataError, NumericalWarning
+from sjepa.models.selection import judge_front
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.front import combine_outputs
 

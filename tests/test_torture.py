@@ -6,6 +6,7 @@ The same few calls every time here; many more, and others every time, in the slo
 from __future__ import annotations
 
 import random
+import tracemalloc
 import warnings
 from functools import partial
 
@@ -92,3 +93,26 @@ def test_one_short_trajectory_with_a_polynomial_library_gets_an_answer() -> None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             assert only_our_errors(partial(model.set_params(random_state=0).fit, x, 0.1))
+
+
+@pytest.mark.parametrize("noise", [0.0, pytest.param(0.01, marks=pytest.mark.slow)])
+def test_memory_stays_in_proportion_to_the_data(noise: float) -> None:
+    """Counted are allocations, with the data themselves: 31 times the data before, 4 allowed.
+
+    Pieces of fixed size come on top, which is what the megabytes are for.
+    """
+    t = 0.01 * np.arange(250_000)[:, None]
+    x = np.cos(t * [1, 1, 2.3, 2.3, 0.7] - [0, 1.5, 0, 1.5, 0])
+    x += noise * np.random.default_rng(0).normal(size=x.shape)
+    library = ["x1", "x2", "x3", "x4", "x5", "1"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        discover(x[:2000], 0.01, library=library)
+        tracemalloc.start()
+        try:
+            front = discover(x, 0.01, library=library)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert front.form == ("weak" if noise else "derivative")
+    assert peak + x.nbytes < 4 * x.nbytes + 40e6, peak / x.nbytes

@@ -39,9 +39,7 @@ def _nearest(problem: Problem, law: Law, drop: bool) -> list[Law]:
     return [library.law(f[3], problem.outputs, problem.dynamics).canonical() for f in found]
 
 
-def _trials(
-    problem: Problem, own: np.ndarray, drop: bool
-) -> Iterator[tuple[int, np.ndarray, int]]:
+def _trials(problem: Problem, own: np.ndarray, drop: bool) -> Iterator[tuple[int, np.ndarray, int]]:
     """Output, what stays of its support, and the term that comes in."""
     weights = problem.candidate_library.weights
     for j in range(own.shape[1]):
