@@ -118,7 +118,9 @@ def test_discover_prints_the_front_and_leaves_what_other_commands_read(folder: P
     chosen = [line for line in lines if line.startswith(">")]
     assert len(chosen) == 1 and "p' = -1.69*q" in chosen[0] and "loss" in out.stdout
     model = sjepa.load(folder / "found")
-    assert model.law_.lines(4) == lines[:2] and len(model.front_) == sum("; p' = " in line for line in lines)
+    assert model.law_.lines(4) == lines[:2] and len(model.front_) == sum(
+        "; p' = " in line for line in lines
+    )
     latex = run("export", "found", "--to", "latex", cwd=folder)
     assert latex.stdout == run("export", "law.json", "--to", "latex", cwd=folder).stdout
     told = json.loads(run("report", "found", "--json", cwd=folder).stdout)

@@ -6,6 +6,7 @@ The same few calls every time here; many more, and others every time, in the slo
 from __future__ import annotations
 
 import random
+import tracemalloc
 import warnings
 from functools import partial
 
@@ -13,6 +14,9 @@ import numpy as np
 import pytest
 
 from sjepa import SJEPA, discover
+from sjepa.backend import Problem
+from sjepa.data import Trajectories
+from sjepa.data.forms import continuous_rows
 from sjepa.errors import DataError
 from sjepa.symbolic import Library
 from tests.runs.fuzzing import only_our_errors, peak_memory
@@ -92,3 +96,26 @@ def test_one_short_trajectory_with_a_polynomial_library_gets_an_answer() -> None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             assert only_our_errors(partial(model.set_params(random_state=0).fit, x, 0.1))
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01], ids=["derivative", "weak"])
+def test_memory_stays_in_proportion_to_the_data(noise: float) -> None:
+    """From data to the sums of a regression: 31 times the data before, 4 are allowed.
+
+    Counted are allocations; pieces of fixed size come on top, which is what the megabytes are for.
+    """
+    t = 0.01 * np.arange(210_000)[:, None]
+    x = np.cos(t * [1, 1, 2.3, 2.3, 0.7] - [0, 1.5, 0, 1.5, 0])
+    x += noise * np.random.default_rng(0).normal(size=x.shape)
+    data = Trajectories(x, 0.01)
+    library = Library.polynomial([f"x{i}" for i in range(1, 6)], 1)
+    tracemalloc.start()
+    try:
+        rows = continuous_rows(data, library)
+        problem = Problem(rows.inputs, rows.targets, library=library, features=rows.features)
+        assert problem.sums.rows and problem.variance.min() > 0
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert rows.form == ("weak" if noise else "derivative")
+    assert peak + x.nbytes < 4 * x.nbytes + 40e6, peak / x.nbytes

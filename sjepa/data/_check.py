@@ -122,7 +122,7 @@ def spread(arrays: Sequence[Array]) -> Array:
 
 
 # Points that are plenty to estimate a level or to compare two methods.
-ENOUGH, STRETCH = 100_000, 1_000
+ENOUGH, STRETCH = 50_000, 1_000
 
 
 def stretches(lengths: Iterable[int]) -> list[tuple[int, slice]]:

@@ -8,6 +8,7 @@ from sjepa.data._check import Array, stretches
 
 
 _ORDERS = range(3, 9)
+_CHUNK = 4096  # windows at once; bounds the memory to a few megabytes
 _TO_STD = 1.4826  # from the median of |r| to the standard deviation, for normal r
 
 
@@ -50,9 +51,13 @@ def _rounding(series: list[Array]) -> Array:
 
 def _residuals(x: Array, t: Array, order: int) -> Array:
     """Divided differences of one order, scaled so that unit noise gives unit variance."""
-    window = np.arange(len(t) - order)[:, None] + np.arange(order + 1)
-    at = t[window] / np.diff(t).mean()  # keeps the products below near 1
-    gaps = at[:, :, None] - at[:, None, :] + np.eye(order + 1)
-    weights = 1 / gaps.prod(axis=2)
-    weights /= np.linalg.norm(weights, axis=1, keepdims=True)
-    return np.einsum("cw,cwd->cd", weights, x[window])
+    unit, found = np.diff(t).mean(), []  # keeps the products below near 1
+    for begin in range(0, len(t) - order, _CHUNK):
+        first = np.arange(begin, min(begin + _CHUNK, len(t) - order))
+        window = first[:, None] + np.arange(order + 1)
+        at = t[window] / unit
+        gaps = at[:, :, None] - at[:, None, :] + np.eye(order + 1)
+        weights = 1 / gaps.prod(axis=2)
+        weights /= np.linalg.norm(weights, axis=1, keepdims=True)
+        found.append(np.einsum("cw,cwd->cd", weights, x[window]))
+    return np.concatenate(found)

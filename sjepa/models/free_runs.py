@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from sjepa.data import Trajectories
+from sjepa.data import Trajectories, _check
 from sjepa.data.derivatives import differentiate, second_derivatives
 from sjepa.data.noise import noise_level
 from sjepa.models.transition import order_of
@@ -27,6 +27,8 @@ LONG = 2.0
 # Stretches and steps in each; more of either adds work and little evidence.
 MAX_STRETCHES, MAX_STEPS = 48, 100
 MIN_STEPS = 4
+# Observations on either side that tell the state at a start, in very long data.
+NEAR = 300
 # A step of the integration, in the same unit of time.
 SHORT = 0.1
 # Rounding and the error of the integration, as a share of the spread.
@@ -65,15 +67,18 @@ class Stretches:
     @classmethod
     def of(cls, data: Trajectories, *, order: int = 1, held: bool = False) -> Stretches:
         """Evenly spread over the data."""
-        found = (second_derivatives if order == 2 else differentiate)(data)
+        derivatives = second_derivatives if order == 2 else differentiate
+        parts = _check.stretches(data.lengths)
+        some = data._cut(parts)
+        found = derivatives(some)
         d = data.obs_shape[0]
-        everything = np.concatenate(data.x)
+        everything = np.concatenate(some.x)
         spread = np.maximum(everything.std(axis=0), 1e-9 * np.abs(everything).max(axis=0) + 1e-300)
         slopes = np.concatenate([a[good] for a, good in zip(found.x_dot, found.valid, strict=True)])
         if not len(slopes):
             slopes = np.concatenate(found.x_dot)
         rate = float((np.sqrt((slopes[:, :d] ** 2).mean(axis=0)) / spread).max())
-        step = float(np.median(np.concatenate(data.steps)))
+        step = float(np.median(np.concatenate(some.steps)))
         # Fine sampling: integrate in longer steps, and read the states between them off a cubic.
         every = 1 if held else max(1, int(SHORT / max(rate * step, 1e-12)))
         room = int(np.median(data.lengths)) - 1
@@ -85,6 +90,14 @@ class Stretches:
         ]
         chosen = np.unique(np.linspace(0, len(places) - 1, MAX_STRETCHES).round().astype(int))
         places = [places[k] for k in chosen]
+        smooth, first = found.trajectories.x, places
+        if parts[0][1] != slice(None):  # very long data: only what lies around the starts
+            near = [(i, slice(max(k - NEAR, 0), k + NEAR + 1)) for i, k in places]
+            smooth = derivatives(data._cut(near)).trajectories.x
+            first = [
+                (j, k - part.start)
+                for j, ((_, k), (_, part)) in enumerate(zip(places, near, strict=True))
+            ]
         u = None
         if data.u is not None:
             u = np.stack(
@@ -98,8 +111,8 @@ class Stretches:
             np.stack([data.t[i][k : k + span + 1] for i, k in places]),
             every,
             u,
-            np.stack([found.trajectories.x[i][k] for i, k in places]),
-            np.maximum(noise_level(data.x, data.t), FLOOR * spread),
+            np.stack([smooth[i][k] for i, k in first]),
+            np.maximum(noise_level(some.x, some.t), FLOOR * spread),
             spread,
             max(1, int(np.ceil(rate * step * every / SHORT))),
         )

@@ -1,0 +1,103 @@
+"""What attacks leave: random calls, faults of the disk, spoilt files, memory for each byte of data.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.hardening discover 200     # that many random calls
+    OMP_NUM_THREADS=1 python -m benchmarks.hardening fits 50 --seed 7
+    OMP_NUM_THREADS=1 python -m benchmarks.hardening faults
+    OMP_NUM_THREADS=1 python -m benchmarks.hardening memory 3000000   # rows of five columns
+
+Run it from the top of the repository: the attacks are those of the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from sjepa import discover
+from sjepa.errors import SjepaError
+from tests.runs.fuzzing import peak_memory
+from tests.runs.test_faults import SETTINGS, inject
+from tests.torture import discover_call, fit_call
+
+
+def calls(call: Callable[[int], object], count: int, seed: int) -> None:
+    """Outcomes of random calls; anything foreign is printed with the number that makes it."""
+    found: Counter[str] = Counter()
+    longest, before = 0.0, peak_memory()
+    for number in range(seed, seed + count):
+        start = time.process_time()
+        try:
+            call(number)
+            found["answered"] += 1
+        except SjepaError:
+            found["refused"] += 1
+        except Exception as error:
+            found["foreign"] += 1
+            print(f"{call.__name__}({number}): {type(error).__name__}: {error!s:.100}")
+        longest = max(longest, time.process_time() - start)
+    grown = peak_memory() - before
+    print(f"{call.__name__} {dict(found)}, longest {longest:.1f} s CPU, {grown:.0f} MB more")
+
+
+def faults() -> None:
+    """Every operation fails once, and is once the last before a power cut."""
+    for search in SETTINGS:
+        for cut in (False, True):
+            with tempfile.TemporaryDirectory() as place:
+                found = inject(search, Path(place), 1, cut)
+            print(f"{search}, {'power cut' if cut else 'error'}: {dict(found)}")
+
+
+def memory(rows: int) -> None:
+    """Peak of the resident memory over the size of the data, the data included (Linux only)."""
+    t = np.arange(2000) * 0.01
+    discover(np.stack([np.cos(t), -np.sin(t)], axis=1), 0.01)  # imports what it needs
+    for noise in (0.0, 0.01):
+        x, rng = np.empty((rows, 5)), np.random.default_rng(0)
+        for i in range(0, rows, 100_000):
+            own = 0.01 * np.arange(i, min(i + 100_000, rows))[:, None]
+            x[i : i + len(own)] = np.cos(own * [1, 1, 2.3, 2.3, 0.7] - [0, 1.5, 0, 1.5, 0])
+            x[i : i + len(own)] += noise * rng.normal(size=(len(own), 5))
+        before = _resident("VmRSS") - x.nbytes
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+        start = time.process_time()
+        front = discover(x, 0.01)
+        ratio = (_resident("VmHWM") - before) / x.nbytes
+        took = time.process_time() - start
+        print(f"{rows} rows, noise {noise}: {ratio:.2f} times the data, {front.form}, {took:.0f} s")
+
+
+def _resident(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(name)).split()[1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["discover", "fits", "faults", "memory"])
+    parser.add_argument("count", type=int, nargs="?", default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    match given.what:
+        case "discover":
+            calls(discover_call, given.count, given.seed)
+        case "fits":
+            calls(fit_call, given.count, given.seed)
+        case "faults":
+            faults()
+        case "memory":
+            memory(given.count)
+
+
+if __name__ == "__main__":
+    main()
