@@ -2,6 +2,13 @@
 
 Each class has two parents: ours, so that ``except SjepaError`` catches everything the library
 says about its input, and the built-in that a stranger would expect in that situation.
+
+>>> from sjepa import Law
+>>> try:
+...     Law.from_string("__import__('os')", inputs=["x"])
+... except SjepaError as error:
+...     print(type(error).__name__)
+ParseError
 """
 
 from collections.abc import Iterable, Mapping

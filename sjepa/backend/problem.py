@@ -36,6 +36,9 @@ class Budget:
     """How long a search may take; None leaves the backend's own default.
 
     Backends stop by themselves within about a tenth of `seconds` (at least one second) after it.
+
+    >>> Budget(seconds=30)
+    Budget(seconds=30, iterations=None)
     """
 
     seconds: float | None = None
@@ -77,6 +80,14 @@ class Problem:
         Told a line of text and the share of the work that is done.
     clock : callable
         What the budget's seconds are read from.
+
+    Examples
+    --------
+    >>> from sjepa import make_backend
+    >>> x = np.linspace(-1, 1, 50)[:, None]
+    >>> library = Library.from_terms(["x", "x**2", "x**3"], inputs=["x"])
+    >>> Problem(x, 2 * x**3 - x, library=library).solve(make_backend("subset")).best()
+    x' = 2*x**3 - x
     """
 
     inputs: np.ndarray | None = None
@@ -355,6 +366,20 @@ class Backend(ABC):
         Whether the structure it answers with is its own finding and stays as it is while the
         coordinates are trained. Otherwise its answer only starts a library whose allowed terms
         all stay trainable, and the training chooses among them.
+
+    Examples
+    --------
+    >>> class Proportional(Backend):
+    ...     name = "proportional"
+    ...
+    ...     def search(self, problem):
+    ...         x, y = problem.rows()
+    ...         law = problem.candidate_library.law(np.linalg.lstsq(x, y)[0])
+    ...         return problem.front([law], self.name)
+    >>> x = np.arange(1.0, 5.0)[:, None]
+    >>> library = Library.from_terms(["x"], inputs=["x"])
+    >>> Problem(x, 3 * x, library=library).solve(Proportional()).best()
+    x' = 3*x
     """
 
     name: ClassVar[str]

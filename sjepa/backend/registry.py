@@ -95,7 +95,11 @@ def sources() -> dict[str, Source]:
 
 
 def available_backends() -> dict[str, bool]:
-    """Every known backend, and whether its packages are installed. Imports none of them."""
+    """Every known backend, and whether its packages are installed. Imports none of them.
+
+    >>> available_backends()["stlsq"]
+    True
+    """
     return {name: not source.missing() for name, source in sorted(sources().items())}
 
 
@@ -115,6 +119,11 @@ def make_backend(
         If it exists but cannot run here; the message ends with the command that fixes it.
     ConfigError
         If an option does not exist.
+
+    Examples
+    --------
+    >>> make_backend({"name": "stlsq", "threshold": 0.05}).threshold
+    0.05
     """
     if isinstance(backend, Backend):
         if settings:

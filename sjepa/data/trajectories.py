@@ -38,6 +38,14 @@ class Trajectories:
 
     Integers become floats: float32 where that is exact (8 and 16 bits), else float64. Arrays that
     are floats already are not copied. Trajectories and rows are counted from 0 in all messages.
+
+    Examples
+    --------
+    >>> data = Trajectories([np.zeros((4, 2)), np.ones((6, 2))], 0.1, names=["q", "p"])
+    >>> data
+    <Trajectories: 2 of 4 to 6 points; q, p>
+    >>> data[1].t[0].round(1).tolist()
+    [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
     """
 
     x: list[Array]

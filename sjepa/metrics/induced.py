@@ -92,6 +92,16 @@ def induced_complexity(
         Only one that `proves` certifies its answer.
     order : 1 or 2
         Whether the law gives first or second time derivatives.
+
+    Examples
+    --------
+    A rotation takes two terms, and no law of one term is adequate:
+
+    >>> t = np.arange(0, 3, 0.01)
+    >>> data = Trajectories(np.stack([np.cos(2 * t), np.sin(2 * t)], axis=1), t)
+    >>> library = Library.from_terms(["1", "a", "b"], inputs=["a", "b"])
+    >>> induced_complexity(None, data, library, delta=0.01).value
+    2.0
     """
     source = library_or_grammar
     if order not in (1, 2):

@@ -47,6 +47,11 @@ class Candidate:
     free_run : float, optional
         Mean squared error of free runs through stretches that its numbers were not fitted to, in
         units of the noise: a true law has about 1. None if it was not run.
+
+    Examples
+    --------
+    >>> Candidate.score(Law.from_string("-0.5*x", ["x"]), [0.01]).terms
+    1.0
     """
 
     law: Law

@@ -37,6 +37,15 @@ class Gram:
         Number of rows seen.
     weight : float
         Sum of the sample weights.
+
+    Examples
+    --------
+    Sums add up, so data of any size pass through in chunks:
+
+    >>> x, y = np.array([[1.0], [2.0]]), np.array([[3.0], [6.0]])
+    >>> both = Gram.from_features(x, y) + Gram.from_features(x, y)
+    >>> both.rows, both.xx.tolist(), both.xy.tolist()
+    (4, [[10.0]], [[30.0]])
     """
 
     xx: np.ndarray

@@ -68,7 +68,7 @@ def run(path: Path) -> list[str]:
     for i, block in enumerate(found):
         where = f"{path.name}:{block.line}"
         if block.language == "python":
-            code = compile("\n" * block.line + block.text, str(path), "exec")
+            code = compile("\n" * block.line + block.text, str(path), "exec", dont_inherit=True)
             if "no-run" in block.options:
                 continue
             printed = io.StringIO()
