@@ -170,7 +170,7 @@ def _load(name: str) -> type[Backend]:
 
 
 def _build(cls: type[Backend], settings: Mapping[str, Any]) -> Backend:
-    known = sorted(f.name for f in fields(cls)) if is_dataclass(cls) else []
+    known: list[str] = sorted(f.name for f in fields(cls)) if is_dataclass(cls) else []
     if known and (unknown := sorted(settings.keys() - set(known))):
         raise ConfigError(
             f"Backend {cls.name!r} has no option {unknown[0]!r}. Options: {', '.join(known)}."
@@ -200,7 +200,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if kind is float:
         return isinstance(value, Real) and math.isfinite(value)
     if kind is int:
-        return isinstance(value, Integral) and abs(value) < 2**63
+        return isinstance(value, Integral) and abs(int(value)) < 2**63
     if isinstance(value, str) and kind is not str:  # a text is a sequence as well
         return False
     return isinstance(value, kind)
