@@ -98,13 +98,14 @@ def test_one_short_trajectory_with_a_polynomial_library_gets_an_answer() -> None
             assert only_our_errors(partial(model.set_params(random_state=0).fit, x, 0.1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 0.01], ids=["derivative", "weak"])
 def test_memory_stays_in_proportion_to_the_data(noise: float) -> None:
     """From data to the sums of a regression: 31 times the data before, 4 are allowed.
 
     Counted are allocations; pieces of fixed size come on top, which is what the megabytes are for.
     """
-    t = 0.01 * np.arange(210_000)[:, None]
+    t = 0.01 * np.arange(110_000)[:, None]
     x = np.cos(t * [1, 1, 2.3, 2.3, 0.7] - [0, 1.5, 0, 1.5, 0])
     x += noise * np.random.default_rng(0).normal(size=x.shape)
     data = Trajectories(x, 0.01)

@@ -217,6 +217,7 @@ def _apply(
             fit = local_polynomial(t, x, half, degree, mine, (value, slope))
             if not trust_ends:
                 good &= fit.slope_gain <= 2 * np.median(fit.slope_gain)
+            del fit  # its gains are as long as the data, and the next ones come on top
         smooth.append(value)
         x_dot.append(slope)
         valid.append(good)
