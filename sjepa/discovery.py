@@ -170,7 +170,8 @@ def discover(
                 form = "weak"
             else:
                 front, form = problem.solve(backend), rows.form
-            front, doubt = judge_front(front, problem, data, order, form == "zoh", end)
+            if order == 1:  # starts of second-order runs, with their velocities, are too uncertain
+                front, doubt = judge_front(front, problem, data, order, form == "zoh", end)
     _warn(front, problem, doubt)
     wide = tuple(replace(c, law=_widened(c.law, names)) for c in front)
     return replace(front, candidates=wide, form=form)

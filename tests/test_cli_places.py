@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,8 @@ def test_what_happens_while_it_loads_is_told_in_one_line(
     out = subprocess.run(
         [sys.executable, "-m", "sjepa", "--help"], capture_output=True, text=True,
         env={"PYTHONPATH": f"{tmp_path}:{Path(__file__).parent.parent}", "PATH": "/usr/bin"},
+        # A shell starts background jobs with Ctrl-C ignored, and Python keeps it so.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     assert out.returncode == code and out.stderr.startswith(f"sjepa: {told}"), out.stderr
     assert out.stderr.count("\n") == 1

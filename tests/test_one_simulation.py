@@ -15,6 +15,9 @@ from sjepa.report.collect import collect
 from tests.command import run
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:Free runs")  # laws short of a term, on purpose
+
+
 T = np.arange(0.0, 6.0, 0.05)
 SWINGS = [(0.5, 0.0), (1.0, 1.0), (1.5, 2.0), (0.8, 3.0), (1.2, 4.0)]
 

@@ -50,6 +50,7 @@ NONSENSE: dict[str, list[Any]] = {
     "feature_names": ["ab", [1, 2], ["z 1", "z2"], ["q", "q"]],
     "options": [3, ["cycles"]],
     "callbacks": [3, [print]],
+    "verbose": ["loud", 3],
 }
 # A sensible value that a way of learning has no use for.
 UNREAD: dict[str, dict[str, Any]] = {

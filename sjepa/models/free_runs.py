@@ -191,7 +191,7 @@ def free_run(law: Law, stretches: Stretches, folds: int = 4) -> FreeRun:
             lowest_each = np.minimum(lowest_each, runner.errors(path))
             begin = begin + _step(runner.residual(path), jacobian, runner.size, 0.0)[1]
     best = free.with_coefficients(numbers) if np.isfinite(numbers).all() else free
-    return FreeRun(best.canonical(), lowest_each, curvature, slope)
+    return FreeRun(best, lowest_each, curvature, slope)
 
 
 def better(errors: np.ndarray, than: np.ndarray) -> bool:

@@ -62,7 +62,7 @@ def judge_front(
     if problem.library is not None and run.errors.mean() > NOTHING and time_left():
         best, run, rivals = _nearby(problem, best, run, stretches)
     if stretches.noisy:  # then its numbers are nearer to the truth than those of the regression
-        refined = problem.candidate(run.law)
+        refined = problem.candidate(run.law.canonical())
         fits = refined.loss < min((c.loss for c in rows if _before(front, c, best)), default=2.0)
         best = replace(
             refined, certified=best.certified and fits, free_run=float(run.errors.mean())

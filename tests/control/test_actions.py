@@ -22,6 +22,9 @@ from sjepa.training.alternating import (
 from sjepa.training.correction import CorrectionSettings, fit_correction
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:Free runs")  # laws short of a term, on purpose
+
+
 DT = 0.05
 LIBRARY = sjepa.Library.from_terms(
     ["z1", "z2", "sin(z1)", "z2**3", "u1", "u1*z1", "u1*cos(z1)"], ["z1", "z2", "u1"]

@@ -17,6 +17,9 @@ from sjepa.models import Whitening, make_encoder
 from sjepa.models.stored import describe, rebuild
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:Free runs")  # laws short of a term, on purpose
+
+
 T = np.arange(0.0, 6.0, 0.05)
 STATES = [
     a * np.stack([np.cos(1.3 * T + b), -np.sin(1.3 * T + b)], axis=1)

@@ -17,6 +17,9 @@ from tests.models.pretrained import networks
 from tests.models.pretrained.networks import SIDE, frames
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:Free runs")  # laws short of a term, on purpose
+
+
 def moving_frames(n: int = 3, length: int = 30) -> tuple[list[np.ndarray], np.ndarray]:
     """A bright column that swings: something for a law to be about."""
     t = 0.1 * np.arange(length)

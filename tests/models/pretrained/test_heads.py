@@ -11,6 +11,9 @@ from sjepa.errors import ConfigError, DataError
 from sjepa.models.pretrained import fit_head
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:Free runs")  # laws short of a term, on purpose
+
+
 T = np.arange(0.0, 12.0, 0.05)
 STATES = [
     a * np.stack([np.cos(1.3 * T + b), -np.sin(1.3 * T + b)], axis=1)
