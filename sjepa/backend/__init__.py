@@ -1,6 +1,7 @@
 """The contract between a problem and the backends that solve it, and where backends are found."""
 
-from sjepa.backend.problem import Backend, Budget, Problem, Progress
+from sjepa.backend.base import Backend
+from sjepa.backend.problem import Budget, Problem, Progress
 
 
 __all__ = ["Backend", "Budget", "Problem", "Progress"]

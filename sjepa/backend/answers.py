@@ -12,7 +12,8 @@ from sjepa.symbolic.front import Candidate, Front
 
 
 if TYPE_CHECKING:
-    from sjepa.backend.problem import Backend, Problem
+    from sjepa.backend.base import Backend
+    from sjepa.backend.problem import Problem
 
 
 # How far a claimed loss may be from ours: sums of squares lose digits where a law is nearly exact.

@@ -1,14 +1,13 @@
-"""What every backend accepts and returns."""
+"""What every backend is given: data, what may be written, time; and how its laws are scored."""
 
 from __future__ import annotations
 
 import math
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy
@@ -22,6 +21,10 @@ from sjepa.symbolic.grammar import Grammar
 from sjepa.symbolic.law import Dynamics, Law
 from sjepa.symbolic.library import Library
 from sjepa.symbolic.parse import check_names
+
+
+if TYPE_CHECKING:
+    from sjepa.backend.base import Backend
 
 
 # Columns are the same if the cosine of their angle is this close to 1.
@@ -347,68 +350,6 @@ class Problem:
                 f"{backend.name}: the search failed with {type(error).__name__}: {text}"
             ) from error
         return checked(self, backend, front)
-
-
-class Backend(ABC):
-    """Searches laws. Instances hold settings only, so they pickle and compare.
-
-    A backend says what it is; nobody asks for its name to find out.
-
-    Attributes
-    ----------
-    name : str
-        How it is asked for, and how its errors begin.
-    trees : bool
-        Whether it writes expression trees of a grammar, or combines terms of a library.
-    proves : bool
-        Whether it can certify that no simpler law of a library fits as well.
-    owns_structure : bool
-        Whether the structure it answers with is its own finding and stays as it is while the
-        coordinates are trained. Otherwise its answer only starts a library whose allowed terms
-        all stay trainable, and the training chooses among them.
-
-    Examples
-    --------
-    >>> class Proportional(Backend):
-    ...     name = "proportional"
-    ...
-    ...     def search(self, problem):
-    ...         x, y = problem.rows()
-    ...         law = problem.candidate_library.law(np.linalg.lstsq(x, y)[0])
-    ...         return problem.front([law], self.name)
-    >>> x = np.arange(1.0, 5.0)[:, None]
-    >>> library = Library.from_terms(["x"], inputs=["x"])
-    >>> Problem(x, 3 * x, library=library).solve(Proportional()).best()
-    x' = 3*x
-    """
-
-    name: ClassVar[str]
-    trees: ClassVar[bool] = False
-    proves: ClassVar[bool] = False
-    owns_structure: ClassVar[bool] = True
-
-    def prepare(self) -> None:  # noqa: B027
-        """Begin what takes long before a search can start; returns at once and never fails.
-
-        Called as soon as it is known that a search will come, while data are still prepared.
-        """
-
-    def describe(self) -> str:
-        """What its search relies on outside of Python, and where that is; mostly nothing.
-
-        Raises BackendUnavailable if a search could only begin with a download.
-        """
-        return ""
-
-    @abstractmethod
-    def search(self, problem: Problem) -> Front:
-        """Return the laws that no other found law beats in complexity and loss.
-
-        To be written by a backend and called by :meth:`Problem.solve`, which checks the answer.
-        The same problem, settings and seed give the same answer. Laws are in canonical form with
-        the problem's names, allowed by its library or grammar, and scored on all of its rows.
-        Finding nothing is an empty front with a note, not an error.
-        """
 
 
 def _matrix(values: np.ndarray, what: str) -> np.ndarray:

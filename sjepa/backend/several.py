@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sjepa.backend.problem import Backend, Budget, Problem
+from sjepa.backend.base import Backend
+from sjepa.backend.problem import Budget, Problem
 from sjepa.errors import ConfigError, SjepaError
 from sjepa.symbolic.front import Candidate, Front
 from sjepa.symbolic.law import Law

@@ -1,0 +1,75 @@
+"""What a backend is: one class that says what it does, and one method that searches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+
+if TYPE_CHECKING:
+    from sjepa.backend.problem import Problem
+    from sjepa.symbolic.front import Front
+
+
+class Backend(ABC):
+    """Searches laws. Instances hold settings only, so they pickle and compare.
+
+    A backend says what it is; nobody asks for its name to find out.
+
+    Attributes
+    ----------
+    name : str
+        How it is asked for, and how its errors begin.
+    trees : bool
+        Whether it writes expression trees of a grammar, or combines terms of a library.
+    proves : bool
+        Whether it can certify that no simpler law of a library fits as well.
+    owns_structure : bool
+        Whether the structure it answers with is its own finding and stays as it is while the
+        coordinates are trained. Otherwise its answer only starts a library whose allowed terms
+        all stay trainable, and the training chooses among them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sjepa import Library, Problem
+    >>> class Proportional(Backend):
+    ...     name = "proportional"
+    ...
+    ...     def search(self, problem):
+    ...         x, y = problem.rows()
+    ...         law = problem.candidate_library.law(np.linalg.lstsq(x, y)[0])
+    ...         return problem.front([law], self.name)
+    >>> x = np.arange(1.0, 5.0)[:, None]
+    >>> library = Library.from_terms(["x"], inputs=["x"])
+    >>> Problem(x, 3 * x, library=library).solve(Proportional()).best()
+    x' = 3*x
+    """
+
+    name: ClassVar[str]
+    trees: ClassVar[bool] = False
+    proves: ClassVar[bool] = False
+    owns_structure: ClassVar[bool] = True
+
+    def prepare(self) -> None:  # noqa: B027
+        """Begin what takes long before a search can start; returns at once and never fails.
+
+        Called as soon as it is known that a search will come, while data are still prepared.
+        """
+
+    def describe(self) -> str:
+        """What its search relies on outside of Python, and where that is; mostly nothing.
+
+        Raises BackendUnavailable if a search could only begin with a download.
+        """
+        return ""
+
+    @abstractmethod
+    def search(self, problem: Problem) -> Front:
+        """Return the laws that no other found law beats in complexity and loss.
+
+        To be written by a backend and called by :meth:`Problem.solve`, which checks the answer.
+        The same problem, settings and seed give the same answer. Laws are in canonical form with
+        the problem's names, allowed by its library or grammar, and scored on all of its rows.
+        Finding nothing is an empty front with a note, not an error.
+        """
