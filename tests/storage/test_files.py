@@ -153,3 +153,12 @@ def test_reading_is_bounded_to_the_byte(tmp_path: Path) -> None:
         read_bounded(path, 4)
     with pytest.raises(FormatError, match="nothing is missing"):
         regular(tmp_path / "nothing")
+
+
+def test_two_who_keep_a_file_open_do_not_write_over_each_other(tmp_path: Path) -> None:
+    with open_kept(tmp_path / "log") as first, open_kept(tmp_path / "log") as second:
+        for i in range(3):
+            for writer, name in ((first, b"a"), (second, b"b")):
+                writer.write(b"%s%d " % (name, i))
+                writer.flush()
+    assert (tmp_path / "log").read_bytes() == b"a0 b0 a1 b1 a2 b2 "

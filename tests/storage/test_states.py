@@ -177,3 +177,9 @@ def test_safetensors_of_others_are_not_ours(tmp_path: Path) -> None:
         (tmp_path / "a").write_bytes(save({"x": torch.zeros(2)}, about))
         with pytest.raises(FormatError, match="is not a kind file|damaged"):
             read_state(tmp_path / "a", "kind", 1)
+
+
+def test_writing_json_returns_the_bytes_of_the_file(tmp_path: Path) -> None:
+    content = write_json(tmp_path / "law.json", "sjepa-law", 1, {"a": "ä"})
+    assert content == (tmp_path / "law.json").read_bytes()
+    assert json.loads(content) == {"format": "sjepa-law", "version": 1, "a": "ä"}
