@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -79,6 +79,9 @@ class Problem:
     adequate : float, optional
         A loss that is good enough. Beyond the simplest law that reaches it nothing is asked for,
         and every law up to it that nothing beats is, however small its gain.
+    units : mapping, optional
+        Unit of each input by its name, and of each target by its output's name with a prime, as in
+        ``{"x": "m", "v": "m/s", "x'": "m/s", "v'": "m/s**2"}``; for backends that use them.
     progress : callable, optional
         Told a line of text and the share of the work that is done.
     clock : callable
@@ -107,6 +110,7 @@ class Problem:
     seed: int = 0
     warm: Front | None = None
     adequate: float | None = None
+    units: Mapping[str, str] | None = None
     progress: Progress | None = None
     clock: Callable[[], float] = time.monotonic
 
