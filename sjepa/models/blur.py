@@ -42,10 +42,6 @@ class Blur(nn.Module):
         self.register_buffer("rows", _weights(height, width, every))
         self.register_buffer("columns", _weights(across, width, every))
 
-    @property
-    def out_shape(self) -> tuple[int, ...]:
-        return (*self.obs_shape[:-2], len(self.rows), len(self.columns))
-
     def forward(self, x: Tensor) -> Tensor:
         check_observations(x, self.obs_shape)
         return self.rows.to(x.dtype) @ x @ self.columns.to(x.dtype).T

@@ -11,7 +11,7 @@ from torch import Tensor
 from sjepa.backend import Progress
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.training.elegant.observed import Observed
-from sjepa.training.elegant.restarts import Restarts, degeneracy, join_velocities
+from sjepa.training.elegant.restarts import Restarts, join_velocities
 from sjepa.training.elegant.structures import Structure
 
 
@@ -56,7 +56,7 @@ def successive_halving(
 ) -> list[Survivor]:
     """Train, drop, and train the rest further; returns the survivors with their risks."""
     for number, rung in enumerate(rungs):
-        train(restarts, observed, rung, checks, generator)
+        train(restarts, observed, rung, 1.5 * checks.within, generator)
         risk, admissions = evaluate(restarts, observed, rung, checks, generator)
         last = number == len(rungs) - 1
         chosen = promote(restarts.structures, risk, admissions, rung.keep)
@@ -79,14 +79,10 @@ def successive_halving(
 
 
 def train(
-    restarts: Restarts,
-    observed: Observed,
-    rung: Rung,
-    checks: CollapseChecks,
-    generator: torch.Generator,
+    restarts: Restarts, observed: Observed, rung: Rung, within: float, generator: torch.Generator
 ) -> None:
-    """Adam on the integral form; coefficients are solved for in every step."""
-    optimiser = torch.optim.Adam([restarts.readouts], lr=rung.rate)
+    """Adam on the integral form and the penalties; coefficients are solved for in every step."""
+    optimiser = torch.optim.Adam(restarts.parameters, lr=rung.rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimiser, rung.rate, total_steps=rung.steps + 1, pct_start=0.2
     )
@@ -94,16 +90,20 @@ def train(
     for _ in range(rung.steps):
         rows = torch.randperm(len(observed), generator=generator)[: rung.batch]
         fit, z = restarts.fit(observed, rows, horizons, rung.stride)
-        loss = fit.risk + degeneracy(z, 1.5 * checks.within)
+        loss = fit.risk + restarts.penalty(z, observed, rows, within)
         optimiser.zero_grad()
         torch.nan_to_num(loss, nan=0.0, posinf=0.0).sum().backward()
-        grad = restarts.readouts.grad
-        assert grad is not None
-        # Every restart is a problem of its own: none may drown the others or itself.
-        size = grad.flatten(1).norm(dim=1)
-        grad.div_(size.clamp_min(1.0)[:, None, None]).nan_to_num_(0.0)
+        _clip(restarts.parameters)
         optimiser.step()
         schedule.step()
+
+
+def _clip(parameters: Sequence[Tensor]) -> None:
+    """Gradients of at most unit length for each restart: none may drown the others or itself."""
+    grads = [p.grad for p in parameters if p.grad is not None]
+    size = torch.stack([g.flatten(1).norm(dim=1) for g in grads]).norm(dim=0)
+    for grad in grads:
+        grad.div_(size.clamp_min(1.0).reshape(-1, *[1] * (grad.ndim - 1))).nan_to_num_(0.0)
 
 
 def ladder(horizon: int) -> list[int]:

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from sjepa.models.encoders import LinearEncoder, ResidualEncoder
 from sjepa.training.elegant.context import SearchContext
-from sjepa.training.elegant.halving import Rung, evaluate, ladder, promote
+from sjepa.training.elegant.halving import Rung, evaluate, promote, train
 from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.nonlinear_gauge import gauged
 from sjepa.training.elegant.nonlinear_restarts import NonlinearRestarts
@@ -26,7 +25,6 @@ from sjepa.training.elegant.nonlinear_starts import (
     dense_structure,
     entries,
 )
-from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.polish import StructureTask, polish, unit_scale
 from sjepa.training.elegant.reduce import cheaper
 from sjepa.training.elegant.select import NOISE_MULTIPLE
@@ -71,7 +69,7 @@ def _halved(
     Neighbours of good laws join, unless the structures are given and only one is wanted.
     """
     for number, rung in enumerate(rungs):
-        train_nonlinear(restarts, context.train, rung, 1.5 * context.near.within, generator)
+        train(restarts, context.train, rung, 1.5 * context.near.within, generator)
         risk, reports = evaluate(restarts, context.train, rung, context.near, generator)
         chosen = promote(restarts.structures, risk, reports, rung.keep)
         chosen = chosen or sorted(range(len(restarts)), key=lambda i: risk[i])[: rung.keep]
@@ -171,35 +169,3 @@ def _polished(
     unit_scale(head, task, context.train)
     context.report(f"polished {task.structure.names(context.library)}", 0.83)
     return head, task
-
-
-def train_nonlinear(
-    restarts: NonlinearRestarts,
-    observed: Observed,
-    rung: Rung,
-    within: float,
-    generator: torch.Generator,
-) -> None:
-    """Adam on the integral form and the penalties, every restart a problem of its own."""
-    optimiser = torch.optim.Adam(restarts.parameters, lr=rung.rate)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, rung.rate, total_steps=rung.steps + 1, pct_start=0.2
-    )
-    horizons = ladder(rung.horizon)
-    for _ in range(rung.steps):
-        rows = torch.randperm(len(observed), generator=generator)[: rung.batch]
-        fit, z = restarts.fit(observed, rows, horizons, rung.stride)
-        loss = fit.risk + restarts.penalty(z, observed, rows, within)
-        optimiser.zero_grad()
-        torch.nan_to_num(loss, nan=0.0, posinf=0.0).sum().backward()
-        _clip(restarts.parameters)
-        optimiser.step()
-        schedule.step()
-
-
-def _clip(parameters: Sequence[Tensor]) -> None:
-    """Gradients of at most unit length for each restart: none may drown the others."""
-    grads = [p.grad for p in parameters if p.grad is not None]
-    size = torch.stack([g.flatten(1).square().sum(1) for g in grads]).sum(0).sqrt()
-    for grad in grads:
-        grad.div_(size.clamp_min(1.0).reshape(-1, *[1] * (grad.ndim - 1))).nan_to_num_(0.0)

@@ -11,7 +11,7 @@ from sjepa.metrics.latents import soft_neighbour_test
 from sjepa.models.encoders import LinearEncoder, ResidualEncoder
 from sjepa.symbolic import Library
 from sjepa.training.elegant.observed import Observed
-from sjepa.training.elegant.restarts import Restarts, degeneracy, join_velocities
+from sjepa.training.elegant.restarts import Restarts, join_velocities
 from sjepa.training.elegant.structures import Structure
 
 
@@ -36,7 +36,7 @@ class NonlinearRestarts(Restarts):
     ) -> None:
         super().__init__(library, structures, parameters[0], order)
         others = [p.detach().clone().requires_grad_() for p in parameters[1:]]
-        self.parameters = [self.readouts, *others]
+        self.parameters += others
 
     @classmethod
     def from_readouts(
@@ -84,7 +84,7 @@ class NonlinearRestarts(Restarts):
         near = soft_neighbour_test(
             state.flatten(1, 2)[:, places], raw.flatten(0, 1)[places].to(z.dtype)
         )
-        return degeneracy(z, within) + NEIGHBOUR_WEIGHT * near
+        return super().penalty(z, observed, rows, within) + NEIGHBOUR_WEIGHT * near
 
     def keep(self, chosen: Sequence[int]) -> NonlinearRestarts:
         """The chosen restarts alone; an index may come twice."""

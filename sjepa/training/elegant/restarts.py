@@ -30,6 +30,7 @@ class Restarts:
     ) -> None:
         self.library, self.structures, self.order = library, list(structures), order
         self.readouts = readouts.detach().clone().requires_grad_()
+        self.parameters = [self.readouts]
         self.features = ActiveFeatures(library, [s.support for s in self.structures])
         self.velocities = len(library.inputs) > readouts.shape[-1]
 
@@ -41,6 +42,10 @@ class Restarts:
         flat = x.flatten(0, -2) @ self.readouts.movedim(0, 1).flatten(1)  # (n, R d)
         z = flat.reshape(*x.shape[:-1], len(self), -1)
         return z.movedim(-2, 0)
+
+    def penalty(self, z: Tensor, observed: Observed, rows: Tensor, within: float) -> Tensor:
+        """(R,) what coordinates pay that stand still within a trajectory or repeat each other."""
+        return degeneracy(z, within)
 
     def fit(
         self,

@@ -110,13 +110,6 @@ class SearchResult:
         """Observations (..., *obs) to coordinates (..., d)."""
         return self.best.encoder
 
-    def encoder_of(self, law: Law) -> nn.Module:
-        """The encoder of a law on the front."""
-        for one in self.found:
-            if one.law == law:
-                return one.encoder
-        raise LawError("This law is not on the front of the search.")
-
     def transition(self, integrator: str = "rk4") -> Transition:
         """The chosen law as a transition in double precision."""
         return Transition.of(self.law, integrator)
