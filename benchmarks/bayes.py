@@ -258,7 +258,7 @@ def main() -> None:
         help="`coverage` without the true structure unless a search finds it",
     )
     parser.add_argument("--only", help="problems of `evidence` whose name has this in it")
-    parser.add_argument("--keep", type=Path, help="folder of finished data sets, to go on later")
+    parser.add_argument("--keep", type=Path, help="folder of finished data sets, to resume from")
     args = parser.parse_args()
     warnings.simplefilter("ignore", NumericalWarning)
     {"evidence": evidence, "structures": structures, "coverage": coverage,

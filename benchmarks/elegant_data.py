@@ -36,7 +36,7 @@ def _lorenz_field(s: np.ndarray) -> np.ndarray:
 
 
 def pendulum_video(seed: int, trajectories: int = 100, noise: float = 0.0) -> Trajectories:
-    """A bob drawn on 51 x 51 pixels, 500 samples at 0.02; `state` holds the angle and its rate."""
+    """A pendulum on 51 x 51 pixels, 500 samples at 0.02; `state` holds the angle and its rate."""
     rng = np.random.default_rng(seed)
     start: list[np.ndarray] = []
     while len(start) < trajectories:
@@ -53,7 +53,7 @@ def pendulum_video(seed: int, trajectories: int = 100, noise: float = 0.0) -> Tr
 
 
 def draw_bob(angle: np.ndarray) -> np.ndarray:
-    """Frames (..., 51, 51) of a Gaussian bob at the given angles."""
+    """Frames (..., 51, 51) of a Gaussian pendulum mass at the given angles."""
     axis = np.linspace(-1.5, 1.5, 51, dtype=np.float32)
     q = angle.astype(np.float32) - np.float32(np.pi / 2)
     # The Gaussian is a product of one in each direction.

@@ -1,9 +1,9 @@
-"""Frozen encoders beside coordinates that are trained, on films of a pendulum.
+"""Frozen encoders beside coordinates that are trained, on videos of a pendulum.
 
 ``python benchmarks/vision.py compare [--seeds 0 1 2]``: C_dyn, rollouts and probes of frozen
-encoders and of end-to-end learning, with one library, one tolerance and new films for each seed.
+encoders and of end-to-end learning, with one library, one tolerance and new videos for each seed.
 ``python benchmarks/vision.py large``: 10,000 frames of 64 x 64, end to end: seconds and memory.
-``python benchmarks/vision.py sharp``: a narrow bob with and without blurring, and noisy pixels.
+``python benchmarks/vision.py sharp``: a small pendulum mass, blurred or not, and noisy pixels.
 ``python benchmarks/vision.py masked``: the law of what lies elsewhere in an image.
 """
 
@@ -32,7 +32,7 @@ DELTA = 0.01
 
 
 def compare(seeds: list[int], folder: Path | None) -> None:
-    """One coordinate, a law for its second derivative; heads and laws never see the test films."""
+    """One coordinate, a law for its second derivative; heads and laws never see the test videos."""
     tables = []
     for seed in seeds:
         start, cpu = perf_counter(), process_time()

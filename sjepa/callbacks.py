@@ -156,8 +156,8 @@ class ProgressBar(Callback):
     Parameters
     ----------
     verbose : bool, optional
-        By default a bar is shown in terminals and notebooks, where somebody looks, and nothing
-        elsewhere. True writes lines where no bar can be drawn, False shows nothing.
+        By default a bar is shown in terminals and notebooks and nothing elsewhere. True
+        writes lines where no bar can be drawn, False shows nothing.
     first : str
         What is being done until the first report.
     progress : callable, optional
@@ -253,7 +253,7 @@ class _TerminalBar:
 
 
 class _NotebookBar:
-    """One output of the cell, replaced as the work goes on and emptied at the end."""
+    """One output of the cell, replaced as the work advances and emptied at the end."""
 
     def __init__(self, first: str) -> None:
         from IPython.display import HTML, display

@@ -36,12 +36,12 @@ FLOOR = 1e-4
 # Paths end here, in units of the spread around the mean: a law that blows up is wrong by enough.
 FAR = 30.0
 ITERATIONS, STARTS = 6, 3
-# A longer law must lower the error by the share MIN_GAIN, and by so many standard errors of the
-# difference between stretches or by the share CLEAR: where a few stretches show all of a
+# A longer law must lower the error by the share MIN_GAIN, and by SIGNIFICANT standard errors of
+# the difference between stretches or by the share CLEAR: where a few stretches show all of a
 # difference it is real, and its standard error large.
 SIGNIFICANT, MIN_GAIN, CLEAR = 2.0, 0.01, 0.1
-# After so many longer laws that gain nothing the rest are not looked at: the first number where the
-# errors are those of noise alone, the second where they are not.
+# After this many longer laws that gain nothing the rest are skipped: PATIENCE where the errors are
+# those of noise alone, LONG_PATIENCE where they are not.
 PATIENCE, LONG_PATIENCE = 3, 8
 NOISE_ALONE = 1.15
 

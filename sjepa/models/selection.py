@@ -14,7 +14,7 @@ from sjepa.symbolic import Front, Law
 from sjepa.symbolic.front import Candidate
 
 
-# Laws with so many times the lowest loss, and more than so much of it, are too crude for a run.
+# Laws with more than CRUDE times the lowest loss, and more than FINE above it, are not simulated.
 CRUDE, FINE = 10.0, 1e-9
 # Fewer stretches do not tell how sure a difference is.
 FEW = 6

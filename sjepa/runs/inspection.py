@@ -72,7 +72,7 @@ def _inside(run: Run, path: str) -> bool:
 
 
 def is_foreign(run: Run) -> bool:
-    """Whether somebody else's account wrote the run, as far as the system tells."""
+    """Whether another user's account wrote the run, as far as the system tells."""
     if not hasattr(os, "getuid"):
         return False
     return (run.folder / "run.json").lstat().st_uid != os.getuid()

@@ -1,4 +1,4 @@
-"""Rendered films, film files, histories and other views of frames."""
+"""Rendered videos, video files, histories and other views of frames."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def test_every_machine_keeps_its_energy_and_its_velocities_are_slopes(
     assert np.quantile(error, 0.9) < 2e-3
 
 
-def test_films_come_from_their_seed_and_noise_changes_no_motion() -> None:
+def test_videos_come_from_their_seed_and_noise_changes_no_motion() -> None:
     for name in RENDERINGS:
         one, two = (rendered(name, 5, trajectories=2, length=5, size=8, noise=0.1) for _ in "ab")
         np.testing.assert_array_equal(one.x[1], two.x[1])
@@ -77,14 +77,14 @@ def test_films_come_from_their_seed_and_noise_changes_no_motion() -> None:
 
 @pytest.mark.parametrize("ending", [".gif", ".mp4"])
 def test_a_film_file_gives_its_frames_and_times_back(tmp_path: Path, ending: str) -> None:
-    film = rendered("pendulum", trajectories=1, length=12, size=32).x[0]
-    path = write_video(film, tmp_path / f"film{ending}", step=0.1)
+    video = rendered("pendulum", trajectories=1, length=12, size=32).x[0]
+    path = write_video(video, tmp_path / f"video{ending}", step=0.1)
     back = read(path)
     np.testing.assert_allclose(back.t[0], 0.1 * np.arange(12), atol=1e-9)
     assert back.obs_shape == (32, 32)
-    # mp4 loses detail; where the bob is must survive.
-    error = [np.abs(centre(a) - centre(b)).max() for a, b in zip(back.x[0], film, strict=True)]
-    assert max(error) < 0.15 and np.abs(back.x[0] - film).mean() < 0.03
+    # mp4 loses detail; where the mass is must survive.
+    error = [np.abs(centre(a) - centre(b)).max() for a, b in zip(back.x[0], video, strict=True)]
+    assert max(error) < 0.15 and np.abs(back.x[0] - video).mean() < 0.03
     small = read_video(path, size=(8, 16), grey=False, every=3)
     assert small.obs_shape == (3, 8, 16) and len(small.t[0]) == 4
     assert small.t[0][1] == pytest.approx(0.3)
@@ -109,7 +109,7 @@ def test_a_folder_of_pictures_is_one_film_in_natural_order(tmp_path: Path) -> No
         read(tmp_path, time="seconds")
 
 
-def test_a_picture_beside_tables_does_not_make_a_film(tmp_path: Path) -> None:
+def test_a_picture_beside_tables_does_not_make_a_video(tmp_path: Path) -> None:
     from PIL import Image
 
     Image.fromarray(np.zeros((4, 4), np.uint8)).save(tmp_path / "plot.png")
@@ -133,12 +133,12 @@ def test_arrays_get_channels_first_and_bytes_become_shares() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("film.mp4", b"not a film", "cannot be read as a video"),
-        ("film.gif", b"GIF89a", "cannot be read"),
-        ("film.txt", b"hello", "no video"),
+        ("video.mp4", b"not a video", "cannot be read as a video"),
+        ("video.gif", b"GIF89a", "cannot be read"),
+        ("video.txt", b"hello", "no video"),
     ],
 )
-def test_broken_films_are_refused_by_name(
+def test_broken_videos_are_refused_by_name(
     tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
@@ -160,23 +160,23 @@ def test_a_history_holds_the_last_observations_without_copying() -> None:
         with_history(Trajectories(x, 0.1), 5)
 
 
-def test_augmentation_shifts_whole_films_and_leaves_them_otherwise_alone() -> None:
-    film = torch.tensor(np.stack(rendered("pendulum", trajectories=6, length=4, size=24).x))
+def test_augmentation_shifts_whole_videos_and_leaves_them_otherwise_alone() -> None:
+    video = torch.tensor(np.stack(rendered("pendulum", trajectories=6, length=4, size=24).x))
     generator = torch.Generator().manual_seed(0)
-    moved = FrameAugmentation(noise=0.0, shift=3)(film, generator)
+    moved = FrameAugmentation(noise=0.0, shift=3)(video, generator)
     shifts = [
         [centre(b.numpy()) - centre(a.numpy()) for a, b in zip(x, y, strict=True)]
-        for x, y in zip(film, moved, strict=True)
+        for x, y in zip(video, moved, strict=True)
     ]
     pixel = 3.0 / 23
     steps = np.array(shifts) / pixel
     # Blobs near the border lose a little, the others move by whole pixels, all frames alike.
     assert np.abs(np.median(steps, axis=1) - np.median(steps, axis=1).round()).max() < 0.2
     assert np.abs(steps).max() < 3.2 and np.ptp(np.median(steps, axis=1), axis=0).min() >= 1
-    brighter = FrameAugmentation(noise=0.0, brightness=0.3)(film, generator)
-    ratio = brighter.amax((1, 2, 3)) / film.amax((1, 2, 3))
+    brighter = FrameAugmentation(noise=0.0, brightness=0.3)(video, generator)
+    ratio = brighter.amax((1, 2, 3)) / video.amax((1, 2, 3))
     assert ratio.min() >= 0.7 and ratio.max() <= 1.3 and ratio.std() > 0.05
-    noisy = FrameAugmentation(noise=0.05)(film, generator) - film
+    noisy = FrameAugmentation(noise=0.05)(video, generator) - video
     assert noisy.std() == pytest.approx(0.05, rel=0.05)
     with pytest.raises(ConfigError, match="brightness lies in"):
         FrameAugmentation(brightness=2.0)

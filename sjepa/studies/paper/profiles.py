@@ -63,7 +63,7 @@ class Profile:
 # same in expectation. Windows drawn one by one are `TrainingConfig()`; with those, the one training
 # trajectory that goes over the top is in every third batch instead of every eleventh, the encoder
 # runs away with it, and for seed 7 the four cycles end with 25 instead of 3 units of complexity.
-# The paper's "at most" so many epochs is read as ending a phase after fifty without a new choice.
+# The paper's "at most" k epochs is read as ending a phase after fifty without a new choice.
 _TILED = TrainingConfig(batching="trajectories", passes=10, patience=10)
 
 _HALF = _TILED.with_(passes=5, symbolic_rate=5e-3)

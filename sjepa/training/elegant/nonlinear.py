@@ -36,7 +36,7 @@ RATE = 6e-3
 # Equations of more terms than this are no laws.
 LONGEST = 5
 # Stretches of polishing, and the share to which each must lower the risk for another one.
-SPELLS, WORTHWHILE = 5, 0.95
+STRETCHES, WORTHWHILE = 5, 0.95
 # Laws with a term less or a simpler one that get fresh encoders in the end.
 SHORTER = 4
 
@@ -160,7 +160,7 @@ def _polished(
     """Quasi-Newton until noise explains what is left, it no longer helps, or the budget ends."""
     head, task = restarts.head(i), context.task(restarts.structures[i])
     before = float("inf")
-    for _ in range(SPELLS):
+    for _ in range(STRETCHES):
         risk = polish(head, task, context.train, context.budget.polish, context.stride)
         floor = noise_floor(head, task, context.validation)
         if risk <= NOISE_MULTIPLE * floor or risk > WORTHWHILE * before:

@@ -14,7 +14,7 @@ from sjepa.training.elegant.structures import Support, Symmetry, without_constan
 
 # Risks up to this multiple of the noise floor are not told apart.
 NOISE_MULTIPLE = 1.5
-# Rollouts from wide starts fail when they miss so many times more than others, and at least this.
+# Rollouts from wide starts fail at FAILS times the error of the others, if it is above FAILS_FROM.
 FAILS, FAILS_FROM = 10.0, 0.01
 
 

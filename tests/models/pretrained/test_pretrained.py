@@ -23,7 +23,7 @@ def load_helper() -> Any:
 
 
 @pytest.mark.slow
-def test_a_pretrained_face_network_is_diagnosed_on_pendulum_films(tmp_path: Path) -> None:
+def test_a_pretrained_face_network_is_diagnosed_on_pendulum_videos(tmp_path: Path) -> None:
     helper = load_helper()
     try:
         network = helper.face_network(tmp_path)
@@ -40,7 +40,7 @@ def test_a_pretrained_face_network_is_diagnosed_on_pendulum_films(tmp_path: Path
     found = diagnose(given, data, head="slow", latent_dim=1, order=2)
     trained = found["trained"]
     assert trained.embedding == 256 and trained.head == "slow"
-    # Where the bob is can be read off its features, though it was trained on faces.
+    # Where the mass is can be read off its features, though it was trained on faces.
     assert trained.probe_embedding > 0.95
     assert np.isfinite(trained.rollout.mse) and len(trained.complexity.curve) > 1
     passes = [e.batches_run for e in given.values()]

@@ -1,4 +1,4 @@
-"""From films to laws, end to end."""
+"""From videos to laws, end to end."""
 
 import numpy as np
 import pytest
@@ -10,9 +10,9 @@ from sjepa.metrics import AffineMap, r2
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1.0, 0.45])
-def test_the_law_of_the_pendulum_is_read_off_its_film(width: float) -> None:
-    film = {"trajectories": 40, "length": 100, "size": 32, "width": width}
-    train, test = rendered("pendulum", 0, **film), rendered("pendulum", 1000, **film)
+def test_the_law_of_the_pendulum_is_read_off_its_video(width: float) -> None:
+    video = {"trajectories": 40, "length": 100, "size": 32, "width": width}
+    train, test = rendered("pendulum", 0, **video), rendered("pendulum", 1000, **video)
     model = SJEPA(
         1, order=2, library=Library.paper(["z1"], velocities=["z1_dot"]), random_state=0
     ).fit(train)
