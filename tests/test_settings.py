@@ -55,7 +55,7 @@ NONSENSE: dict[str, list[Any]] = {
 # A sensible value that a way of learning has no use for.
 UNREAD: dict[str, dict[str, Any]] = {
     "elegant": {"head": "pca", "device": "cpu", "dynamics": "discrete"},
-    "alternating": {"head": "pca", "delta": 0.1, "dynamics": "discrete", "order": 2},
+    "alternating": {"head": "pca", "delta": 0.1, "order": 2},
     "identity": {"search": "alternating", "options": {"restarts": 2}, "device": "cpu", "delta": 0.1},
     "own encoder": {
         "search": "alternating", "options": {"restarts": 2}, "device": "cpu", "delta": 0.1,
@@ -106,6 +106,11 @@ def test_what_would_go_unread_is_refused_and_a_default_is_fine(way: str) -> None
         ({"search": "alternating", "options": {"restarts": 3}}, "options"),
         ({"search": "alternating", "options": {"cycles": 0}}, "options"),
         ({"options": {"effort": -1.0}}, "options"),
+        ({"search": "alternating", "options": {"printed": True}}, "integrator"),
+        ({"search": "alternating", "options": {"printed": "yes"}}, "options"),
+        ({"search": "alternating", "options": {"printed": True, "refit": True}}, "options"),
+        ({"search": "alternating", "options": {"ema": "never"}}, "options"),
+        ({"search": "alternating", "correction": {"lambda_c": -1.0}}, "correction"),
         ({"latent_dim": 9}, "latent_dim"),
         ({"encoder": "identity", "head": "none", "latent_dim": 5}, "latent_dim"),
         ({"feature_names": ["a", "b", "c"]}, "feature_names"),

@@ -60,7 +60,17 @@ def fit(
     feature_names: Annotated[str, typer.Option(help="Names of the coordinates.")] = "",
     delta: Annotated[str, typer.Option(help="Largest adequate risk, or auto.")] = "auto",
     integrator: Annotated[str, typer.Option(help="rk4, euler, ...")] = "rk4",
+    dynamics: Annotated[
+        str, typer.Option(help="continuous: velocities; discrete: the next coordinates.")
+    ] = "continuous",
     order: Annotated[int, typer.Option(help="1, or 2 for laws of accelerations.")] = 1,
+    correction: Annotated[
+        str | None, typer.Option(help="neural: learn what the law leaves over; or neural_only.")
+    ] = None,
+    correction_option: Annotated[
+        list[str] | None,
+        typer.Option(help="Option of the correction, name=value, as lambda_c=0.02; repeatable."),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     time: Time = None,
@@ -98,7 +108,9 @@ def fit(
             encoder=encoder,
             delta=_delta(delta),
             integrator=integrator,
+            dynamics=dynamics,  # type: ignore[arg-type]
             order=order,  # type: ignore[arg-type]
+            correction=_correction(correction, correction_option),
             device=device,
             random_state=seed,
             feature_names=words(feature_names) or None,
@@ -119,6 +131,15 @@ def _delta(text: str) -> float | str:
         return text if text == "auto" else float(text)
     except ValueError:
         raise ConfigError(f"--delta is a number or auto, got {text!r}.") from None
+
+
+def _correction(name: str | None, options: list[str] | None) -> Any:
+    given = pairs_of(options, "--correction-option")
+    if not given:
+        return name
+    if name not in ("neural", "neural_only"):
+        raise ConfigError("--correction-option needs --correction neural, or neural_only.")
+    return {"neural_only": name == "neural_only", **given}
 
 
 def _library(terms: str, model: SJEPA, trajectories: Trajectories) -> Any:

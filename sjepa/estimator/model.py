@@ -25,6 +25,7 @@ from sjepa.runs.saving import read as read_saved
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.training import (
     Learned,
+    correction_figures,
     learn_alternating,
     learn_correction,
     learn_elegant,
@@ -59,11 +60,12 @@ class SJEPA(Fitted):
         Largest adequate validation risk; "auto" estimates the noise floor and says so.
     correction : None, "neural", "neural_only", mapping or nn.Module
         A bounded network that learns what the law leaves over; "neural_only" leaves the law out.
-        Options are those of :class:`sjepa.training.CorrectionSettings`.
+        Options are those of :class:`sjepa.training.CorrectionSettings`. The alternating search
+        learns it together with coordinates and law, the others afterwards.
     integrator : str, default="rk4"
     dynamics : "continuous" or "discrete"
-        Whether the law gives velocities or the next coordinates (for equal steps and given
-        coordinates).
+        Whether the law gives velocities or the next coordinates (for equal steps; with given
+        coordinates or ``search="alternating"``).
     order : 1 or 2
         Whether the law gives first or second time derivatives of the coordinates.
     device : "auto", "cpu", "cuda" or "mps"
@@ -78,7 +80,8 @@ class SJEPA(Fitted):
     options : mapping, optional
         How much to do. For the elegant search the fields of
         :class:`sjepa.training.elegant.SearchBudget`; for the alternating search ``cycles``,
-        ``warm_epochs``, ``dynamics_epochs``, ``space_epochs`` and the fields of
+        ``warm_epochs``, ``dynamics_epochs``, ``space_epochs``, ``printed`` (the paper's Algorithm
+        1 to the letter, with ``integrator="euler"``) and the fields of
         :class:`sjepa.training.alternating.TrainingConfig`.
     callbacks : list of Callback, optional
         Told what happens; see :mod:`sjepa.callbacks`.
@@ -100,7 +103,8 @@ class SJEPA(Fitted):
     figures_ : dict
         Of the elegant search: ``noise_floor``, ``residual`` (both as shares of the variance of
         changes, on held-out trajectories), their ``ratio``, ``rollout_held_out``,
-        ``rollout_training``, and whether the law is ``adequate``.
+        ``rollout_training``, and whether the law is ``adequate``. Of every law with a correction
+        ``rho_corr``, the energy of the correction as a share of that of the whole prediction.
     rivals_ : list
         Other adequate laws, each with its ``law`` and ``encoder``; not saved with the model.
     encoder_ : callable
@@ -236,11 +240,19 @@ class SJEPA(Fitted):
         self.step_ = float(np.median(np.concatenate(trajectories.steps)))
         self._moved_by: tuple[Law | None, Transition | None] = (None, None)
         if self.correction is not None:
-            self.law_, transition = learn_correction(
-                trajectories.map(self._encode), self.law_, self.correction, self.integrator,
-                self.seed_,
-            )  # fmt: skip
+            encoded = trajectories.map(self._encode)
+            if learned.correction is not None:
+                transition = Transition.of(self.law_, self.integrator, learned.correction)
+            else:
+                self.law_, transition = learn_correction(
+                    encoded, self.law_, self.correction, self.integrator, self.seed_
+                )
             self._moved_by = (self.law_, transition)
+            figures, doubts = correction_figures(transition, encoded)
+            self.figures_ |= figures
+            self.doubts_ += doubts
+            said = [f"rho_corr {v:.3g}: the correction's share." for v in figures.values()]
+            self.diagnostics_ += [*said, *doubts]
         self.obs_shape_ = tuple(trajectories.obs_shape)
         self.n_features_in_ = int(np.prod(self.obs_shape_))
         if trajectories.names is not None:
@@ -265,7 +277,8 @@ class SJEPA(Fitted):
         if self.search == "alternating":
             return learn_alternating(
                 trajectories, space, self.latent_dim, self.backend, self.integrator,
-                self.device, seed, journal, self.options,
+                self.device, seed, journal, self.options, dynamics=self.dynamics,
+                correction=self.correction,
             )  # fmt: skip
         if not isinstance(space, Library):
             space = space.library(space.inputs[: self.latent_dim])

@@ -24,7 +24,7 @@ from sjepa.models.pretrained import HEADS
 from sjepa.symbolic import Grammar, Library
 from sjepa.symbolic.parse import check_names
 from sjepa.training import WAYS, CorrectionSettings
-from sjepa.training.options import search_budget, training_plan
+from sjepa.training.options import is_printed, search_budget, training_plan
 
 
 # What is no setting of the way at hand: the words for it, and why each is not read.
@@ -35,7 +35,7 @@ UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
         {
             "head": "it reads coordinates off a given encoder",
             "device": "it trains on the CPU",
-            "dynamics": "a map needs given coordinates: use encoder='identity' or your own",
+            "dynamics": "a map needs search='alternating' or given coordinates",
         },
     ),
     "alternating": (
@@ -43,7 +43,6 @@ UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
         {
             "head": "it reads coordinates off a given encoder",
             "delta": "its cycles are compared with options={'tolerance': ...}",
-            "dynamics": "a map needs given coordinates: use encoder='identity' or your own",
             "order": "it learns laws of first order; use search='elegant'",
         },
     ),
@@ -146,6 +145,19 @@ def _check_together(model: Any, way: str) -> None:
             search_budget(model.options)
         if way == "alternating":
             training_plan(model.options, model.backend)
+    if way != "alternating":
+        return
+    with naming("options"):
+        printed = is_printed(model.options)
+    if printed and model.dynamics == "continuous" and model.integrator != "euler":
+        raise ConfigError(
+            "Algorithm 1 as printed is forward Euler: integrator='euler'.", "integrator"
+        )
+    if model.correction is not None:
+        with naming("correction"):
+            given = CorrectionSettings.of(model.correction)
+            if not given.neural_only:
+                given.check_joint()
 
 
 def _check_with_data(model: Any, way: str, trajectories: Trajectories) -> None:

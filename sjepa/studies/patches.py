@@ -15,6 +15,7 @@ import numpy as np
 
 from sjepa.backend import Problem
 from sjepa.backend.registry import make_backend
+from sjepa.data import Trajectories
 from sjepa.data.names import numbered
 from sjepa.errors import ConfigError, DataError
 from sjepa.metrics import r2
@@ -40,6 +41,16 @@ class PatchPairs:
     target: np.ndarray
     offset: np.ndarray
     image: np.ndarray
+
+    def trajectories(self) -> Trajectories:
+        """Each pair as two observations, the offset as the action between them.
+
+        ``SJEPA(search="alternating", dynamics="discrete", options={"horizon": 1})`` learns encoder
+        and law of these together.
+        """
+        x = np.stack([self.context, self.target], axis=1)
+        u = np.stack([self.offset, np.zeros_like(self.offset)], axis=1)
+        return Trajectories(list(x), [np.arange(2.0)] * len(x), list(u), action_names=OFFSETS)
 
 
 def patch_pairs(images: Any, patch: int, pairs: int = 20, seed: int = 0) -> PatchPairs:

@@ -1,7 +1,11 @@
 """Three ways to a law: structures and coordinates together, in turns, or on fixed coordinates."""
 
 from sjepa.training.alternating.learn import learn_alternating
-from sjepa.training.correction import CorrectionSettings, learn_correction
+from sjepa.training.correction import (
+    CorrectionSettings,
+    correction_figures,
+    learn_correction,
+)
 from sjepa.training.elegant.learn import learn_elegant
 from sjepa.training.frozen import learn_frozen
 from sjepa.training.result import Frozen, Learned, identity
@@ -15,6 +19,7 @@ __all__ = [
     "CorrectionSettings",
     "Frozen",
     "Learned",
+    "correction_figures",
     "identity",
     "learn_alternating",
     "learn_correction",

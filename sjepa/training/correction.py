@@ -15,11 +15,16 @@ import torch
 from torch import Tensor, nn
 
 from sjepa.data import Trajectories, TrajectoryBatch, windows
+from sjepa.data.rows import inputs_of
 from sjepa.errors import ConfigError, did_you_mean
+from sjepa.metrics import correction_ratio, diagnose_law
 from sjepa.models import Correction, NeuralField, Residual, Scaled, Transition
 from sjepa.symbolic import Law
 from sjepa.training.alternating.conditions import FROZEN
 from sjepa.training.losses import correction_penalty, one_step_loss, rollout_loss
+
+
+_OF_A_FIT = ("joint", "energy", "rollout", "horizon", "updates", "batch", "rate")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +43,14 @@ class CorrectionSettings:
     width, bound : int, float, optional
         Of the network. The bound is in units of the typical size of what is predicted, velocities
         or changes in a step; by default 1 beside a law and 1.5 times the largest alone.
+    lambda_c : float
+        Weight of R_corr in the alternating search, in the paper's units: R_corr is the mean of
+        |c|² / d over the states that rollouts visit, for the raw correction c of the vector field
+        (no factor Δt), or of the next state of a map; L_pred is the mean of |ẑ - z|² / d. So the
+        weight has the unit of Δt² beside a vector field and none beside a map.
     energy, rollout : float
-        Weights of R_corr and L_roll; by default those of the condition for frozen encoders.
+        Weights of R_corr and L_roll on fixed coordinates, where both are in units of the typical
+        change in a step: a weight λ leaves 1 / (1 + λ) of the correction, whatever Δt is.
     horizon : int
         Steps of the rollouts; shorter where trajectories are.
     updates, batch, rate
@@ -51,6 +62,7 @@ class CorrectionSettings:
     module: nn.Module | None = None
     width: int | None = None
     bound: float | None = None
+    lambda_c: float = FROZEN.correction
     energy: float = FROZEN.correction
     rollout: float = FROZEN.rollout
     horizon: int = 5
@@ -62,6 +74,25 @@ class CorrectionSettings:
         for name in ("horizon", "updates", "batch", "rate"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"correction: {name} must be positive.")
+
+        for name in ("lambda_c", "energy", "rollout"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ConfigError(f"correction: {name} must not be negative.")
+
+    def network(self, latent_dim: int, actions: int) -> nn.Module:
+        """The network of a joint search, whose coordinates have unit scale; zero at first."""
+        if self.module is not None:
+            return deepcopy(self.module)
+        return Correction(latent_dim, actions, self.width or 48, self.bound or 1.0, zero_init=True)
+
+    def check_joint(self) -> None:
+        """Refuse what only a fit on fixed coordinates reads."""
+        for name in _OF_A_FIT:
+            if getattr(self, name) != getattr(type(self), name):
+                raise ConfigError(
+                    f"correction: {name} is not read by search='alternating', whose phases train "
+                    "the correction; see lambda_c, width, bound, and the options of the search."
+                )
 
     @classmethod
     def of(cls, given: Any) -> CorrectionSettings:
@@ -82,6 +113,21 @@ class CorrectionSettings:
             hint = did_you_mean(unknown[0], known)
             raise ConfigError(f"correction has no option {unknown[0]!r}.{hint}")
         return cls(**given)
+
+
+def correction_figures(
+    transition: Transition, encoded: Trajectories
+) -> tuple[dict[str, float], list[str]]:
+    """How much of a hybrid's prediction is its correction: ρ_corr over all states, and doubts."""
+    if transition.symbolic is None or transition.correction is None:
+        return {}, []
+    rows = torch.as_tensor(np.concatenate(inputs_of(encoded)))
+    d = encoded.obs_shape[0]
+    with torch.no_grad():
+        law, correction = transition.parts(rows[:, :d], rows[:, d:])
+    ratio = correction_ratio(correction, law + correction)
+    limit = float("inf")
+    return {"rho_corr": ratio}, [f.sentence for f in diagnose_law(0.0, limit, 0.0, ratio)]
 
 
 def learn_correction(

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from sjepa.backend.registry import make_backend
 from sjepa.errors import ConfigError, did_you_mean
 from sjepa.models import make_encoder
 from sjepa.training.alternating import EXPERIMENT_1, Alternation, Condition, TrainingConfig
@@ -17,14 +18,20 @@ from sjepa.training.elegant import SearchBudget
 # Epochs of the three phases of the alternating search, by the name of their option.
 EPOCHS = ("warm_epochs", "dynamics_epochs", "space_epochs")
 _OF_NETWORK = ("network", "stochastic")
-_OF_PLAN = ("cycles", "propose_every_cycle", "relaxed", "emit", "seconds")
+_OF_PLAN = ("cycles", "propose_every_cycle", "relaxed", "emit", "seconds", "ema", "refit")
+# Algorithm 1 as it is printed: the backend only initialises the coefficients, by one thresholded
+# ridge regression; the target encoder moves once a cycle; coefficients stay as they were trained.
+PRINTED: Mapping[str, Any] = {
+    "emit": "library", "relaxed": True, "propose_every_cycle": False, "ema": "cycle",
+    "refit": False,
+}  # fmt: skip
 
 
 def option_names(search: str) -> list[str]:
     """What `options` may hold for a search."""
     if search == "elegant":
         return [f.name for f in fields(SearchBudget)]
-    return [*_OF_NETWORK, *_OF_PLAN, *EPOCHS, *(f.name for f in fields(TrainingConfig))]
+    return ["printed", *_OF_NETWORK, *_OF_PLAN, *EPOCHS, *(f.name for f in fields(TrainingConfig))]
 
 
 def search_budget(options: Mapping[str, Any] | None) -> SearchBudget:
@@ -36,10 +43,21 @@ def search_budget(options: Mapping[str, Any] | None) -> SearchBudget:
         raise ConfigError(f"options of the elegant search: {error}.") from None
 
 
+def is_printed(options: Mapping[str, Any] | None) -> bool:
+    """Whether Algorithm 1 is asked for to the letter."""
+    value = (options or {}).get("printed", False)
+    if not isinstance(value, bool):
+        raise ConfigError(f"printed is True or False, got {value!r:.60}.")
+    return value
+
+
 def training_plan(
-    options: Mapping[str, Any] | None, backend: Any
+    options: Mapping[str, Any] | None, backend: Any, correction: float | None = None
 ) -> tuple[Condition, Alternation, TrainingConfig]:
-    """Warm start, cycles and settings of an alternating search."""
+    """Warm start, cycles and settings of an alternating search.
+
+    With `correction`, a weight λ_c, both phases train a hybrid.
+    """
     given = _checked(options, "alternating")
     given = {name: value for name, value in given.items() if name not in _OF_NETWORK}
     epochs = {name: given.pop(name) for name in EPOCHS if name in given}
@@ -54,7 +72,15 @@ def training_plan(
             strict=True,
         )
     ]
+    if correction is not None:
+        phases[1:] = [phase.hybrid(correction) for phase in phases[1:]]
     plan = {name: given.pop(name) for name in _OF_PLAN if name in given}
+    if is_printed({"printed": given.pop("printed", False)}):
+        if free := [name for name in PRINTED if name in plan]:
+            raise ConfigError(f"{free[0]} is decided by printed=True; leave one of them out.")
+        plan |= PRINTED
+        if make_backend(backend) == make_backend("stlsq"):
+            backend = Alternation().backend
     if not isinstance(cycles := plan.get("cycles", 1), int) or cycles < 1:
         raise ConfigError(f"cycles must be a whole number from 1, got {cycles!r}.")
     try:

@@ -17,7 +17,8 @@ class Learned:
     """A law, the front it stands on, the encoder of its coordinates, and what to know about it.
 
     `doubts` are sentences that call the result into question, `figures` the numbers behind them,
-    `rivals` other adequate laws with their encoders.
+    `rivals` other adequate laws with their encoders, `correction` what was learnt together with
+    the law and belongs to it.
     """
 
     law: Law
@@ -27,6 +28,12 @@ class Learned:
     doubts: Sequence[str] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
     rivals: Sequence[Any] = ()
+    correction: nn.Module | None = None
+
+
+def fixed(module: nn.Module | None) -> nn.Module | None:
+    """A trained part as it is used from now on: in double precision, on the CPU, unchanging."""
+    return None if module is None else module.cpu().double().eval().requires_grad_(False)
 
 
 def identity(x: Any) -> Any:

@@ -115,3 +115,14 @@ def test_a_refined_law_is_the_same_every_time() -> None:
         junk.append(torch.full((7 + i,), i))  # memory with something in it
         found.add(refine(law, z.clone(), t.diff()[None].clone(), iterations=3).to_json())
     assert len(found) == 1
+
+
+def test_a_correction_and_maps_are_reached_from_the_line(folder: Path) -> None:
+    given = ["fit", "data.csv", "--id=run", "--encoder=identity", "--json"]
+    out = command(*given, "--correction=neural", "--correction-option=updates=3", cwd=folder)
+    assert out.returncode == 0, out.stderr
+    assert any(line.startswith("rho_corr") for line in json.loads(out.stdout)["diagnostics"])
+    out = command(*given, "--dynamics=discrete", cwd=folder)
+    assert out.returncode == 2 and "A map needs equal steps" in out.stderr  # it was read
+    out = command(*given, "--correction-option=updates=3", cwd=folder)
+    assert out.returncode == 2 and "needs --correction neural" in out.stderr

@@ -46,6 +46,8 @@ class Condition:
         Factor on the encoder's learning rate.
     targets : {"ema", "context"}
         Which encoder the prediction targets come from.
+    target_follows : bool, default=True
+        Whether the target encoder follows every update of a trained encoder.
     allow_collapse : bool, default=False
         Whether a collapsed checkpoint may be selected.
     grammar : str, optional
@@ -63,6 +65,7 @@ class Condition:
     epochs: int = 100
     encoder_scale: float = 1.0
     targets: Literal["ema", "context"] = "ema"
+    target_follows: bool = True
     allow_collapse: bool = False
     grammar: str | None = None
 
@@ -84,6 +87,12 @@ class Condition:
     @property
     def updates_encoder(self) -> bool:
         return "encoder" in self.trains
+
+    def hybrid(self, weight: float) -> Condition:
+        """The same phase with a correction beside the law, trained with it; λ_c is `weight`."""
+        return self.with_(
+            uses=(*self.uses, "correction"), trains=(*self.trains, "correction"), correction=weight
+        )
 
     def with_(self, **changes: Any) -> Condition:
         """A copy with some fields replaced."""

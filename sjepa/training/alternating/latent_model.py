@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from sjepa.errors import ConfigError
 from sjepa.models import EMATarget, SparseLaw, Transition, TreeLaw
+from sjepa.symbolic.law import Dynamics
 from sjepa.training.alternating.conditions import Component
 
 
@@ -27,6 +28,8 @@ class LatentModel(nn.Module):
         The parts that conditions combine to a transition.
     integrator : str
         How a vector field is followed for one step.
+    dynamics : "continuous" or "discrete"
+        Whether the parts add up to a vector field or to the next state itself.
     decay : float
         Of the target encoder.
     history : int
@@ -42,6 +45,7 @@ class LatentModel(nn.Module):
         symbolic: SymbolicPart | None = None,
         correction: nn.Module | None = None,
         integrator: str = "euler",
+        dynamics: Dynamics = "continuous",
         decay: float = 0.99,
         history: int = 1,
     ) -> None:
@@ -52,6 +56,7 @@ class LatentModel(nn.Module):
         self.symbolic = symbolic
         self.correction = correction
         self.integrator = integrator
+        self.dynamics: Dynamics = dynamics
         self.history = history
 
     def part(self, name: Component) -> nn.Module:
@@ -65,10 +70,10 @@ class LatentModel(nn.Module):
         if "neural" in uses:
             if len(uses) > 1:
                 raise ConfigError("A neural field stands alone; use 'correction' beside a law.")
-            return Transition(None, self.part("neural"), integrator=self.integrator)
+            return Transition(None, self.part("neural"), self.dynamics, self.integrator)
         symbolic = self.part("symbolic") if "symbolic" in uses else None
         correction = self.part("correction") if "correction" in uses else None
-        return Transition(symbolic, correction, integrator=self.integrator)
+        return Transition(symbolic, correction, self.dynamics, self.integrator)
 
     @torch.no_grad()
     def encode(self, x: Tensor, target: bool = False, rows: int = 65_536) -> Tensor:

@@ -6,17 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import nn
 
 from sjepa.data import Trajectories, TrajectoryBatch
-from sjepa.models import NeuralField
+from sjepa.models import NeuralField, Residual
 from sjepa.models.devices import resolve_device
 from sjepa.runs.recorder import RunRecorder
 from sjepa.symbolic import Grammar, Library
+from sjepa.symbolic.law import Dynamics
 from sjepa.training.alternating import Alternating, LatentModel, Phase
 from sjepa.training.alternating.checkpoint import AlternatingCheckpointer
+from sjepa.training.correction import CorrectionSettings
 from sjepa.training.options import network, training_plan
 from sjepa.training.refine import refine
-from sjepa.training.result import Frozen, Learned
+from sjepa.training.result import Frozen, Learned, fixed
 
 
 def learn_alternating(
@@ -29,9 +32,20 @@ def learn_alternating(
     seed: int,
     journal: RunRecorder,
     options: Mapping[str, Any] | None = None,
+    *,
+    dynamics: Dynamics = "continuous",
+    correction: Any = None,
 ) -> Learned:
-    """A neural warm start, then dynamics and space search in turns."""
-    warm, plan, settings = training_plan(options, backend)
+    """A neural warm start, then dynamics and space search in turns.
+
+    A correction, as :class:`CorrectionSettings` reads it, is part of the transition in both
+    phases; "neural_only" is none of this search's business.
+    """
+    hybrid = None if correction is None else CorrectionSettings.of(correction)
+    if hybrid is not None and hybrid.neural_only:
+        hybrid = None
+    weight = None if hybrid is None else hybrid.lambda_c
+    warm, plan, settings = training_plan(options, backend, weight)
     place = resolve_device(device)
     train, held_out = trajectories.split((0.8, 0.2), seed=seed)
     train_batch = TrajectoryBatch.make(train, device=place)
@@ -41,8 +55,14 @@ def learn_alternating(
         torch.manual_seed(seed)
         encoder = network(options, trajectories.obs_shape, latent_dim)
         actions = 0 if trajectories.u is None else trajectories.u[0].shape[1]
-        neural = NeuralField(latent_dim, actions)
-        model = LatentModel(encoder, neural=neural, integrator=integrator).to(place)
+        neural: nn.Module = NeuralField(latent_dim, actions)
+        model = LatentModel(
+            encoder,
+            neural=Residual(neural, latent_dim) if dynamics == "discrete" else neural,
+            correction=None if hybrid is None else hybrid.network(latent_dim, actions),
+            integrator=integrator,
+            dynamics=dynamics,
+        ).to(place)
     curves = AlternatingCheckpointer(journal, warm, plan)
     with curves.guarded():
         if not curves.in_cycles:
@@ -55,12 +75,20 @@ def learn_alternating(
         curves.follow_cycles(loop)
         loop.run()
     assert model.symbolic is not None
-    z = model.encode(train_batch.x)
-    law = refine(
-        model.symbolic.law(settings.report), z, train_batch.dt, integrator=integrator,
-        horizon=settings.horizon, mask=train_batch.mask, u=train_batch.u,
-        prune=settings.report,
-    )  # fmt: skip
+    law = model.symbolic.law(settings.report)
+    if plan.refit and model.correction is None:
+        law = refine(
+            law, model.encode(train_batch.x), train_batch.dt, integrator=integrator,
+            horizon=settings.horizon, mask=train_batch.mask, u=train_batch.u,
+            prune=settings.report,
+        )  # fmt: skip
     notes = [f"cycle {loop.best_cycle} of {len(loop.diagnostics)} was chosen"]
+    if dynamics == "discrete":
+        notes.append(
+            f"coefficients below {settings.report:g} were cut; the change in one step of a map "
+            "may be smaller: then lower the options report and prune."
+        )
     assert loop.front is not None
-    return Learned(law, loop.front, Frozen(model.encoder), notes)
+    return Learned(
+        law, loop.front, Frozen(model.encoder), notes, correction=fixed(model.correction)
+    )

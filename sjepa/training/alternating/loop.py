@@ -13,7 +13,7 @@ from sjepa.backend import Backend
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import Step
 from sjepa.data import TrajectoryBatch
-from sjepa.errors import NumericalWarning, TrainingDiverged
+from sjepa.errors import ConfigError, NumericalWarning, TrainingDiverged
 from sjepa.models import SparseLaw
 from sjepa.symbolic import Front, Grammar, Library
 from sjepa.training.alternating.conditions import EXPERIMENT_1, Condition
@@ -44,6 +44,12 @@ class Alternation:
         See :class:`StructurePolicy`; by default what suits the backend.
     seconds : float, optional
         Budget of one proposal.
+    ema : "step" or "cycle"
+        When the target encoder moves: after every update of the encoder, or, as Algorithm 1 is
+        printed, once at the end of a cycle.
+    refit : bool
+        Whether the chosen law gets a last fit to rollouts without a penalty. A hybrid gets none:
+        its law and its correction were fitted to each other.
     """
 
     cycles: int = 4
@@ -56,6 +62,12 @@ class Alternation:
     relaxed: bool | None = None
     propose_every_cycle: bool | None = None
     seconds: float | None = 20.0
+    ema: Literal["step", "cycle"] = "step"
+    refit: bool = True
+
+    def __post_init__(self) -> None:
+        if self.ema not in ("step", "cycle"):
+            raise ConfigError(f"ema is 'step' or 'cycle', got {self.ema!r}.")
 
     @property
     def epochs_per_cycle(self) -> int:
@@ -128,7 +140,8 @@ class Alternating:
             row = {"cycle": self.cycle + 1} | self._run_phase(self.plan.dynamics, "dynamics_")
             self.diagnostics.append(row)
             self.stage = "space"
-        self.diagnostics[-1] |= self._run_phase(self.plan.space, "")
+        space = self.plan.space.with_(target_follows=self.plan.ema == "step")
+        self.diagnostics[-1] |= self._run_phase(space, "")
         self._finish_cycle()
 
     @property
@@ -145,7 +158,9 @@ class Alternating:
         # One coordinate system at both ends: the target encoder lags behind and would add its
         # lag, divided by Δt, to every velocity.
         mask = None if bool(data.mask.all()) else data.mask
-        rows = latent_rows(model.encode(data.x), data.dt, mask, model.integrator, data.u)
+        rows = latent_rows(
+            model.encode(data.x), data.dt, mask, model.integrator, data.u, model.dynamics
+        )
         proposal = propose(
             self.backend,
             *rows,
@@ -154,6 +169,7 @@ class Alternating:
             seed=self.seed + self.cycle,
             seconds=self.plan.seconds,
             tolerance=self.settings.tolerance,
+            dynamics=model.dynamics,
         )
         self.front = proposal.front
         model.symbolic = as_part(proposal.law, self.space, self.policy).to(data.x.device)
@@ -181,6 +197,8 @@ class Alternating:
         return {prefix + key: value for key, value in row.items()}
 
     def _finish_cycle(self) -> None:
+        if self.plan.ema == "cycle":
+            self.model.target.update(self.model.encoder)
         # Cycles are compared by the rule for checkpoints, their number in place of the epoch.
         record = replace(self._record, epoch=self.cycle + 1)
         self.shortlist.offer(record, self.model.snapshot())
@@ -219,7 +237,9 @@ class Alternating:
             assert isinstance(self.space, Library)
             actions = 0 if self.train.u is None else self.train.u.shape[-1]
             outputs = self.space.inputs[: len(self.space.inputs) - actions]
-            self.model.symbolic = SparseLaw(self.space, outputs).to(self.train.x.device)
+            self.model.symbolic = SparseLaw(self.space, outputs, self.model.dynamics).to(
+                self.train.x.device
+            )
         self.model.restore(state["model"])
         self.generator.set_state(state["generator"])
         self.cycle, self.stage = state["cycle"], state["stage"]

@@ -155,7 +155,7 @@ class Phase:
             if not bool(nn.utils.clip_grad_norm_(flat, self.settings.clip).isfinite()):
                 continue
             self.optimizer.step()
-            if self.condition.updates_encoder:
+            if self.condition.updates_encoder and self.condition.target_follows:
                 self.model.target.update(self.model.encoder)
             total += loss.detach()
             count += 1

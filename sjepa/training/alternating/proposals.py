@@ -10,9 +10,10 @@ from torch import Tensor
 
 from sjepa.backend import Backend, Budget, Problem
 from sjepa.data import Trajectories, differentiate
-from sjepa.data.rows import derivative_rows, zoh_rows
+from sjepa.data.rows import derivative_rows, discrete_rows, zoh_rows
 from sjepa.models import SparseLaw, TreeLaw
 from sjepa.symbolic import Front, Grammar, Law, Library
+from sjepa.symbolic.law import Dynamics
 from sjepa.training.alternating.latent_model import SymbolicPart
 
 
@@ -54,8 +55,11 @@ def latent_rows(
     mask: Tensor | None = None,
     integrator: str = "euler",
     u: Tensor | None = None,
+    dynamics: Dynamics = "continuous",
 ) -> tuple[np.ndarray, np.ndarray]:
     """States (n, d) and their velocities (n, d) from latents (B, T, d) with steps (B, T - 1).
+
+    For a map the next states take the place of the velocities.
 
     With actions `u` (B, T, m), held during each step, the rows are (state, action) and the mean
     velocity of a step.
@@ -74,6 +78,8 @@ def latent_rows(
 
     actions = None if u is None else cut(u.double().cpu().numpy())
     latents = Trajectories(cut(states), cut(times), actions)
+    if dynamics == "discrete":
+        return discrete_rows(latents)
     if integrator == "euler":
         return zoh_rows(latents, "start")
     return derivative_rows(differentiate(latents)) if u is None else zoh_rows(latents)
@@ -89,6 +95,7 @@ def propose(
     seed: int = 0,
     seconds: float | None = None,
     tolerance: float = 0.02,
+    dynamics: Dynamics = "continuous",
 ) -> Proposal:
     """Ask a backend for laws and take the simplest one within a tolerance of the best."""
     every = -(-len(states) // MAX_ROWS)
@@ -99,6 +106,7 @@ def propose(
         outputs=space.inputs[: slopes.shape[1]],
         library=space if isinstance(space, Library) else None,
         grammar=space if isinstance(space, Grammar) else None,
+        dynamics=dynamics,
         budget=Budget(seconds=seconds),
         seed=seed,
         warm=warm,
@@ -115,6 +123,7 @@ def as_part(law: Law, space: Library | Grammar, policy: StructurePolicy) -> Symb
     """
     if isinstance(space, Library):
         if policy.emit == "library" and space.covers(law):
-            return SparseLaw(space, law.outputs).set_law_(law, shrink=not policy.relaxed)
+            part = SparseLaw(space, law.outputs, law.dynamics)
+            return part.set_law_(law, shrink=not policy.relaxed)
         return TreeLaw(law, space)
     return TreeLaw(law)
