@@ -70,6 +70,17 @@ def test_steps_so_short_that_velocities_overflow_are_refused() -> None:
         discover(OSCILLATION, 1e-200)
 
 
+def test_single_precision_gives_the_same_law_without_a_warning() -> None:
+    """Bounds beyond the range of float32 were compared in float32."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        single = discover(OSCILLATION.astype(np.float32), 0.1, library=["x1", "x2"]).best()
+    assert (
+        single.terms[0][0][1]
+        == discover(OSCILLATION, 0.1, library=["x1", "x2"]).best().terms[0][0][1]
+    )
+
+
 def test_data_at_rest_have_no_time_scale_and_still_an_answer() -> None:
     """The window of the weak form follows the time scale: one of a tiny motion was NaN points."""
     front = discover(OSCILLATION * 1e-160, 0.1, form="weak", library=["x1", "x2"])

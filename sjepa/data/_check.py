@@ -103,7 +103,7 @@ def finite(array: Array, what: str, index: int, where: Where = place) -> None:
 def squarable(arrays: Iterable[Array], what: str) -> None:
     """Refuse numbers whose squares overflow; anything that is not finite is too large as well."""
     for a in arrays:
-        if not (-MAX_SIZE <= a.min() and a.max() <= MAX_SIZE):
+        if not (-MAX_SIZE <= float(a.min()) and float(a.max()) <= MAX_SIZE):
             raise DataError(
                 f"{what} reaches {np.abs(a).max():.3g}, the squares of which overflow; rescale the "
                 "data or their times, for instance to a spread of 1."

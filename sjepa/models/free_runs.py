@@ -17,6 +17,7 @@ from scipy.interpolate import CubicSpline
 from sjepa.data import Trajectories, _check
 from sjepa.data.derivatives import differentiate, second_derivatives
 from sjepa.data.noise import noise_level
+from sjepa.errors import DataError
 from sjepa.models.transition import order_of
 from sjepa.symbolic import Law
 from sjepa.symbolic.parse import symbol
@@ -29,8 +30,11 @@ MAX_STRETCHES, MAX_STEPS = 48, 100
 MIN_STEPS = 4
 # Observations on either side that tell the state at a start, in very long data.
 NEAR = 300
-# A step of the integration, in the same unit of time.
-SHORT = 0.1
+# A step of the integration, in the same unit of time, and the most of them between observations:
+# three units are half a period, and what moves faster between two observations nobody saw.
+SHORT, MAX_SUBSTEPS = 0.1, 32
+# Observations on either side of a stretch that decide how actions pass between its own.
+AROUND = 16
 # Rounding and the error of the integration, as a share of the spread.
 FLOOR = 1e-4
 # Paths end here, in units of the spread around the mean: a law that blows up is wrong by enough.
@@ -72,13 +76,15 @@ class Stretches:
         some = data._cut(parts)
         found = derivatives(some)
         d = data.obs_shape[0]
-        everything = np.concatenate(some.x)
+        everything = np.concatenate(some.x).astype(float)
         spread = np.maximum(everything.std(axis=0), 1e-9 * np.abs(everything).max(axis=0) + 1e-300)
         slopes = np.concatenate([a[good] for a, good in zip(found.x_dot, found.valid, strict=True)])
         if not len(slopes):
             slopes = np.concatenate(found.x_dot)
         rate = float((np.sqrt((slopes[:, :d] ** 2).mean(axis=0)) / spread).max())
         step = float(np.median(np.concatenate(some.steps)))
+        if not rate * step <= MAX_SUBSTEPS * SHORT:
+            raise DataError("The states move faster than they were observed; observe more often.")
         # Fine sampling: integrate in longer steps, and read the states between them off a cubic.
         every = 1 if held else max(1, int(SHORT / max(rate * step, 1e-12)))
         room = int(np.median(data.lengths)) - 1
@@ -136,7 +142,8 @@ def _thirds(t: np.ndarray, u: np.ndarray, nodes: slice, held: bool) -> np.ndarra
     if held:
         return np.repeat(rows[:-1, None], 3, axis=1)
     middle = (at[:-1] + at[1:]) / 2
-    between = CubicSpline(t, u)(middle) if len(t) > 3 else (rows[:-1] + rows[1:]) / 2
+    near = slice(max(nodes.start - AROUND, 0), nodes.stop + AROUND)
+    between = CubicSpline(t[near], u[near])(middle) if len(t) > 3 else (rows[:-1] + rows[1:]) / 2
     return np.stack([rows[:-1], between, rows[1:]], axis=1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from sjepa.backend import Problem
@@ -60,7 +61,7 @@ def judge_front(
     best, run = rows[first + chosen], runs[chosen]
     rivals: list[Law] = []
     if problem.library is not None and run.errors.mean() > NOTHING and time_left():
-        best, run, rivals = _nearby(problem, best, run, stretches)
+        best, run, rivals = _nearby(problem, best, run, stretches, time_left)
     if stretches.noisy:  # then its numbers are nearer to the truth than those of the regression
         refined = problem.candidate(run.law.canonical())
         fits = refined.loss < min((c.loss for c in rows if _before(front, c, best)), default=2.0)
@@ -73,13 +74,20 @@ def judge_front(
 
 
 def _nearby(
-    problem: Problem, best: Candidate, run: FreeRun, stretches: Stretches
+    problem: Problem,
+    best: Candidate,
+    run: FreeRun,
+    stretches: Stretches,
+    time_left: Callable[[], bool],
 ) -> tuple[Candidate, FreeRun, list[Law]]:
     """Move to neighbouring structures as long as they run better; and those that run as well."""
+
+    def runs(laws: list[Law]) -> list[tuple[Law, FreeRun]]:
+        return [(one, free_run(one, stretches)) for one in laws[:MOST] if time_left()]
+
     for _ in range(ROUNDS):
-        law = best.law
-        tried = [(one, free_run(one, stretches)) for one in exchanges(problem, law)[:MOST]]
-        wider = [(one, free_run(one, stretches)) for one in extensions(problem, law)[:MOST]]
+        tried = runs(exchanges(problem, best.law))
+        wider = runs(extensions(problem, best.law))
         won = [t for t in tried if t[1].errors.mean() < run.errors.mean()]
         won += [t for t in wider if better(t[1].errors, run.errors)]
         if not won:

@@ -15,8 +15,8 @@ from sjepa.backend import Problem
 from sjepa.backend.rivals import exchanges, extensions
 from sjepa.data import SYSTEMS, Trajectories
 from sjepa.data.synthetic.simulate import simulate
-from sjepa.errors import FormatError, NumericalWarning
-from sjepa.models.free_runs import Stretches, better, free_run, judge
+from sjepa.errors import DataError, FormatError, NumericalWarning
+from sjepa.models.free_runs import Stretches, _thirds, better, free_run, judge
 from sjepa.symbolic.front import Candidate, Front
 
 
@@ -60,6 +60,34 @@ def test_no_more_laws_are_run_when_the_time_is_over() -> None:
     laws = [law("p", "-q"), law("p", "-sin(q)")]
     chosen, runs = judge(laws, Stretches.of(pendulum(0.05)), time_left=lambda: False)
     assert (chosen, len(runs)) == (0, 1)
+
+
+def test_what_moves_between_two_observations_is_not_integrated() -> None:
+    """Two samples that differ at nearly the same time: half a million steps between the rest."""
+    t = 0.1 * np.arange(40) + 0.0999999 * (np.arange(40) % 2)
+    x = np.exp(4 * np.arange(40.0))[:, None]
+    with pytest.raises(DataError, match="faster than they were observed"):
+        Stretches.of(Trajectories([x], t, names=["x"]))
+
+
+def test_single_precision_data_at_rest_have_stretches() -> None:
+    """The least spread that is told from none, 1e-300, is 0 in single precision."""
+    stretches = Stretches.of(Trajectories([np.zeros((60, 1), dtype=np.float32)], 0.1, names=["x"]))
+    assert (stretches.spread > 0).all() and stretches.substeps == 1
+
+
+def test_actions_between_observations_do_not_depend_on_those_far_away() -> None:
+    """A spline through all of a long drive, once for each stretch, took most of the time."""
+    t = 0.01 * np.arange(3000)
+    u = np.sin(t)[:, None]
+    nodes = slice(1000, 1041, 10)
+    found = _thirds(t, u, nodes, held=False)
+    np.testing.assert_allclose(
+        found[:, 1, 0], np.sin((t[nodes][:-1] + t[nodes][1:]) / 2), atol=1e-9
+    )
+    far = u.copy()
+    far[[0, -1]] = np.nan
+    np.testing.assert_array_equal(_thirds(t, far, nodes, held=False), found)
 
 
 def test_a_difference_is_real_if_it_is_larger_than_its_standard_error() -> None:
