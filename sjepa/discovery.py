@@ -61,7 +61,7 @@ def discover(
     progress: Progress | None = None,
     verbose: bool | None = None,
 ) -> Front:
-    """Find the equations that move given states.
+    """Find the equations of motion of given states.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Backend(ABC):
     """Searches laws. Instances hold settings only, so they pickle and compare.
 
-    A backend says what it is; nobody asks for its name to find out.
+    Callers read these attributes; none of them compares names.
 
     Attributes
     ----------

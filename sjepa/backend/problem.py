@@ -83,7 +83,7 @@ class Problem:
         Unit of each input by its name, and of each target by its output's name with a prime, as in
         ``{"x": "m", "v": "m/s", "x'": "m/s", "v'": "m/s**2"}``; for backends that use them.
     progress : callable, optional
-        Told a line of text and the share of the work that is done.
+        Called with a line of text and the share of the work done.
     clock : callable
         What the budget's seconds are read from.
 

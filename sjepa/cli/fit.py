@@ -86,7 +86,7 @@ def fit(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Find coordinates of observations and the shortest adequate law that moves them."""
+    """Find coordinates of observations and the shortest adequate law of their motion."""
     from sjepa.estimator import SJEPA
 
     log = Console(stderr=True)

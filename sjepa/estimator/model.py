@@ -35,7 +35,7 @@ from sjepa.training import (
 
 
 class SJEPA(Fitted):
-    """Learn coordinates of observations and the shortest adequate law that moves them.
+    """Learn coordinates of observations and the shortest adequate law of their motion.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class SJEPA(Fitted):
     delta : float or "auto"
         Largest adequate validation risk; "auto" estimates the noise floor and says so.
     correction : None, "neural", "neural_only", mapping or nn.Module
-        A bounded network that learns what the law leaves over; "neural_only" leaves the law out.
+        A bounded network that learns the residual of the law; "neural_only" leaves the law out.
         Options are those of :class:`sjepa.training.CorrectionSettings`. The alternating search
         learns it together with coordinates and law, the others afterwards.
     integrator : str, default="rk4"
@@ -78,13 +78,13 @@ class SJEPA(Fitted):
         Names of the coordinates in the law; by default z1, z2, ..., or with ``encoder="identity"``
         the names that the data come with.
     options : mapping, optional
-        How much to do. For the elegant search the fields of
+        Effort of the search. For the elegant search the fields of
         :class:`sjepa.training.elegant.SearchBudget`; for the alternating search ``cycles``,
         ``warm_epochs``, ``dynamics_epochs``, ``space_epochs``, ``printed`` (the paper's Algorithm
         1 to the letter, with ``integrator="euler"``) and the fields of
         :class:`sjepa.training.alternating.TrainingConfig`.
     callbacks : list of Callback, optional
-        Told what happens; see :mod:`sjepa.callbacks`.
+        Called as the fit advances; see :mod:`sjepa.callbacks`.
     verbose : bool, optional
         By default a progress bar is shown in terminals and notebooks and nothing elsewhere; True
         writes lines where no bar can be drawn, False shows nothing.
@@ -97,7 +97,7 @@ class SJEPA(Fitted):
         The front as a table: complexity, loss, score, equation, and which row was chosen. `law_`
         is that row, with its numbers refined where the way of learning does so.
     diagnostics_ : list of str
-        What to know about the result, in plain words.
+        Remarks about the result, in plain words.
     doubts_ : list of str
         Those of them that call the result into question; ``print(model)`` shows them too.
     figures_ : dict
@@ -110,12 +110,12 @@ class SJEPA(Fitted):
     encoder_ : callable
         Observations ``(..., *obs)`` to coordinates (..., d).
     history_ : DataFrame
-        What was measured on the way: stage, cycle, epoch, metric, value.
+        Metrics recorded during training: stage, cycle, epoch, metric, value.
     transition_ : Transition
         Law and correction as one differentiable predictor, which `simulate`, `linearize` and the
         planners of :mod:`sjepa.control` use.
     seed_ : int
-        What the random numbers of the fit began with.
+        Seed of the fit's random numbers.
     step_ : float
         Median time between observations.
 

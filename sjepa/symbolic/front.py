@@ -43,7 +43,7 @@ class Candidate:
     certified : bool
         Whether the backend proved that no law of lower complexity in its library fits as well.
     backend : str
-        Who found it.
+        Name of the backend that found it.
     free_run : float, optional
         Mean squared error of free runs through stretches that its numbers were not fitted to, in
         units of the noise: a true law has about 1. None if it was not run.

@@ -37,7 +37,7 @@ class Grammar:
     weights : mapping, optional
         Node weights that differ from the operator table's; frozen with the grammar.
     max_size, max_depth : int
-        Most nodes, and deepest nesting, of one expression.
+        Maximum number of nodes, and maximum depth, of one expression.
     roles : mapping, optional
         What an input is: "state" (default), "action", "time" or "constant".
     accepts : mapping, optional
