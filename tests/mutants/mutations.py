@@ -22,6 +22,8 @@ ORDERS: dict[type[ast.AST], tuple[type[ast.cmpop], ...]] = {
 }  # fmt: skip
 NAMES = {"min": "max", "sum": "mean", "any": "all", "argmin": "argmax", "minimum": "maximum"}
 NAMES |= {b: a for a, b in NAMES.items()}
+# Calls that mean the same with their arguments swapped.
+SYMMETRIC = {"min", "max", "minimum", "maximum", "gcd", "isclose", "allclose", "Mul", "Add"}
 # The parts of an f-string have no places of their own.
 NOT_INSIDE = (ast.JoinedStr, ast.Import, ast.ImportFrom, ast.pattern)
 
@@ -116,7 +118,8 @@ def _of(node: ast.AST) -> Iterator[ast.AST]:
         case ast.Expr(ast.Call()) | ast.AugAssign() | ast.Break() | ast.Continue():
             yield ast.Pass()
         case ast.Call(func, args, keywords):
-            if len(args) > 1 and not any(isinstance(a, ast.Starred) for a in args[:2]):
+            starred = any(isinstance(a, ast.Starred) for a in args[:2])
+            if len(args) > 1 and not starred and _called(func) not in SYMMETRIC:
                 yield _with(node, args=[args[1], args[0], *args[2:]])
             for k in range(len(keywords)):
                 yield _with(node, keywords=keywords[:k] + keywords[k + 1 :])
@@ -133,6 +136,11 @@ def _with(node: ast.AST, **fields: object) -> ast.AST:
     for name, value in fields.items():
         setattr(changed, name, value)
     return changed
+
+
+def _called(func: ast.expr) -> str:
+    """The last part of a function's name."""
+    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
 
 
 def _is_none(node: ast.AST) -> bool:
