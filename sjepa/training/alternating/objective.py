@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sjepa.errors import ConfigError
-from sjepa.models import GaussianEncoder, SparseLaw, Transition
+from sjepa.models import GaussianEncoder, SparseLaw, Transition, sliding_windows
 from sjepa.models.encoders import draw
 from sjepa.training.alternating.conditions import Condition
 from sjepa.training.alternating.config import TrainingConfig
@@ -185,5 +185,4 @@ def roll(transition: Transition, z: Tensor, dt: Tensor, u: Tensor | None = None)
 
 def _windows(a: Tensor, starts: slice, size: int, count: int) -> Tensor:
     """(B, T, ...) -> (B, S, size, ...): `count` stretches from the starts, as views."""
-    view = a[:, starts.start :].unfold(1, size, starts.step)[:, :count]
-    return view.movedim(-1, 2)
+    return sliding_windows(a[:, starts.start :], size, every=starts.step)[:, :count]
