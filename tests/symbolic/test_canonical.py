@@ -72,6 +72,8 @@ def test_rewritten_expressions_have_one_canonical_form_and_hash(block: int) -> N
         ("where(x > 1 + 1, x, --y)", "where(x > 2, x, y)"),
         ("max(x, y, x)", "max(y, x)"),
         ("2.0*x", "2*x"),
+        ("1/((x + 1)*(x + 2))", "1/(x^2 + 3*x + 2)"),
+        ("1/((x + 1)*(x + y))^2", "(1/(x^2 + x*y + x + y))^2"),
     ],
 )
 def test_known_equalities(a: str, b: str) -> None:

@@ -45,6 +45,10 @@ def test_a_front_survives_being_written_and_read() -> None:
         (lambda d: d["laws"][0].pop("losses"), "Row 0"),
         (lambda d: d["laws"][1]["law"].update(expressions=["__import__('os')"]), "Row 1"),
         (lambda d: d["laws"][1].update(law="x"), "Row 1"),
+        (lambda d: d.update(chosen=2), "chosen"),
+        (lambda d: d.update(chosen=-1), "chosen"),
+        (lambda d: d.update(chosen=True), "chosen"),
+        (lambda d: d.update(chosen=0.0), "chosen"),
     ],
 )
 def test_damaged_fronts_are_refused_in_one_line(change: Any, message: str) -> None:

@@ -131,6 +131,13 @@ def test_a_grammar_becomes_a_library_of_small_terms() -> None:
     assert masked.mask(["q", "p"]).sum(axis=0).tolist() == [1, 2]
 
 
+def test_a_grammar_without_products_has_no_products_among_its_terms() -> None:
+    assert [str(t) for t in Grammar(["+", "sin"], ["q", "p"]).terms()] == [
+        "1", "p", "q", "sin(p)", "sin(q)",
+    ]  # fmt: skip
+    assert "q**2" in [str(t) for t in Grammar(["+", "square"], ["q"]).terms()]
+
+
 def _front() -> Front:
     texts = ["0.7*x", "x - 0.16*x**3", "0.99*sin(x)", "0.99*sin(x) + 0.001*x**2"]
     losses = [0.2, 1e-2, 1e-5, 0.99e-5]

@@ -96,6 +96,23 @@ def test_branches_maxima_and_powers_cost_what_their_parts_cost(text: str, size: 
     assert Law.from_string(text, ["x", "y"]).complexity("tree") == size
 
 
+@pytest.mark.parametrize(
+    ("term", "weight"),
+    [
+        ("x/y", 1.0 + (1.0 + 1.0)),
+        ("1/y**3", 1.0 + 0.5 * 2 + 1.0),
+        ("x**0.7", 1.0 + 1.0),
+        ("safe_div(x, y)", 1.0 + 1.0 + 1.0),
+        ("x/(y + 1)", 1.0 + (1.0 + 0.5 + 1.0)),
+        ("where(x > 0, x, y**2)", 1.0 + 1.0 + 1.5),
+        ("where(x > 0, x, where(x < -1, y, 0.5))", 2 * 1.0 + 1.0 + 1.0 + 0.5),
+        ("max(x, y)", 1.0 + 1.0 + 1.0),
+    ],
+)
+def test_terms_cost_variables_degrees_and_one_for_each_function(term: str, weight: float) -> None:
+    assert Law.from_string(f"3.7*{term}", ["x", "y"]).complexity("terms") == weight
+
+
 def test_description_length_is_residuals_plus_coefficients_plus_structure() -> None:
     # Half of 100 rows x 3 outputs x log(exp(-2)); half of 4 x log(100); 5 choices among 7.
     expected = -300.0 + 2 * math.log(100) + 5 * math.log(7)
