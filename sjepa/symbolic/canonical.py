@@ -245,7 +245,6 @@ def _may_share_factor(top: sympy.Expr, bottom: sympy.Expr) -> bool:
         or (part.is_Pow and part.exp.is_Integer and part.exp.is_positive)
         for expr in (top, bottom)
         for part in sympy.preorder_traversal(expr)
-        if not (part.is_Integer and part.is_negative)
     )
 
 

@@ -218,3 +218,13 @@ def test_pictures_and_missing_values_are_refused() -> None:
         differentiate(Trajectories([np.array([0, np.nan, 1])], 1, allow_nan=True))
     with pytest.raises(DataError, match="a spline needs 5"):
         differentiate(Trajectories(np.zeros((4, 1)), 1), "spline")
+
+
+def test_ends_are_used_where_differences_are_exact_and_left_out_where_windows_are_shifted() -> None:
+    t = np.arange(0, 6, 0.02)
+    x = np.stack([np.sin(t), np.cos(t)], axis=1)
+    exact = differentiate(Trajectories(x, t), method="finite_difference")
+    assert exact.valid[0].all()
+    noisy = x + np.random.default_rng(0).normal(0, 0.02, x.shape)
+    smooth = differentiate(Trajectories(noisy, t), method="savgol").valid[0]
+    assert not smooth[0] and not smooth[-1] and smooth[30:-30].all()

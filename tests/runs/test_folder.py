@@ -32,6 +32,13 @@ def test_a_folder_that_a_killed_start_left_is_free(left: tuple[str, ...], tmp_pa
     assert not list(tmp_path.glob("*.unfinished"))
 
 
+def test_the_fingerprint_is_that_of_the_numbers_not_of_their_place_in_memory() -> None:
+    x = np.random.default_rng(0).normal(size=(8, 6))
+    assert fingerprint(Trajectories(x[:, ::2], 0.1)) == fingerprint(
+        Trajectories(x[:, ::2].copy(), 0.1)
+    )
+
+
 @pytest.mark.parametrize("name", ["notes.txt", "config.json", "checkpoint.safetensors", ".run"])
 def test_a_folder_with_other_things_is_not_free(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"")

@@ -5,6 +5,7 @@ import torch
 from sjepa.errors import ConfigError, LawError
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.symbolic.front import combine_outputs
+from sjepa.symbolic.parse import parse
 
 
 def test_polynomial_library_has_every_monomial_once() -> None:
@@ -136,6 +137,18 @@ def test_a_grammar_without_products_has_no_products_among_its_terms() -> None:
         "1", "p", "q", "sin(p)", "sin(q)",
     ]  # fmt: skip
     assert "q**2" in [str(t) for t in Grammar(["+", "square"], ["q"]).terms()]
+
+
+def test_rules_of_a_grammar_go_by_any_spelling_of_an_operator() -> None:
+    grammar = Grammar(
+        ["+", "arctan", "abs", "/", "*"], ["x", "u"], roles={"u": "action"},
+        accepts={"arctan": ["state"]}, nested={"arctan": {"arctan": 0}},
+    )  # fmt: skip
+    assert grammar.refusal(parse("atan(u)", ["x", "u"]), "x") is not None
+    assert grammar.refusal(parse("atan(atan(x))", ["x", "u"]), "x") is not None
+    assert grammar.refusal(parse("atan(x) + u", ["x", "u"]), "x") is None
+    # x/abs(x) is a sign, in canonical form.
+    assert grammar.admits(Law.from_string(["x/abs(x)", "u"], ["x", "u"]))
 
 
 def _front() -> Front:
