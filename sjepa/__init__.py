@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sjepa.discovery import discover
     from sjepa.estimator import SJEPA, SymbolicRegressor, load
     from sjepa.metrics.induced import induced_complexity
+    from sjepa.metrics.operator import dynamics_complexity, operator_complexity
     from sjepa.symbolic import Candidate, Front, Gram, Grammar, Law, Library
 
 
@@ -33,10 +34,12 @@ __all__ = [
     "Trajectories",
     "available_backends",
     "discover",
+    "dynamics_complexity",
     "errors",
     "induced_complexity",
     "load",
     "make_backend",
+    "operator_complexity",
 ]
 
 # Imported at first use: who asks for help or reads a law should not wait for the training code.
@@ -60,12 +63,14 @@ _LAZY = {
     "control": "sjepa.control",
     "data": "sjepa.data",
     "discover": "sjepa.discovery:discover",
+    "dynamics_complexity": "sjepa.metrics.operator:dynamics_complexity",
     "encoders": "sjepa.models.pretrained",
     "induced_complexity": "sjepa.metrics.induced:induced_complexity",
     "load": "sjepa.estimator:load",
     "make_backend": "sjepa.backend.registry:make_backend",
     "metrics": "sjepa.metrics",
     "models": "sjepa.models",
+    "operator_complexity": "sjepa.metrics.operator:operator_complexity",
     "report": "sjepa.report",
     "studies": "sjepa.studies",
     "symbolic": "sjepa.symbolic",

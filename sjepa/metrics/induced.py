@@ -1,4 +1,7 @@
-"""Induced-dynamics complexity: how simple a law the coordinates of an encoder admit."""
+"""Induced-dynamics complexity of laws alone: how simple a law the coordinates of an encoder admit.
+
+The paper's C_dyn, with a correction, is in :mod:`sjepa.metrics.operator`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ Certificate = Literal["exact", "upper bound"]
 
 @dataclass(frozen=True, eq=False)
 class InducedComplexity:
-    """C_dyn of an encoder, relative to its data, its library and a tolerance.
+    """C_dyn of an encoder without a correction, relative to data, library and a tolerance.
 
     Attributes
     ----------
@@ -72,7 +75,10 @@ def induced_complexity(
 ) -> InducedComplexity:
     """How complicated the simplest adequate law is in the coordinates of an encoder.
 
-    The encoder is frozen: only the law is searched. Complexity depends on the scale of the
+    This is the law-only variant of the paper's C_dyn: no correction, and the tolerance is a share
+    of the variance of each coordinate's velocity, so that it has no units. The definition with a
+    correction, :func:`dynamics_complexity`, is nearly degenerate. The encoder is frozen: only the
+    law is searched. Complexity depends on the scale of the
     coordinates wherever the library is not closed under scaling; fix a convention (unit
     variance, for instance) when comparing encoders.
 

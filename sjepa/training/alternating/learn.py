@@ -83,6 +83,12 @@ def learn_alternating(
             prune=settings.report,
         )  # fmt: skip
     notes = [f"cycle {loop.best_cycle} of {len(loop.diagnostics)} was chosen"]
+    skipped = sum(row["dynamics_skipped"] + row.get("skipped", 0) for row in loop.diagnostics)
+    if skipped:
+        notes.append(
+            f"{skipped} batches were left out of training: their rollouts left the range of "
+            "numbers; with lower rates or a shorter horizon they would not."
+        )
     if dynamics == "discrete":
         notes.append(
             f"coefficients below {settings.report:g} were cut; the change in one step of a map "

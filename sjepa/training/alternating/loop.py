@@ -188,12 +188,12 @@ class Alternating:
             self.phase.load_state_dict(self._resumed)
             self._resumed = None
         record = self.phase.run()
-        self.phase = None
+        skipped, self.phase = self.phase.skipped, None
         assert self.model.symbolic is not None
         self.model.symbolic.threshold_(self.settings.prune)
         self._record = record
         law = self.model.symbolic.law(self.settings.report)
-        row = {"law": "; ".join(law.lines(digits=5)), **record.as_dict()}
+        row = {"law": "; ".join(law.lines(digits=5)), "skipped": skipped, **record.as_dict()}
         return {prefix + key: value for key, value in row.items()}
 
     def _finish_cycle(self) -> None:

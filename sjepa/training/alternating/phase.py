@@ -84,6 +84,7 @@ class Phase:
         self.epoch = 0
         self.stale = 0
         self.diverged = False  # no update of the last epoch was finite
+        self.skipped = 0  # batches whose gradient was not finite
 
     def run(self) -> Record:
         """Train to the last epoch, restore the best checkpoint and return its record."""
@@ -153,6 +154,7 @@ class Phase:
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
             if not bool(nn.utils.clip_grad_norm_(flat, self.settings.clip).isfinite()):
+                self.skipped += 1
                 continue
             self.optimizer.step()
             if self.condition.updates_encoder and self.condition.target_follows:
@@ -226,6 +228,7 @@ class Phase:
             "generator": self.generator.get_state(),
             "epoch": self.epoch,
             "stale": self.stale,
+            "skipped": self.skipped,
             "history": list(self.history),
             "shortlist": self.shortlist.state_dict(),
         }
@@ -237,6 +240,7 @@ class Phase:
         self.optimizer.load_state_dict(state["optimizer"])
         self.generator.set_state(state["generator"])
         self.epoch, self.stale = state["epoch"], state["stale"]
+        self.skipped = state.get("skipped", 0)
         self.history = list(state["history"])
         self.shortlist.load_state_dict(state["shortlist"])
 

@@ -21,7 +21,7 @@ def test_the_setting_gives_what_is_printed() -> None:
     warm, plan, settings = training_plan({"printed": True}, "stlsq")
     assert (warm.epochs, plan.cycles, plan.dynamics.epochs, plan.space.epochs) == (130, 4, 65, 85)
     assert make_backend(plan.backend) == make_backend(
-        "stlsq", options={"threshold": 0.035, "ridge": 1e-5}
+        {"name": "stlsq", "threshold": 0.035, "ridge": 1e-5}
     )
     assert plan.policy == ("library", True, False)
     assert (plan.ema, plan.refit) == ("cycle", False)
