@@ -172,9 +172,11 @@ def discover(
                 front, form = problem.solve(backend), rows.form
             if order == 1:  # starts of second-order runs, with their velocities, are too uncertain
                 front, doubt = judge_front(front, problem, data, order, form == "zoh", end)
-    _warn(front, problem, doubt)
+    doubts = _doubts(front, problem, doubt)
+    for text in doubts:
+        warnings.warn(text, NumericalWarning, stacklevel=2)
     wide = tuple(replace(c, law=_widened(c.law, names)) for c in front)
-    return replace(front, candidates=wide, form=form)
+    return replace(front, candidates=wide, form=form, notes=(*front.notes, *doubts))
 
 
 def _check(form: str, order: int, x_dot: Any) -> None:
@@ -327,24 +329,22 @@ def _select(
     return Front.of(judged, problem.measure, proposed.backend, proposed.notes), weak
 
 
-def _warn(front: Front, problem: Problem, doubt: str) -> None:
-    """Name what makes a law doubtful."""
-    if doubt:
-        warnings.warn(doubt, NumericalWarning, stacklevel=3)
+def _doubts(front: Front, problem: Problem, doubt: str) -> list[str]:
+    """What makes a law doubtful."""
+    doubts = [doubt] if doubt else []
     rows = 0 if problem.targets is None else len(problem.targets)
     terms = len(problem.candidate_library) if problem.library is not None else 0
     if rows <= terms:
-        warnings.warn(
+        doubts.append(
             f"Only {rows} rows for {terms} candidate terms: almost any law fits. "
-            "Give more data or a smaller library.",
-            NumericalWarning, stacklevel=3,
-        )  # fmt: skip
+            "Give more data or a smaller library."
+        )
     if len(front) and (loss := front.best_candidate().loss) > POOR:
-        warnings.warn(
+        doubts.append(
             f"The best law leaves {100 * loss:.0f} % of the variance unexplained: the library "
-            "may lack a term, or the derivatives may be too noisy.",
-            NumericalWarning, stacklevel=3,
-        )  # fmt: skip
+            "may lack a term, or the derivatives may be too noisy."
+        )
+    return doubts
 
 
 def _like(x_dot: Any, trajectories: Trajectories) -> list[np.ndarray]:

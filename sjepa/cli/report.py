@@ -40,6 +40,10 @@ def report(
             help="Observations (for a law: states) to show the law on; by default the run's own."
         ),
     ] = None,
+    held_out: Annotated[
+        Path | None,
+        typer.Option(help="Data that were not fitted to, with the same columns, for a score."),
+    ] = None,
     force: Force = False,
     time: Time = None,
     id: Id = None,
@@ -59,8 +63,11 @@ def report(
         trajectories = read_data(source_of(data, time, id, columns, actions, drop_nan, source))
     elif (recorded := recorded_source(source)) and Path(recorded["path"]).exists():
         trajectories = read_data(recorded)
+    others = None
+    if held_out is not None:
+        others = read_data(source_of(held_out, time, id, columns, actions, drop_nan, source))
     command = f"sjepa {shlex.join(sys.argv[1:])}"
-    content = collect(found, trajectories, title=title or source.resolve().name)
+    content = collect(found, trajectories, held_out=others, title=title or source.resolve().name)
     content = content.with_recipe((*content.recipe, "", "# this page", command))
     path = write_report(content, out)
     if json:

@@ -256,15 +256,24 @@ class Fitted(BaseEstimator):
         check_is_fitted(self, "law_")
         return self.law_.latex()
 
-    def report(self, path: str | Path, x: Any = None, t: Any = None, *, title: str = "") -> Path:
+    def report(
+        self,
+        path: str | Path,
+        x: Any = None,
+        t: Any = None,
+        *,
+        held_out: Any = None,
+        title: str = "",
+    ) -> Path:
         """Write a self-contained HTML page about the result; see :mod:`sjepa.report`.
 
-        With observations `x` and times `t` it also shows the simulated paths beside them.
+        With observations `x` and times `t` it also shows the simulated paths beside them, and
+        with `held_out` ones (Trajectories, or (x, t)) how every law does on those.
         """
         from sjepa.report import write_report
 
         check_is_fitted(self, "law_")
-        return write_report(self, path, x, t, title=title)
+        return write_report(self, path, x, t, held_out=held_out, title=title)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """The settings that differ from the defaults and, once fitted, the law and its doubts."""

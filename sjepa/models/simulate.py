@@ -56,6 +56,8 @@ class Simulator:
     source : Law, Transition with a law, or fitted model
         A model's neural correction moves the state too. A model whose law was found in samples of
         smooth actions draws straight lines between their rows; everything else holds each row.
+    form : str
+        The form of the data that a law alone was found in, ``front.form``, for the same reason.
 
     Examples
     --------
@@ -64,7 +66,7 @@ class Simulator:
     (('q', 'p'), array([-1., -0.]))
     """
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, form: str = "") -> None:
         self.transition = Transition.of(source)
         law = source if isinstance(source, Law) else getattr(source, "law_", self.transition.law())
         if law is None:
@@ -74,7 +76,7 @@ class Simulator:
         self.size = self.order * len(law.outputs)
         self.names, self.actions = law.inputs[: self.size], law.inputs[self.size :]
         self.symbolic_only = self.transition.correction is None
-        form = getattr(getattr(source, "front_", None), "form", "")
+        form = form or getattr(getattr(source, "front_", None), "form", "")
         self.holds_actions = form not in ("derivative", "weak")
         # A tenth of the time of torch on single states.
         self.run = law.numpy() if self.symbolic_only else self._torch_run

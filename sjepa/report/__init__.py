@@ -8,7 +8,7 @@ from typing import Any
 
 from sjepa.errors import DataError
 from sjepa.report.collect import collect
-from sjepa.report.content import ReportData, Trail
+from sjepa.report.content import Entry, ReportData, Trail
 from sjepa.report.page import render
 from sjepa.storage import write_whole
 
@@ -19,6 +19,7 @@ def write_report(
     data: Any = None,
     t: Any = None,
     *,
+    held_out: Any = None,
     title: str = "",
     recipe: Sequence[str] = (),
 ) -> Path:
@@ -44,10 +45,10 @@ def write_report(
         raise DataError(f"{path} is a folder; name a file such as {path / 'report.html'}.")
     content = source if isinstance(source, ReportData) else None
     if content is None:
-        content = collect(source, data, t, title=title, recipe=recipe)
+        content = collect(source, data, t, held_out=held_out, title=title, recipe=recipe)
     page = render(content)
     write_whole(path, page.encode())
     return path
 
 
-__all__ = ["ReportData", "Trail", "collect", "render", "write_report"]
+__all__ = ["Entry", "ReportData", "Trail", "collect", "render", "write_report"]

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import pandas as pd
-import torch
-
-import sjepa
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError
-from sjepa.report.content import MAX_SIMULATED, ReportData, history_table, simulated
-from sjepa.report.svg import number
+from sjepa.report.beside import MAX_SIMULATED, Beside, near
+from sjepa.report.content import ReportData, entries_of
+from sjepa.report.film import film_of
+from sjepa.report.history import history_table
+from sjepa.report.recipe import law_recipe, model_recipe
+from sjepa.report.words import FORMS, data_facts, model_held_out, path_notes
 from sjepa.symbolic import Front, Law
 
 
 def collect(
-    source: Any, data: Any = None, t: Any = None, *, title: str = "", recipe: Sequence[str] = ()
+    source: Any,
+    data: Any = None,
+    t: Any = None,
+    *,
+    held_out: Any = None,
+    title: str = "",
+    recipe: Sequence[str] = (),
 ) -> ReportData:
     """Whatever holds a law becomes the data of a report.
 
@@ -29,142 +34,101 @@ def collect(
     data : Trajectories, array or list of arrays, optional
         Observations for a model, states for a front or a law. Without them nothing is simulated.
     t : times, unless `data` is a Trajectories
+    held_out : Trajectories, or a tuple (x, t) or (x, t, u), optional
+        Data that the search did not see; every law gets a score on them.
     title : str
     recipe : lines that make the result again; written from the settings if left out
     """
     trajectories = None if data is None else Trajectories.of(data, t)
+    others = None
+    if held_out is not None:
+        others = Trajectories.of(*(held_out if isinstance(held_out, tuple) else (held_out,)))
     if isinstance(source, Law):
-        return _of_law(source, None, trajectories, title, recipe)
-    if isinstance(source, Front):
-        return _of_law(source.best(), source, trajectories, title, recipe)
-    if hasattr(source, "law_"):
-        return _of_model(source, trajectories, title, recipe)
-    if hasattr(source, "fit"):
+        made = _of_law(source, None, trajectories, others)
+    elif isinstance(source, Front):
+        made = _of_law(source.best(), source, trajectories, others)
+    elif hasattr(source, "law_"):
+        made = _of_model(source, trajectories, others)
+    elif hasattr(source, "fit"):
         raise ConfigError("The model is not fitted: call fit first.")
-    raise ConfigError(f"A report is of a model, a front or a law, got {type(source).__name__}.")
+    else:
+        raise ConfigError(f"A report is of a model, a front or a law, got {type(source).__name__}.")
+    return replace(made, title=title or made.title, recipe=tuple(recipe) or made.recipe)
 
 
 def _of_law(
     law: Law,
     front: Front | None,
     states: Trajectories | None,
-    title: str,
-    recipe: Sequence[str],
+    held_out: Trajectories | None,
     moved_by: Any = None,
+    follow: bool = True,
 ) -> ReportData:
-    """`moved_by` is the model whose paths are shown, where it is not the law alone."""
-    trails, score = ((), np.nan) if states is None else simulated(moved_by or law, states)
-    names = law.inputs[: trails[0].seen.shape[1]] if trails else ()
-    facts = {"Complexity": _complexity(law), **_fit(law, front, score), **_data_facts(states)}
-    if states is not None and len(states) > MAX_SIMULATED and "R² of simulated paths" in facts:
-        facts["R² of simulated paths"] += f", {MAX_SIMULATED} trajectories at most"
+    """`moved_by` is the model whose paths are shown, where it is not the law alone.
+
+    Without `follow` the other laws of the front are in coordinates of their own.
+    """
+    entries, start = entries_of(law, front)
+    form = "" if front is None else front.form
+    data = ReportData("Equations of motion", law, front, entries, start)
+    facts = data_facts(states, law.inputs)
+    beside = None if states is None else Beside.of(moved_by or law, states, form)
+    judge = None if held_out is None else Beside.of(moved_by or law, held_out, form)
+    followed = near(entries, start) if follow else {start}
+    if judge is not None:
+        entries = tuple(
+            replace(e, held_out=judge.score(e, i == start)) if i in followed else e
+            for i, e in enumerate(entries)
+        )
+        facts["Held-out data"] = data_facts(held_out, ())["Shown data"]
+    if beside is not None:
+        entries = tuple(
+            beside.filled(e, i == start) if i in followed else e for i, e in enumerate(entries)
+        )
+        trails = beside.trails
+        data = replace(
+            data, trails=trails, trajectories=beside.ids, points=beside.points,
+            names=beside.simulator.names,
+        )  # fmt: skip
+        if states is not None and len(states) > MAX_SIMULATED:
+            facts["Simulated"] = f"{len(beside.data)} of the trajectories, evenly chosen"
+    if form in FORMS:
+        facts["Fitted to"] = FORMS[form]
     if front is not None and front.backend:
         facts["Backend"] = front.backend
     notes = [] if front is None else list(front.notes)
-    return ReportData(
-        title or "Equations of motion", law, front, (*_trail_notes(trails), *notes), trails, names,
-        score, pd.DataFrame(), facts, tuple(recipe) or ("import sjepa", *_law_recipe(law)),
+    return replace(
+        data, entries=entries, facts=facts, notes=(*path_notes(entries[start]), *notes),
+        recipe=("import sjepa", *law_recipe(law)),
     )  # fmt: skip
 
 
 def _of_model(
-    model: Any, observations: Trajectories | None, title: str, recipe: Sequence[str]
+    model: Any, observations: Trajectories | None, held_out: Trajectories | None
 ) -> ReportData:
-    coordinates = None
-    if observations is not None:
-        encoded = list(model.encode(observations))
-        coordinates = Trajectories(encoded, observations.t, observations.u, ids=observations.ids)
     law, front = model.law_, getattr(model, "front_", None)
-    corrected = getattr(model, "correction", None) is not None and observations is not None
-    data = _of_law(law, front, coordinates, title or "Coordinates and law", recipe, model)
+    z, others = (None if one is None else _encoded(model, one) for one in (observations, held_out))
+    # Where states were given, or an encoder, all laws are about the same coordinates. A search for
+    # coordinates has others for each law, and keeps those of the chosen one.
+    same = bool(front is not None and front.form)
+    data = _of_law(law, front, z, others, model, follow=same)
     facts = dict(data.facts)
-    if observations is not None:
+    notes = [*path_notes(data.entries[data.start]), *map(str, getattr(model, "diagnostics_", ()))]
+    film = None
+    if observations is not None and z is not None:
         shape = " × ".join(map(str, observations.obs_shape))
         facts["Observation"] = f"{shape} values"
-    # What the search noted is among the model's own words already.
-    notes = (*_trail_notes(data.trails), *map(str, getattr(model, "diagnostics_", ())))
-    if corrected:
-        notes = ("The simulated paths are those of the law and its neural correction.", *notes)
+        film = film_of(observations, z.x[0])
+        if getattr(model, "correction", None) is not None:
+            notes.insert(0, "The simulated paths are those of the law and its neural correction.")
     history = getattr(model, "history_", None)
-    return ReportData(
-        data.title, law, front, notes, data.trails, data.names, data.score,
-        pd.DataFrame() if history is None else history_table(history), facts,
-        tuple(recipe) or tuple(_model_recipe(model)),
+    return replace(
+        data, title="Coordinates and law", facts=facts, notes=tuple(notes), film=film,
+        history=data.history if history is None else history_table(history),
+        held_out=model_held_out(model), recipe=tuple(model_recipe(model)),
     )  # fmt: skip
 
 
-def _complexity(law: Law) -> str:
-    return f"{law.complexity('terms'):g} (terms), {law.complexity('tree'):g} (tree)"
-
-
-def _fit(law: Law, front: Front | None, score: float) -> dict[str, str]:
-    facts = {}
-    if front is not None:
-        losses = [c.loss for c in front if c.law == law]
-        if losses:
-            facts["Unexplained variance"] = number(losses[0])
-    if not np.isnan(score):
-        shown = f"{score:.4f}" if np.isfinite(score) else "−∞: a path does not reach its end"
-        facts["R² of simulated paths"] = shown
-    return facts
-
-
-def _data_facts(data: Trajectories | None) -> dict[str, str]:
-    if data is None:
-        return {}
-    word = "trajectory" if len(data) == 1 else "trajectories"
-    return {"Shown data": f"{len(data)} {word}, {int(data.lengths.sum()):,} points"}
-
-
-def _trail_notes(trails: Sequence[Any]) -> list[str]:
-    notes = []
-    for status, words in (
-        ("diverged", "leave every bound before the data end"),
-        ("budget", "were too slow to simulate to their end"),
-    ):
-        if count := sum(trail.status == status for trail in trails):
-            notes.append(f"{count} of the {len(trails)} simulated paths shown here {words}.")
-    return notes
-
-
-def _law_recipe(law: Law) -> list[str]:
-    equations = [f"    {text.split(' = ', 1)[1]!r}," for text in law.lines()]
-    options = f"inputs={list(law.inputs)!r}, outputs={list(law.outputs)!r}"
-    if law.dynamics != "continuous":
-        options += f", dynamics={law.dynamics!r}"
-    return ["law = sjepa.Law.from_string([", *equations, f"], {options})"]
-
-
-def _model_recipe(model: Any) -> list[str]:
-    """The call with the settings that differ from the defaults."""
-    default = type(model)()
-    changed = [
-        f"{name}={_setting(value)}"
-        for name, value in model.get_params(deep=False).items()
-        if name not in ("progress", "callbacks", "verbose")
-        and repr(value) != repr(getattr(default, name))
-    ]
-    call = f"model = sjepa.{type(model).__name__}({', '.join(changed)})"
-    if len(call) > 78:
-        listed = "".join(f"    {one},\n" for one in changed)
-        call = f"model = sjepa.{type(model).__name__}(\n{listed})"
-    return [
-        "import sjepa",
-        call,
-        "model.fit(x, t)  # the same observations and times",
-        *(f"# {line}" for line in versions()),
-    ]
-
-
-def _setting(value: Any) -> str:
-    if isinstance(value, str | int | float | bool | None | list | tuple | dict):
-        return repr(value)
-    return f"<{getattr(value, '__qualname__', '') or type(value).__name__}>"
-
-
-def versions() -> list[str]:
-    """What the result was made with."""
-    return [
-        f"sjepa {sjepa.__version__}, torch {torch.__version__}, numpy {np.__version__}, "
-        f"Python {platform.python_version()}"
-    ]
+def _encoded(model: Any, observations: Trajectories) -> Trajectories:
+    coordinates = list(model.encode(observations))
+    return Trajectories(coordinates, observations.t, observations.u, ids=observations.ids)

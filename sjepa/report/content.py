@@ -5,35 +5,66 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from sjepa.data import Trajectories
 from sjepa.errors import LawError
-from sjepa.metrics import path_r2
 from sjepa.models import Simulator
-from sjepa.symbolic import Front, Law
-
-
-# The score is taken over this many trajectories at most; a page should not take minutes.
-MAX_SIMULATED = 40
-# Enough to see how a law fits data; each is a figure of its own.
-MAX_TRAILS = 6
-# A curve of more points looks the same and only makes the page heavy.
-MAX_POINTS = 400
+from sjepa.symbolic import Candidate, Front, Law
 
 
 @dataclass(frozen=True, eq=False)
 class Trail:
-    """One trajectory: the states that were seen, and the law's path from the first of them."""
+    """One trajectory that is drawn: states (T, d) and actions (T, m) as they were seen."""
 
     t: np.ndarray
     seen: np.ndarray
-    path: np.ndarray
     u: np.ndarray | None = None
-    status: str = "ok"
+    name: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One law of the page with its numbers; the reader chooses which is shown.
+
+    Attributes
+    ----------
+    law : Law
+    candidate : its row of the front, if it has one
+    paths : its own path beside each trail, none where it was not simulated
+    status : how each path ended: "ok", "diverged" or "budget"
+    score : R2 of the simulated paths, minus infinity where one diverges; NaN when there are none
+    scores : the same for each trajectory that was simulated
+    held_out : R2 on trajectories that the search did not see, NaN without such
+    residual : what the law misses of the velocities at the points of :attr:`ReportData.points`
+    """
+
+    law: Law
+    candidate: Candidate | None = None
+    paths: tuple[np.ndarray, ...] = ()
+    status: tuple[str, ...] = ()
+    score: float = math.nan
+    scores: tuple[float, ...] = ()
+    held_out: float = math.nan
+    residual: np.ndarray | None = None
+
+    @property
+    def simulator(self) -> Simulator | None:
+        """The law's own, or None if it is a formula for something else."""
+        try:
+            return Simulator(self.law)
+        except LawError:
+            return None
+
+
+@dataclass(frozen=True, eq=False)
+class Film:
+    """A few frames (k, rows, columns[, 3]) of a video, as bytes, and the coordinates (k, d)."""
+
+    frames: np.ndarray
+    t: np.ndarray
+    z: np.ndarray
     name: str = ""
 
 
@@ -45,34 +76,42 @@ class ReportData:
     ----------
     title : str
     law : Law
+        The chosen one.
     front : Front or None
+    entries : the laws of the front, and the chosen one where it is not among them
+    start : which entry the chosen law is
     notes : diagnostics in plain words
-    trails : trajectories of coordinates with the law's own
+    trails : trajectories of coordinates that are drawn
+    trajectories : names of all that were simulated
     names : names of the state's coordinates, as in ``trails[i].seen``
-    score : R2 of the simulated paths, minus infinity where one diverges; NaN when there are none
+    points : states (n, d) at which the velocities of data and laws are compared
     history : table of training figures against ``step``; may be empty
-    facts : short label -> short text, shown at the top
+    facts : short label -> short text, whatever law is shown
+    held_out : in words, what the result was judged on besides the data it was fitted to
+    film : Film or None
     recipe : lines of code or commands that make the result again
     """
 
     title: str
     law: Law
     front: Front | None = None
+    entries: tuple[Entry, ...] = ()
+    start: int = 0
     notes: tuple[str, ...] = ()
     trails: tuple[Trail, ...] = ()
+    trajectories: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    score: float = math.nan
+    points: np.ndarray | None = None
     history: pd.DataFrame = field(default_factory=pd.DataFrame)
     facts: Mapping[str, str] = field(default_factory=dict)
+    held_out: str = ""
+    film: Film | None = None
     recipe: tuple[str, ...] = ()
 
     @property
-    def simulator(self) -> Simulator | None:
-        """The law's own, or None if it is a formula for something else."""
-        try:
-            return Simulator(self.law)
-        except LawError:
-            return None
+    def score(self) -> float:
+        """R2 of the chosen law's simulated paths."""
+        return self.entries[self.start].score
 
     @property
     def laws(self) -> int:
@@ -81,71 +120,17 @@ class ReportData:
     def with_recipe(self, recipe: Sequence[str]) -> ReportData:
         return replace(self, recipe=tuple(recipe))
 
-    def chosen(self) -> int | None:
-        """Which law of the front this is: the same one, or the same before its refinement."""
-        return None if self.front is None else self.front.position(self.law)
 
+def entries_of(law: Law, front: Front | None) -> tuple[tuple[Entry, ...], int]:
+    """The laws to choose from, and which of them is the given one.
 
-def simulated(source: Any, coordinates: Trajectories) -> tuple[tuple[Trail, ...], float]:
-    """Paths of a law or a fitted model beside trajectories of coordinates, and their R2.
-
-    The R2 is that of :func:`sjepa.metrics.path_r2`, as in ``SJEPA.score``.
+    A law that was refined takes the place of the one it was refined from.
     """
-    try:
-        simulator = Simulator(source)
-    except LawError:
-        return (), math.nan
-    coordinates = simulator.select(coordinates)
-    coordinates = coordinates[:: -(-len(coordinates) // MAX_SIMULATED)]
-    paths = simulator.beside(coordinates)
-    trails = tuple(
-        _thin(
-            Trail(
-                t,
-                simulator.states(z, t),
-                path.z,
-                coordinates.u[i] if coordinates.u is not None and simulator.actions else None,
-                path.status,
-                coordinates.ids[i] if coordinates.ids else f"Trajectory {i + 1}",
-            )
-        )
-        for i, (z, t, path) in enumerate(
-            zip(coordinates.x[:MAX_TRAILS], coordinates.t, paths, strict=False)
-        )
-    )
-    return trails, path_r2(paths, coordinates.x)
-
-
-def _thin(trail: Trail) -> Trail:
-    rows = np.unique(np.linspace(0, len(trail.t) - 1, MAX_POINTS).astype(int))
-    u = None if trail.u is None else trail.u[rows]
-    return replace(trail, t=trail.t[rows], seen=trail.seen[rows], path=trail.path[rows], u=u)
-
-
-def history_table(records: Any) -> pd.DataFrame:
-    """Training figures as columns against ``step``.
-
-    Takes a wide table, or a long one with the columns ``metric`` and ``value`` as ``history_``
-    has it, in which the other columns (stage, cycle, epoch) say when. Columns that are not
-    numbers, constant or empty are left out.
-    """
-    frame = records if isinstance(records, pd.DataFrame) else pd.DataFrame(list(records))
-    if {"metric", "value"} <= set(frame.columns):
-        if "stage" in frame.columns:
-            frame = frame[frame["stage"] != "final"]
-        when = [c for c in ("stage", "cycle", "epoch", "step") if c in frame.columns]
-        if not when or not len(frame):
-            return pd.DataFrame()
-        moments = frame.groupby(when, sort=False).ngroup() + 1
-        frame = pd.DataFrame(
-            {"step": moments, "metric": frame["metric"].astype(str), "value": frame["value"]}
-        )
-        frame = frame.pivot_table(index="step", columns="metric", values="value").reset_index()
-        frame.columns.name = None
-    key = next((c for c in ("step", "epoch", "cycle", "iteration") if c in frame.columns), None)
-    numbers = frame.select_dtypes("number").drop(columns=[key] if key else [])
-    numbers = numbers.loc[:, numbers.nunique() > 1]
-    if len(numbers) < 2 or numbers.empty:
-        return pd.DataFrame()
-    steps: Sequence[Any] = range(1, len(frame) + 1) if key is None else list(frame[key])
-    return pd.concat([pd.Series(steps, name="step", index=numbers.index), numbers], axis=1)
+    if front is None or not len(front):
+        return (Entry(law),), 0
+    listed = [Entry(c.law, c) for c in front]
+    place = front.position(law)
+    if place is None:
+        return (*listed, Entry(law)), len(listed)
+    listed[place] = Entry(law, front[place])
+    return tuple(listed), place

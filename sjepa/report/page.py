@@ -12,18 +12,21 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from sjepa.report import charts
-from sjepa.report.content import ReportData, Trail
-from sjepa.report.svg import number
-from sjepa.symbolic import Law
+from sjepa.report.content import Entry, Film, ReportData
+from sjepa.report.film import sheet
+from sjepa.report.svg import number, pretty
+from sjepa.report.words import listed, numbers, r2, sentence
 from sjepa.symbolic.export.html import equations
 
 
 # Of the coefficients; the full numbers stand at the end of the page.
 DIGITS = 4
+TEXTS = (("latex", "LaTeX"), ("python", "Python"), ("json", "JSON"))
 _FIGURES = {
     "loss": "Training loss",
     "risk": "Validation risk",
@@ -37,7 +40,9 @@ def render(data: ReportData) -> str:
     """The whole page."""
     script = f"\n{_asset('page.js')}"
     digest = b64encode(sha256(script.encode()).digest()).decode()
-    *others, last = (charts.pretty(name) for name in data.law.outputs)
+    laws = [_law(data, i, entry) for i, entry in enumerate(data.entries)]
+    chosen = data.start if data.entries[data.start].candidate is not None else None
+    front = data.front if data.front is not None and len(data.front) else None
     return _template().render(
         data=data,
         # Only this very script runs, and nothing is fetched, whatever the texts contain.
@@ -48,13 +53,14 @@ def render(data: ReportData) -> str:
         script=Markup(script),
         style=Markup(_asset("page.css")),
         kind="next values" if data.law.dynamics == "discrete" else "time derivatives",
-        outputs=f"{', '.join(others)} and {last}" if others else last,
-        equations=_equations,
-        notes=[_sentence(note) for note in data.notes],
-        **_front(data),
-        coordinates=[(charts.pretty(n), i % charts.COLOURS + 1) for i, n in enumerate(data.names)],
-        rollouts=[(Markup(charts.rollout(t, data.names)), _caption(t)) for t in data.trails],
-        **_portraits(data),
+        outputs=listed(data.law.outputs),
+        notes=[sentence(note) for note in data.notes],
+        laws=laws,
+        texts=TEXTS,
+        pareto="" if front is None else Markup(charts.pareto(front, chosen)),
+        terms="",
+        **_motion(data),
+        film=None if data.film is None else _film(data.film, data.names),
         training=[
             (Markup(charts.training(data.history, c)), _FIGURES.get(c, str(c)))
             for c in data.history.columns
@@ -76,55 +82,94 @@ def _asset(name: str) -> str:
     return files("sjepa.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _equations(law: Law) -> Markup:
-    return Markup(equations(law, DIGITS))
-
-
-def _sentence(note: str) -> str:
-    """Notes are written by many hands: start each with a capital and end it with a stop."""
-    note = " ".join(note.split())
-    note = note[:1].upper() + note[1:]
-    return note if note.endswith((".", "!", "?")) else note + "."
-
-
-def _front(data: ReportData) -> dict[str, Any]:
-    """The laws of the front, the one that was chosen, and the one that is shown first."""
-    front = data.front
-    if front is None or not len(front):
-        return {"laws": []}
-    chosen = data.chosen()
-    best = front.best_candidate()
-    first = next(i for i, c in enumerate(front) if c is best) if chosen is None else chosen
-    laws = [
-        {
-            "complexity": f"{front.complexity(c):g}",
-            "loss": number(c.loss),
-            "certified": c.certified,
-            "equations": _equations(c.law),
-            "chosen": i == chosen,
-            "shown": i == first,
-        }
-        for i, c in enumerate(front)
-    ]
-    return {"laws": laws, "chosen": chosen, "pareto": Markup(charts.pareto(front, chosen))}
-
-
-def _caption(trail: Trail) -> str:
-    ends = {"diverged": ": the path diverges", "budget": ": too slow to simulate"}
-    return f"{trail.name}{ends.get(trail.status, '')}"
-
-
-def _portraits(data: ReportData) -> dict[str, Any]:
-    simulator = data.simulator
-    if simulator is None or not data.trails:
-        return {"portraits": []}
-    if simulator.size == 1:
-        drawings = [charts.line_portrait(simulator, data.trails)]
-    else:
-        pairs = charts.pairs(simulator.size)
-        drawings = [charts.portrait(simulator, data.trails, pair) for pair in pairs]
+def _law(data: ReportData, i: int, entry: Entry) -> dict[str, Any]:
+    """One law as the page tells it."""
+    candidate, chosen = entry.candidate, i == data.start
+    tag = "The chosen law" if chosen else "Not the chosen law"
+    if chosen and candidate is None:
+        tag += ", trained further than those of the front"
+    if data.trails and not entry.paths:
+        tag += ". Paths are drawn for the chosen law and those near it in its coordinates"
     return {
-        "portraits": [(Markup(drawing), "") for drawing in drawings],
-        "size": simulator.size,
-        "others": simulator.size > 2 or bool(simulator.actions),
+        "number": i,
+        "shown": chosen,
+        "chosen": chosen,
+        "tag": f"{tag}.",
+        "equations": Markup(equations(entry.law, DIGITS)),
+        "facts": numbers(data, entry),
+        "latex": entry.law.latex(DIGITS),
+        "python": entry.law.python(),
+        "json": entry.law.to_json(),
+        "complexity": ""
+        if candidate is None or data.front is None
+        else f"{data.front.complexity(candidate):g}",
+        "loss": "" if candidate is None else number(candidate.loss),
+        "r2": "" if np.isnan(entry.score) else r2(entry.score),
     }
+
+
+def _motion(data: ReportData) -> dict[str, Any]:
+    """Paths, residuals and portraits, where there are data and laws that move."""
+    if not data.trails:
+        return {"rollouts": [], "scores": [], "portraits": [], "residuals": []}
+    size, acted = len(data.names), data.trails[0].u is not None
+    drawings = (
+        [charts.line_portrait(data)]
+        if size == 1
+        else [charts.portrait(data, pair) for pair in charts.pairs(size)]
+    )
+    names = data.law.inputs[size:]
+    residuals = [] if data.points is None else range(min(size, charts.MAX_COORDINATES))
+    return {
+        "coordinates": _coloured(data.names),
+        "actions": ", ".join(map(pretty, names)) if acted else "",
+        "rollouts": [
+            (Markup(charts.rollout(data, k)), _scored(data, k, trail.name))
+            for k, trail in enumerate(data.trails)
+        ],
+        "scores": [(name, _scored(data, k)) for k, name in enumerate(data.trajectories)]
+        if len(data.trajectories) > len(data.trails)
+        else [],
+        "portraits": [(Markup(drawing), "") for drawing in drawings],
+        "velocities": "The next values" if data.law.dynamics == "discrete" else "Velocities",
+        "residuals": [(Markup(charts.residuals(data, j)), "") for j in residuals],
+        "size": size,
+        "others": size > 2 or acted,
+    }
+
+
+def _coloured(names: tuple[str, ...]) -> list[tuple[str, int]]:
+    return [(pretty(n), i % charts.COLOURS + 1) for i, n in enumerate(names)]
+
+
+def _scored(data: ReportData, k: int, name: str = "") -> Markup:
+    """How well each law does on one trajectory; one is seen at a time."""
+    own = Markup("").join(
+        Markup('<span data-law="{}"{}>{}</span>').format(
+            i, Markup("" if i == data.start else " hidden"), _score(entry, k)
+        )
+        for i, entry in enumerate(data.entries)
+        if entry.scores
+    )
+    return Markup("{}: {}").format(name, own) if name else own
+
+
+def _score(entry: Entry, k: int) -> str:
+    ends = {"diverged": "the path diverges", "budget": "too slow to simulate"}
+    status = entry.status[k] if k < len(entry.status) else "ok"
+    return ends.get(status, f"R² {r2(entry.scores[k])}")
+
+
+def _film(film: Film, names: tuple[str, ...]) -> dict[str, Any]:
+    address, columns, rows, width, height = sheet(film)
+    own = names[: film.z.shape[1]]
+    curve, places = charts.film_curve(film.t, film.z, own)
+    words = []
+    for t, z in zip(film.t, film.z, strict=True):
+        values = [f"{pretty(name)} = {number(v)}" for name, v in zip(own, z, strict=True)]
+        words.append(f"t = {number(t)}: {', '.join(values)}")
+    return {
+        "name": film.name, "address": Markup(address), "columns": columns, "rows": rows,
+        "width": width, "height": height, "count": len(film.frames), "curve": Markup(curve),
+        "words": "|".join(words), "places": " ".join(places),
+    }  # fmt: skip

@@ -12,7 +12,8 @@ from sjepa.data import Trajectories
 from sjepa.errors import DataError
 from sjepa.models import Simulator
 from sjepa.models.simulate import plane_velocity
-from sjepa.report.content import history_table, simulated
+from sjepa.report.beside import drawn
+from sjepa.report.history import history_table
 from sjepa.symbolic import Front, Law
 
 
@@ -33,17 +34,17 @@ def plot_rollouts(law: Law, states: Trajectories, most: int = 4) -> Figure:
     """States over time: what was seen, faint, and the law's path from the first point."""
     from matplotlib.figure import Figure
 
-    trails, _ = simulated(law, states[: min(most, len(states))])
+    trails = drawn(law, states[: min(most, len(states))])
     if not trails:
         raise DataError("The law cannot be simulated: its outputs are not its first inputs.")
     names = Simulator(law).names
     figure = Figure(figsize=(7.5, 1.9 * len(trails)), layout="constrained")
     axes: Any = figure.subplots(len(trails), 1, sharex=True, squeeze=False)[:, 0]
-    for ax, trail in zip(axes, trails, strict=True):
+    for ax, (trail, path) in zip(axes, trails, strict=True):
         for j, name in enumerate(names):
             colour = COLOURS[j % len(COLOURS)]
             ax.plot(trail.t, trail.seen[:, j], color=colour, lw=4.5, alpha=0.25)
-            ax.plot(trail.t, trail.path[:, j], color=colour, lw=1.3, label=f"${_tex(name)}$")
+            ax.plot(trail.t, path.z[:, j], color=colour, lw=1.3, label=f"${_tex(name)}$")
         low, high = trail.seen.min(), trail.seen.max()
         margin = 0.5 * (high - low) or 1.0
         bottom, top = ax.get_ylim()

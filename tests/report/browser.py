@@ -101,10 +101,28 @@ class Browser:
         self.problems.clear()
         self.requests.clear()
         self.call("Page.navigate", url=path.as_uri())
+        self.until("document.readyState + location.protocol === 'completefile:'")
+
+    def until(self, condition: str) -> None:
+        """Wait for a JavaScript expression to become true."""
         deadline = time.monotonic() + PATIENCE
-        while self.run("document.readyState + location.protocol") != "completefile:":
-            assert time.monotonic() < deadline, f"{path} does not load"
+        while not self.run(condition):
+            assert time.monotonic() < deadline, f"never: {condition}"
             time.sleep(0.02)
+
+    def pasted(self) -> str:
+        """What a user would paste now, without the end of line that copying a field may add."""
+        self.run(
+            "(a => {a.id = 'pasted'; document.body.append(a); a.focus()})"
+            "(document.createElement('textarea')), 0"
+        )
+        self.call(
+            "Input.dispatchKeyEvent", type="keyDown", key="v", code="KeyV", modifiers=2,
+            commands=["paste"],
+        )  # fmt: skip
+        text = self.run("document.getElementById('pasted').value")
+        self.run("document.getElementById('pasted').remove()")
+        return str(text)
 
     def run(self, code: str) -> Any:
         """The value of a JavaScript expression in the page."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,9 +37,27 @@ def front() -> sjepa.Front:
 def evil(front: sjepa.Front) -> ReportData:
     """A report in which every free text is an attack."""
     nasty = sjepa.Front(front.candidates, front.measure, EVIL, (EVIL,))
-    made = collect(nasty, pendulum(), title=EVIL, recipe=[EVIL])
+    data = pendulum()
+    data.ids = (EVIL, "b", "c")
+    made = collect(nasty, data, title=EVIL, recipe=[EVIL])
     history = pd.DataFrame({"step": [1, 2, 3], EVIL: [3.0, 2.0, 1.0]})
-    return ReportData(
-        made.title, made.law, nasty, (EVIL,), made.trails, made.names, made.score, history,
-        {EVIL: EVIL, **made.facts}, made.recipe,
-    )  # fmt: skip
+    return replace(made, notes=(EVIL,), history=history, facts={EVIL: EVIL, **made.facts})
+
+
+@pytest.fixture(scope="session")
+def filmed() -> tuple[sjepa.SJEPA, sjepa.Trajectories]:
+    """Videos of a spot on a line, and a model whose coordinate is the place of the spot."""
+    t = np.arange(0, 12, 0.1)
+    places = [a * np.exp(-0.1 * t) * np.cos(1.3 * t + b) for a, b in ((1.0, 0.0), (0.7, 1.0))]
+    pixels = np.linspace(-1.5, 1.5, 24)
+    row = np.exp(-((pixels[None, :] - np.stack(places)[..., None]) ** 2) / 0.05)
+    videos = sjepa.Trajectories(list(np.repeat(row[:, :, None, :], 12, axis=2)), t)
+    model = sjepa.SJEPA(encoder=_place_of_spot, order=2, head=None).fit(videos)
+    return model, videos
+
+
+def _place_of_spot(frames: np.ndarray) -> np.ndarray:
+    weights = np.asarray(frames).sum(axis=1)
+    return (weights * np.linspace(-1.5, 1.5, 24)).sum(axis=1, keepdims=True) / weights.sum(
+        axis=1, keepdims=True
+    )

@@ -1,4 +1,4 @@
-"""The page in a real Chromium: no errors, no requests, hover and click work, it fits and prints."""
+"""The page in a real Chromium: it follows clicks, copies, fits and prints, without errors."""
 
 import io
 from collections.abc import Iterator
@@ -30,37 +30,122 @@ def page(front: sjepa.Front, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shown(browser: Browser) -> str:
-    return str(browser.run("document.querySelector('#panel > div:not([hidden])').innerText"))
+    return str(browser.run("document.querySelector('#card > div:not([hidden])').innerText"))
 
 
-def test_pointing_shows_a_law_and_clicking_keeps_it(
+def visible(browser: Browser, selector: str) -> list[str]:
+    """The text or the lines of what is seen and belongs to one law."""
+    return list(
+        browser.run(
+            f"[...document.querySelectorAll({selector!r})]"
+            ".filter(e => e.getClientRects().length && !e.closest('[hidden]'))"
+            ".map(e => e.getAttribute('d') || e.textContent)"
+        )
+    )
+
+
+def test_clicking_a_law_makes_everything_follow(
+    browser: Browser, page: Path, front: sjepa.Front
+) -> None:
+    """Equations, numbers, paths, what they miss, directions, residuals and scores."""
+    browser.show(page)
+    assert browser.run("document.querySelectorAll('.point').length") == len(front)
+    parts = [
+        "#card > [data-law]", "dl.facts[data-law]", "g[data-law] .path", "g[data-law] .missed",
+        "g[data-law] .dots", "g[data-law] .arrow", "figcaption [data-law]",
+    ]  # fmt: skip
+    chosen = {part: visible(browser, part) for part in parts}
+    assert all(chosen.values()) and "The chosen law" in shown(browser)
+    browser.click(".point[data-point='1'] .dot")
+    browser.move("h1")
+    assert "Not the chosen law" in shown(browser)
+    for part in parts:
+        followed = visible(browser, part)
+        assert followed != chosen[part], part
+        # Fewer terms may have fewer arrows, but every trajectory keeps its path.
+        assert followed and (part == "g[data-law] .arrow" or len(followed) == len(chosen[part])), (
+            part
+        )
+    second = collect(front, pendulum()).entries[1]
+    assert f"R² {second.scores[0]:.4f}".replace("-", "−") in visible(
+        browser, "figcaption [data-law]"
+    )
+    assert f"{front[1].terms:g} (terms)" in visible(browser, "dl.facts[data-law]")[0]
+    browser.click("#back")
+    assert {part: visible(browser, part) for part in parts} == chosen
+    assert browser.problems == []
+
+
+def test_pointing_shows_a_law_and_leaves_the_page(
     browser: Browser, page: Path, front: sjepa.Front
 ) -> None:
     browser.show(page)
-    assert browser.run("document.querySelectorAll('.point').length") == len(front)
-    chosen = shown(browser)
-    assert "chosen" in chosen
-    browser.move(".point[data-law='0'] .dot")
-    assert f"Complexity {front.complexity(front[0]):g}," in shown(browser)
+    chosen, paths = shown(browser), visible(browser, "g[data-law] .path")
+    browser.move(".point[data-point='0'] .dot")
+    assert shown(browser) != chosen
+    assert visible(browser, "g[data-law] .path") == paths
     browser.move("h1")
     assert shown(browser) == chosen
-    browser.click(".point[data-law='1'] .dot")
-    browser.move("h1")
-    assert f"Complexity {front.complexity(front[1]):g}," in shown(browser)
     assert browser.run("document.querySelectorAll('.point.shown').length") == 1
-    assert browser.problems == []
 
 
 def test_the_front_can_be_walked_with_the_keyboard(
     browser: Browser, page: Path, front: sjepa.Front
 ) -> None:
     browser.show(page)
-    browser.run("document.querySelector('.point[data-law=\"0\"]').focus()")
+    browser.run("document.querySelector('.point[data-point=\"0\"]').focus()")
     browser.press("ArrowRight")
-    assert browser.run("document.activeElement.dataset.law") == "1"
+    assert browser.run("document.activeElement.dataset.point") == "1"
     browser.press("Enter")
     browser.run("document.activeElement.blur()")
-    assert f"Complexity {front.complexity(front[1]):g}," in shown(browser)
+    assert f"{front[1].terms:g} (terms)" in visible(browser, "dl.facts[data-law]")[0]
+
+
+@pytest.mark.parametrize("granted", [True, False], ids=["clipboard", "old browser"])
+def test_the_shown_law_is_copied_as_latex_python_and_json(
+    browser: Browser, page: Path, front: sjepa.Front, granted: bool
+) -> None:
+    browser.show(page)
+    if not granted:
+        browser.run("Object.defineProperty(navigator, 'clipboard', {value: undefined}), 0")
+    browser.click(".point[data-point='2'] .dot")
+    law = front[2].law
+    for name, text in (("latex", law.latex()), ("python", law.python()), ("json", law.to_json())):
+        browser.click(f"button[data-copy={name}]")
+        browser.until("document.getElementById('copied').textContent === 'copied'")
+        assert browser.pasted() == text
+    assert browser.problems == []
+
+
+def test_without_a_script_the_chosen_law_is_there(
+    browser: Browser, page: Path, front: sjepa.Front
+) -> None:
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.show(page)
+        assert "The chosen law" in shown(browser)
+        assert len(visible(browser, "g[data-law] .path")) == 6
+        assert visible(browser, "button") == []
+    finally:
+        browser.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_a_film_plays_beside_its_coordinates(
+    browser: Browser, filmed: tuple[sjepa.SJEPA, sjepa.Trajectories], tmp_path: Path
+) -> None:
+    model, videos = filmed
+    browser.show(write_report(model, tmp_path / "film.html", videos))
+    place = "document.getElementById('now').getAttribute('transform')"
+    before, words = browser.run(place), browser.run("document.getElementById('when').textContent")
+    assert words.startswith("t = 0: z₁ = ")
+    browser.click("#play")
+    browser.until(f"{place} !== {before!r}")
+    browser.click("#play")
+    assert browser.run("document.getElementById('play').textContent") == "Play"
+    box = "document.getElementById('film').getBoundingClientRect()"
+    assert browser.run(f"{box}.width / {box}.height") == pytest.approx(2.0, abs=0.05)
+    assert browser.problems == [] and len(browser.requests) == 2  # the page, and its own picture
+    assert browser.requests[1].startswith("data:image/png")
 
 
 def test_nothing_is_fetched_and_nothing_complained_about(browser: Browser, page: Path) -> None:
@@ -112,7 +197,7 @@ def test_formulae_are_typeset_with_a_visible_dot(browser: Browser, page: Path) -
     heights = browser.run(
         "(m => [m.querySelector('mover').getBoundingClientRect().height, "
         "m.querySelector('mover > mi').getBoundingClientRect().height])"
-        "(document.querySelector('.law math'))"
+        "(document.querySelector('#card > :not([hidden]) math'))"
     )
     assert heights[0] > heights[1] > 5
 
@@ -123,7 +208,8 @@ def test_it_prints(browser: Browser, page: Path) -> None:
     assert document.startswith(b"%PDF") and b"/Page" in document
     browser.call("Emulation.setEmulatedMedia", media="print", features=[])
     assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert browser.run("getComputedStyle(document.querySelector('#panel')).display") == "none"
+    assert visible(browser, "button") == []
+    assert len(visible(browser, "g[data-law] .path")) == 6
 
 
 def test_a_page_without_a_front_has_no_script_errors(browser: Browser, tmp_path: Path) -> None:

@@ -1,17 +1,23 @@
 """What the page says, without a browser."""
 
+import base64
+import io
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 import sjepa
 from sjepa.errors import ConfigError, DataError
 from sjepa.report import ReportData, collect, render, write_report
-from sjepa.report.content import history_table
+from sjepa.report.beside import MAX_LAWS, MAX_SIMULATED
+from sjepa.report.content import entries_of
+from sjepa.report.history import history_table
 from tests.report.conftest import EVIL, pendulum
 
 
@@ -45,8 +51,8 @@ def test_texts_from_files_stay_texts(evil: ReportData) -> None:
     seen = Elements(render(evil))
     assert seen.tags["script"] == 1 and seen.tags["style"] == 1 and "img" not in seen.tags
     assert not {a for a in seen.attributes if a.startswith("on")}
-    # Title (twice), note, fact, backend, training caption, recipe: all there, word for word.
-    assert seen.text.count(EVIL) >= 6
+    # Title (twice), note, fact, backend, trajectory, training caption, recipe: word for word.
+    assert seen.text.count(EVIL) >= 7
 
 
 def test_every_law_of_the_front_is_on_the_page(front: sjepa.Front) -> None:
@@ -54,6 +60,7 @@ def test_every_law_of_the_front_is_on_the_page(front: sjepa.Front) -> None:
     assert page.count('class="point') == len(front)
     assert page.count("<math>") >= 2 * sum(len(c.law.outputs) for c in front)
     assert page.count('class="point chosen"') == 1
+    assert page.count('data-text="latex"') == page.count('data-text="json"') == len(front)
 
 
 def test_the_score_is_that_of_the_estimator() -> None:
@@ -76,8 +83,11 @@ def test_the_recipe_of_a_law_gives_the_law_again() -> None:
 def test_a_refined_law_is_found_on_the_front_by_its_structure(front: sjepa.Front) -> None:
     i = next(i for i, c in enumerate(front) if c.law == front.best())
     other = front.best().with_coefficients(front.best().coefficients * 1.01)
-    assert ReportData("", other, front).chosen() == i
-    assert ReportData("", sjepa.Law.from_string("q*p", ["q", "p"]), front).chosen() is None
+    entries, start = entries_of(other, front)
+    assert (start, len(entries)) == (i, len(front)) and entries[i].law == other
+    stranger = sjepa.Law.from_string("q*p", ["q", "p"])
+    entries, start = entries_of(stranger, front)
+    assert start == len(front) and entries[start].law == stranger
 
 
 def test_a_diverging_law_is_shown_and_said() -> None:
@@ -107,7 +117,8 @@ def test_laws_of_every_kind_have_a_page(law: sjepa.Law, columns: int) -> None:
     x = np.stack([np.cos(t + k) for k in range(columns)], axis=1)
     content = collect(law, [x, 0.5 * x], [t, t])
     page = render(content)
-    assert page.count("<svg") >= (3 if len(law.inputs) >= columns and content.simulator else 0)
+    moves = content.entries[0].simulator is not None
+    assert page.count("<svg") >= (3 if len(law.inputs) >= columns and moves else 0)
     assert "nan" not in re.sub(r"<style>.*?</style>", "", page, flags=re.S).lower()
 
 
@@ -119,9 +130,12 @@ def test_actions_enter_the_simulation() -> None:
     content = collect(sjepa.Law.from_string("u1 - x", ["x", "u1"], ["x"]), data)
     # Actions are held for a step of 0.01: half a step late on average.
     np.testing.assert_allclose(
-        content.trails[0].path[:, 0], exact[np.searchsorted(t, content.trails[0].t)], atol=0.005
+        content.entries[0].paths[0][:, 0],
+        exact[np.searchsorted(t, content.trails[0].t)],
+        atol=0.005,
     )
-    assert "<svg" in render(content)
+    page = render(content)
+    assert page.count('class="action') == 1 and "that were applied: u₁" in page
 
 
 def test_history_in_long_form_keeps_the_order_of_events() -> None:
@@ -161,3 +175,100 @@ def test_mistakes_are_refused_in_one_line(make: object, message: str, tmp_path: 
         make(tmp_path)  # type: ignore[operator]
     assert "\n" not in str(refusal.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_every_law_of_the_front_has_paths_and_scores_of_its_own(front: sjepa.Front) -> None:
+    """Against the law's own simulation and score."""
+    data = pendulum()
+    content = collect(front, data)
+    assert len(content.entries) == len(front) <= MAX_LAWS
+    for entry, candidate in zip(content.entries, front, strict=True):
+        assert entry.law == candidate.law
+        assert entry.score == pytest.approx(entry.law.score(data), abs=1e-3)
+        own = entry.law.simulate(data.x[1][0], data.t[1]).z
+        rows = np.searchsorted(data.t[1], content.trails[1].t)
+        np.testing.assert_allclose(entry.paths[1], own[rows], atol=2e-3)
+    page = render(content)
+    assert page.count('<g data-law="2"') == page.count('<g data-law="1"') == 3 + 2 + 1
+
+
+def test_each_trajectory_has_the_score_of_its_own_name() -> None:
+    data = pendulum()
+    data.ids = ("calm", "lively", "wild")
+    law = sjepa.Law.from_string(["p", "-1.6*q"], ["q", "p"])
+    content = collect(law, data)
+    assert content.trajectories == data.ids
+    for i, score in enumerate(content.entries[0].scores):
+        assert score == pytest.approx(law.score(data[i]), abs=1e-9)
+    text = Elements(render(content)).text
+    assert f"lively: R² {content.entries[0].scores[1]:.4f}" in text.replace("−", "-")
+
+
+def test_held_out_data_are_scored_and_nothing_is_claimed_without_them(front: sjepa.Front) -> None:
+    data, law = pendulum(), sjepa.Law.from_string(["p", "-1.6*q - 0.2*p"], ["q", "p"])
+    assert "no data held out" in Elements(render(collect(law, data[:2]))).text
+    content = collect(law, data[:2], held_out=data[2:])
+    assert content.entries[0].held_out == pytest.approx(law.score(data[2:]), abs=1e-9)
+    text = Elements(render(content)).text
+    assert "no data held out" not in text and "R² of paths held out" in text
+    # The search itself keeps stretches back, and says how well each law does there.
+    assert "Held-out stretches" in Elements(render(collect(front, data))).text
+
+
+def test_what_a_law_misses_of_the_velocities_is_a_missing_term() -> None:
+    """Without its friction the residual of p' is -0.2 p."""
+    content = collect(sjepa.Law.from_string(["p", "-1.7*q"], ["q", "p"]), pendulum())
+    residual, points = content.entries[0].residual, content.points
+    assert residual is not None and points is not None
+    np.testing.assert_allclose(residual[:, 1], -0.2 * points[:, 1], atol=1e-3)
+    np.testing.assert_allclose(residual[:, 0], 0, atol=1e-3)
+
+
+def test_form_and_noise_are_said_in_words(front: sjepa.Front) -> None:
+    data = pendulum()
+    clean = Elements(render(collect(front, data))).text
+    assert "time derivatives, point by point" in clean and "none to be seen" in clean
+    rng = np.random.default_rng(0)
+    data.x = [x + 0.01 * x.std(axis=0) * rng.normal(size=x.shape) for x in data.x]
+    noisy = collect(sjepa.discover(data), data)
+    assert "weak form" in noisy.facts["Fitted to"]
+    shares = [float(n) for n in re.findall(r"([\d.]+) %", noisy.facts["Noise, of the spread"])]
+    assert len(shares) == 2 and all(0.7 < share < 1.3 for share in shares)
+
+
+def test_many_trajectories_and_laws_make_no_endless_page(front: sjepa.Front) -> None:
+    many = sjepa.Front(front.candidates * 6, front.measure, "", chosen=0)
+    data = pendulum()
+    crowd = sjepa.Trajectories(data.x * 10, data.t * 10, names=data.names)
+    content = collect(many, crowd)
+    assert sum(bool(e.paths) for e in content.entries) <= MAX_LAWS
+    assert len(content.trajectories) <= MAX_SIMULATED < len(crowd)
+    page = render(content)
+    assert len(page) < 1_500_000
+    assert "R² of each of the" in page
+
+
+def test_laws_with_coordinates_of_their_own_are_not_run_in_those_of_another(
+    front: sjepa.Front,
+) -> None:
+    """A search for coordinates has an encoder for each law, and keeps one."""
+    data = pendulum()
+    model = sjepa.SJEPA(encoder="identity").fit(data)
+    model.front_ = replace(front, form="")
+    content = collect(model, data)
+    assert [bool(e.paths) for e in content.entries].count(True) == 1
+    assert "Paths are drawn for the chosen law" in render(content)
+
+
+def test_pictures_become_a_film(filmed: tuple[sjepa.SJEPA, sjepa.Trajectories]) -> None:
+    model, videos = filmed
+    content = collect(model, videos)
+    assert content.film is not None and len(content.film.frames) <= 40
+    page = render(content)
+    address = re.search(r'src="data:image/png;base64,([^"]+)"', page)
+    assert address is not None
+    sheet = np.asarray(Image.open(io.BytesIO(base64.b64decode(address[1]))))
+    # The first frame is in the corner, and its spot where the coordinate says.
+    brightest = sheet[:12, :24].sum(axis=0).argmax()
+    assert np.linspace(-1.5, 1.5, 24)[brightest] == pytest.approx(content.film.z[0, 0], abs=0.1)
+    assert collect(model.law_).film is None

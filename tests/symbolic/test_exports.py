@@ -101,6 +101,8 @@ def test_latex_names_what_moves() -> None:
     ]
     step = Law.from_string("0.5*x", ["x"], dynamics="discrete")
     assert step.latex() == r"x^{+} = 0.5 x"
+    second = Law.from_string("-theta - 0.1*theta_dot", ["theta", "theta_dot"], ["theta_dot"])
+    assert second.latex() == r"\ddot{\theta} = - \theta - 0.1 \dot{\theta}"
     assert "&=" in field.latex(environment="align") and r"\begin{align}" in field.latex(
         environment="align"
     )

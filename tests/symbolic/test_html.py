@@ -38,6 +38,12 @@ def test_whole_numbers_lose_their_point() -> None:
 def test_the_dot_stands_on_the_letter_not_on_its_index() -> None:
     law = Law.from_string("z1", ["z1"])
     assert '<msub><mover accent="false"><mi>z</mi><mo>.</mo></mover>' in law.mathml()
+    second = Law.from_string("-z1 - z1_dot", ["z1", "z1_dot"], ["z1_dot"]).mathml()
+    assert (
+        '<msub><mover accent="false"><mi>z</mi><mo>..</mo></mover><mi>1</mi></msub><mo>=' in second
+    )
+    assert '<msub><mover accent="false"><mi>z</mi><mo>.</mo></mover><mi>1</mi></msub>' in second
+    assert "dot" not in second
     step = Law.from_string("0.5*z1", ["z1"], dynamics="discrete")
     assert "<mo>+</mo></msup>" in step.mathml() and "mover" not in step.mathml()
 

@@ -39,9 +39,19 @@ class _LatexPrinter(LatexPrinter):
 
 
 def _latex_name(name: str) -> str:
-    """A name of several letters in upright type; z1 and theta are left to SymPy."""
+    """A name of several letters in upright type; z1 and theta are left to SymPy.
+
+    Velocities get the dot that their names spell.
+    """
+    if stem := _position(name):
+        return rf"\dot{{{_latex_name(stem)}}}"
     text = str(sympy.latex(sympy.Symbol(name)))
     return rf"\mathrm{{{text}}}" if re.fullmatch(r"[A-Za-z]{2,}", text) else text
+
+
+def _position(name: str) -> str:
+    """Of what a name is the velocity, or nothing."""
+    return name.removesuffix("_dot") if name.endswith("_dot") else ""
 
 
 def latex_lines(law: Law, digits: int) -> list[str]:
@@ -52,7 +62,8 @@ def latex_lines(law: Law, digits: int) -> list[str]:
     for name, expr in zip(law.outputs, law.expressions, strict=True):
         moved = names[symbol(name)]
         if law.dynamics == "continuous":
-            left = rf"\dot{{{moved}}}"
+            stem = _position(name)
+            left = rf"\ddot{{{_latex_name(stem)}}}" if stem else rf"\dot{{{moved}}}"
         else:
             left = rf"{moved}^{{+}}" if name in law.inputs else moved
         right = printer.doprint(for_reading(expr, digits))

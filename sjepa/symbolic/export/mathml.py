@@ -21,6 +21,7 @@ def mathml_markup(expr: sympy.Expr, digits: int) -> str:
     text = str(mathml(for_reading(expr, digits), printer="presentation"))
     # SymPy leaves the sign of a comparison bare, and writes a hyphen for a minus.
     text = text.replace("<mo><", "<mo>&lt;").replace("<mo>-</mo>", "<mo>&#x2212;</mo>")
+    text = _VELOCITY.sub(_dotted, text)
     text = _INDEXED_POWER.sub(r"<msubsup>\1\2\3</msubsup>", text)
     return _ENTITY.sub(_numeric_entity, text)
 
@@ -31,13 +32,28 @@ _INDEXED_POWER = re.compile(
 )
 
 
+# SymPy reads z1_dot as z with two indices.
+_VELOCITY = re.compile(
+    r"<msub>(<mi>[^<]*</mi>)"
+    r"(?:<mrow>(<mi>[^<]*</mi>)<mo> </mo><mi>dot</mi></mrow>|<mi>dot</mi>)</msub>"
+)
+# A full stop above the letter: fonts without mathematics draw the dot accent inside it.
+_DOT = "<mo>.</mo>"
+
+
+def _dotted(match: re.Match[str]) -> str:
+    letter = f'<mover accent="false">{match[1]}{_DOT}</mover>'
+    return f"<msub>{letter}{match[2]}</msub>" if match[2] else letter
+
+
 def mathml_left(law: Law, i: int) -> str:
     """The left side of an equation in presentation markup."""
     name = law.outputs[i]
     markup = mathml_markup(sympy.Symbol(name), 4)
     if law.dynamics == "continuous":
-        # A full stop above the letter: fonts without mathematics draw the dot accent inside it.
-        dotted = r'<mover accent="false">\g<0><mo>.</mo></mover>'
+        if _DOT in markup:
+            return markup.replace(_DOT, "<mo>..</mo>")
+        dotted = rf'<mover accent="false">\g<0>{_DOT}</mover>'
         return re.sub(r"<mi>.*?</mi>", dotted, markup, count=1)
     return f"<msup><mrow>{markup}</mrow><mo>+</mo></msup>" if name in law.inputs else markup
 

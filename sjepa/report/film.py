@@ -1,0 +1,55 @@
+"""A film strip of what the coordinates are read from, where observations are pictures."""
+
+from __future__ import annotations
+
+import io
+from base64 import b64encode
+
+import numpy as np
+
+from sjepa.data import Trajectories
+from sjepa.report.content import Film
+
+
+# Enough to see the motion; pictures are shrunk to this many pixels a side.
+MAX_FRAMES, SIDE = 40, 64
+COLUMNS = 8
+# Smaller arrays are readings, not pictures.
+MIN_SIDE = 8
+
+
+def film_of(videos: Trajectories, z: np.ndarray) -> Film | None:
+    """Frames of the first trajectory with its coordinates z (T, d); None where there are none."""
+    shape = videos.obs_shape
+    colour = len(shape) == 3 and shape[0] in (1, 3)
+    if not (len(shape) == 2 or colour) or min(shape[-2:]) < MIN_SIDE:
+        return None
+    rows = np.unique(np.linspace(0, len(videos.x[0]) - 1, MAX_FRAMES).astype(int))
+    frames = np.asarray(videos.x[0][rows], dtype=float)
+    if colour:
+        frames = np.moveaxis(frames, 1, -1)
+        frames = frames[..., 0] if frames.shape[-1] == 1 else frames
+    low, high = np.nanmin(frames), np.nanmax(frames)
+    scaled = (255 * (frames - low) / max(high - low, 1e-300)).astype(np.uint8)
+    name = videos.ids[0] if videos.ids else "Trajectory 1"
+    return Film(scaled, videos.t[0][rows], z[rows], name)
+
+
+def sheet(film: Film) -> tuple[str, int, int, int, int]:
+    """All frames on one PNG as a data address, its columns and rows, and the size of a frame."""
+    from PIL import Image
+
+    height, width = film.frames.shape[1:3]
+    ratio = min(1.0, SIDE / max(height, width))
+    size = max(1, round(width * ratio)), max(1, round(height * ratio))
+    columns = min(COLUMNS, len(film.frames))
+    lines = -(-len(film.frames) // columns)
+    mode = "RGB" if film.frames.ndim == 4 else "L"
+    whole = Image.new(mode, (columns * size[0], lines * size[1]))
+    for k, frame in enumerate(film.frames):
+        one = Image.fromarray(frame, mode).resize(size, Image.Resampling.BOX)
+        whole.paste(one, (k % columns * size[0], k // columns * size[1]))
+    file = io.BytesIO()
+    whole.save(file, "PNG", optimize=True)
+    address = f"data:image/png;base64,{b64encode(file.getvalue()).decode()}"
+    return address, columns, lines, *size
