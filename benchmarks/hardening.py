@@ -2,6 +2,7 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.hardening discover 200     # that many random calls
     OMP_NUM_THREADS=1 python -m benchmarks.hardening fits 50 --seed 7
+    OMP_NUM_THREADS=1 python -m benchmarks.hardening files 5          # times the tests' number
     OMP_NUM_THREADS=1 python -m benchmarks.hardening faults
     OMP_NUM_THREADS=1 python -m benchmarks.hardening memory 3000000   # rows of five columns
 
@@ -11,40 +12,64 @@ Run it from the top of the repository: the attacks are those of the tests.
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
+import traceback
 import warnings
-from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from sjepa import discover
-from sjepa.errors import SjepaError
-from tests.runs.fuzzing import peak_memory
+from tests.runs.fuzzing import longest, only_our_errors, outcomes, peak_memory
 from tests.runs.test_faults import SETTINGS, inject
-from tests.torture import discover_call, fit_call
+from tests.torture import BACKENDS, SETTINGS as OPTIONS, discover_call, fit_call
+
+
+SECONDS = 20.0  # of CPU time, for one call
 
 
 def calls(call: Callable[[int], object], count: int, seed: int) -> None:
-    """Outcomes of random calls; anything foreign is printed with the number that makes it."""
-    found: Counter[str] = Counter()
-    longest, before = 0.0, peak_memory()
+    """Outcomes of random calls; whatever falls through is printed with the number that makes it."""
+    _everything_imported()
+    before = peak_memory()
     for number in range(seed, seed + count):
-        start = time.process_time()
         try:
-            call(number)
-            found["answered"] += 1
-        except SjepaError:
-            found["refused"] += 1
+            only_our_errors(partial(call, number), SECONDS)
         except Exception as error:
-            found["foreign"] += 1
-            print(f"{call.__name__}({number}): {type(error).__name__}: {error!s:.100}")
-        longest = max(longest, time.process_time() - start)
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{Path(where.filename).name}:{where.lineno}"
+            print(f"{call.__name__}({number}): {type(error).__name__} {place} {error!s:.100}")
+        if (number + 1 - seed) % 250 == 0 or number + 1 == seed + count:
+            _print_outcomes(f"{call.__name__} {seed} to {number}", before)
+
+
+def _everything_imported() -> None:
+    t = np.arange(60) * 0.1
+    x = np.stack([np.cos(t), -np.sin(t)], axis=1)
+    for name in BACKENDS:
+        discover(x, 0.1, backend={"name": name, **OPTIONS[name]}, budget=1.0)
+
+
+def _print_outcomes(what: str, before: float) -> None:
     grown = peak_memory() - before
-    print(f"{call.__name__} {dict(found)}, longest {longest:.1f} s CPU, {grown:.0f} MB more")
+    print(
+        f"{what}: {dict(outcomes)}, longest {longest[0]:.1f} s CPU, {grown:.0f} MB more", flush=True
+    )
+
+
+def files(times: int) -> None:
+    """Spoilt files of every kind: `times` the number of the tests, elsewhere every time."""
+    _everything_imported()
+    os.environ["SJEPA_FUZZ"] = str(times)
+    before = peak_memory()
+    failed = pytest.main(["-q", "-p", "no:xdist", "--show-capture=no", "tests/runs/test_fuzz.py"])
+    _print_outcomes(f"spoilt files, exit {int(failed)}", before)
 
 
 def faults() -> None:
@@ -82,7 +107,7 @@ def _resident(name: str) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["discover", "fits", "faults", "memory"])
+    parser.add_argument("what", choices=["discover", "fits", "files", "faults", "memory"])
     parser.add_argument("count", type=int, nargs="?", default=100)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -93,6 +118,8 @@ def main() -> None:
             calls(discover_call, given.count, given.seed)
         case "fits":
             calls(fit_call, given.count, given.seed)
+        case "files":
+            files(given.count)
         case "faults":
             faults()
         case "memory":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -100,19 +101,28 @@ def changed(data: Any, where: float, value: Any, remove: bool) -> Any:
     return data
 
 
+# What became of the calls so far, and the CPU time of the longest.
+outcomes: Counter[str] = Counter()
+longest = [0.0]
+
+
 def only_our_errors(call: Callable[[], object], seconds: float = 10.0) -> bool:
     """Success, or our own error in one line, in bounded time; anything else is raised."""
     start = time.process_time()
+    outcome = "foreign"
     try:
         call()
-        return True
+        outcome = "answered"
     except SjepaError as error:
+        outcome = "refused"
         assert "\n" not in str(error).strip(), f"more than one line: {error}"
         assert len(str(error)) < 2000, f"a message of {len(str(error))} characters"
-        return False
     finally:
+        outcomes[outcome] += 1
         took = time.process_time() - start
+        longest[0] = max(longest[0], took)
         assert took < seconds, f"took {took:.1f} s"
+    return outcome == "answered"
 
 
 def peak_memory() -> float:

@@ -53,7 +53,7 @@ def quiet_and_bounded() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-    assert peak_memory() - before < 1500, "a file of a few kilobytes took more than 1.5 GB"
+    assert peak_memory() - before < 1000, "a file of a few kilobytes took more than 1 GB"
 
 
 @pytest.fixture(scope="module")
