@@ -129,7 +129,7 @@ def joint_front(
 ) -> Front:
     """Whole laws from one front for each output, simplest first until the time is over."""
     rows = [
-        [(f.cost, f.loss, f) for f in undominated(output) if _allowed(problem, j, f)]
+        [(f.cost, f.loss, f) for f in _asked_for(problem, output) if _allowed(problem, j, f)]
         for j, output in enumerate(fits)
     ]
     joint = [parts for _, _, parts in combine_outputs(rows, min_gain)]
@@ -157,6 +157,14 @@ def _written(
         # The proof is about the weights of the library, so it says nothing about tree sizes.
         certified = problem.measure == "terms" and all(f.certified for f in parts)
         yield problem.candidate(law.canonical(), certified)
+
+
+def _asked_for(problem: Problem, fits: Sequence[SupportFit]) -> list[SupportFit]:
+    """What nothing beats, up to the first that is good enough."""
+    kept, limit = undominated(fits), problem.adequate
+    if limit is None:
+        return kept
+    return kept[: next((i + 1 for i, f in enumerate(kept) if f.loss <= limit), None)]
 
 
 def _allowed(problem: Problem, j: int, found: SupportFit) -> bool:

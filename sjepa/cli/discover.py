@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,6 +49,9 @@ def discover(
     actions: Actions = "",
     terms: Annotated[str, typer.Option(help="Candidate terms, comma-separated.")] = "",
     form: Annotated[str, typer.Option(help="auto, derivative, weak, zoh or discrete.")] = "auto",
+    bootstrap: Annotated[
+        int, typer.Option(help="Resamples of the data that say how sure each term is.")
+    ] = 0,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     seconds: Annotated[float | None, typer.Option(help="Time budget.")] = None,
     out: Annotated[
@@ -84,7 +88,7 @@ def discover(
     chosen = None if backend is None else {"name": backend, **options}
     front = run(
         trajectories, backend=chosen, library=library,
-        form=form, seed=seed, budget=seconds,  # type: ignore[arg-type]
+        form=form, n_bootstrap=bootstrap, seed=seed, budget=seconds,  # type: ignore[arg-type]
     )  # fmt: skip
     law = front.best()
     if out is not None and alone:
@@ -102,7 +106,12 @@ def discover(
         rows = [{k: None if v != v else v for k, v in row.items()} for row in records]
         print(
             json_module.dumps(
-                {"form": front.form, "law": json_module.loads(law.to_json()), "front": rows},
+                {
+                    "form": front.form,
+                    "law": json_module.loads(law.to_json()),
+                    "front": rows,
+                    "intervals": [asdict(row) for row in front.intervals],
+                },
                 indent=1,
             )
         )

@@ -190,7 +190,7 @@ def free_run(law: Law, stretches: Stretches, folds: int = 4) -> FreeRun:
     own = np.tile(numbers, (len(start), 1))
     for k in np.unique(fold):
         if (fold != k).any() and len(numbers):
-            own[fold == k] += _solve(curvature[fold != k].sum(0), slope[fold != k].sum(0))
+            own[fold == k] += solve_scaled(curvature[fold != k].sum(0), slope[fold != k].sum(0))
     lowest_each = np.full(len(start), np.inf)
     for begin in (start, stretches.start):
         for _ in range(STARTS):
@@ -377,11 +377,11 @@ def _step(
     inverse = np.linalg.pinv(a)
     curvature, slope = _normal(residual, jacobian, size)
     h = curvature.sum(axis=0)
-    move = _solve(h + damping * np.diag(np.diag(h)), slope.sum(axis=0))
+    move = solve_scaled(h + damping * np.diag(np.diag(h)), slope.sum(axis=0))
     return move, np.einsum("isn,sn->si", np.moveaxis(inverse, 1, 0), r - b @ move)
 
 
-def _solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def solve_scaled(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     scale = np.sqrt(np.maximum(np.diag(a), 1e-300))
     solved = np.linalg.lstsq(a / np.outer(scale, scale), b / scale, rcond=1e-12)[0] / scale
     return np.where(np.isfinite(solved), solved, 0.0)

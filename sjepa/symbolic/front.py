@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from sjepa.errors import FormatError, LawError, SjepaError
 from sjepa.symbolic import use
 from sjepa.symbolic.complexity import MEASURES
+from sjepa.symbolic.intervals import Interval, interval_lines, least_inclusion, read_intervals
 from sjepa.symbolic.law import Law
 
 
@@ -107,6 +108,7 @@ class Front:
     notes: tuple[str, ...] = field(default=())
     form: str = ""  # which form of the data was fitted, where states were given
     chosen: int | None = None  # the candidate that free runs chose; without any, the knee chooses
+    intervals: tuple[Interval, ...] = ()  # how sure the terms of ``best()`` are, if it was asked
 
     @classmethod
     def of(
@@ -156,7 +158,8 @@ class Front:
             by = f"  ({c.backend})" if c.backend not in ("", self.backend) else ""
             lines.append(f"{mark} {self.complexity(c):17g}  {c.loss:9.2e}  {equation}{by}")
         form = [f"  form: {self.form}"] if self.form else []
-        return "\n".join([*lines, *form, *(f"  note: {n}" for n in self.notes)])
+        notes = [f"  note: {n}" for n in self.notes]
+        return "\n".join([*lines, *form, *interval_lines(self.intervals), *notes])
 
     def _repr_html_(self) -> str:
         from sjepa.symbolic.export.html import front_html
@@ -176,7 +179,10 @@ class Front:
         return result
 
     def to_frame(self) -> pd.DataFrame:
-        """A table with the columns PySR users know, and both complexities by name."""
+        """A table with the columns PySR users know, and both complexities by name.
+
+        `inclusion` is that of each law's least sure term; `intervals` has all of them.
+        """
         import pandas as pd
 
         return pd.DataFrame(
@@ -190,6 +196,7 @@ class Front:
                 "certified": [c.certified for c in self],
                 "backend": [c.backend or self.backend for c in self],
                 "free_run": [math.nan if c.free_run is None else c.free_run for c in self],
+                "inclusion": [least_inclusion(self.intervals, c.law) for c in self],
             }
         )
 
@@ -267,6 +274,7 @@ class Front:
             "notes": list(self.notes),
             "form": self.form,
             "chosen": self.chosen,
+            "intervals": [asdict(row) for row in self.intervals],
             "laws": [
                 {
                     "law": c.law.to_dict(),
@@ -296,7 +304,8 @@ class Front:
         if chosen is not None and not (type(chosen) is int and 0 <= chosen < len(candidates)):
             raise FormatError("Its front has no law at the place of the chosen one.")
         form = str(data.get("form", ""))
-        return cls(candidates, measure, backend, tuple(notes), form, chosen)
+        intervals = read_intervals(data.get("intervals", []))
+        return cls(candidates, measure, backend, tuple(notes), form, chosen, intervals)
 
 
 def _candidate(one: Any, row: int) -> Candidate:

@@ -133,7 +133,9 @@ def validate(front: Front, x: Any, t: Any = None, u: Any = None, *, held: bool =
     stretches = Stretches.of(data, order=simulator.order, held=held)
     chosen, runs = judge([c.law for c in front], stretches, folds=0)
     rows = [replace(c, free_run=float(r.errors.mean())) for c, r in zip(front, runs, strict=False)]
-    return replace(front, candidates=(*rows, *front.candidates[len(rows) :]), chosen=chosen)
+    kept = front.intervals if front[chosen] is front.best_candidate() else ()
+    rows = [*rows, *front.candidates[len(rows) :]]
+    return replace(front, candidates=tuple(rows), chosen=chosen, intervals=kept)
 
 
 def _data(law: Law, x: Any, t: Any, u: Any) -> tuple[Simulator, Trajectories]:

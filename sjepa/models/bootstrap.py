@@ -1,0 +1,196 @@
+"""How sure a law is: the search and the numbers again, on data drawn with replacement.
+
+Rows of a regression overlap in time, so that stretches of them are drawn and not single ones. All
+that a search needs of a stretch are its sums of products; they are taken once, and a resample is a
+weighted sum of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import sympy
+
+from sjepa.backend import Backend, Problem
+from sjepa.backend.registry import make_backend
+from sjepa.data import Trajectories
+from sjepa.errors import ConfigError, SjepaError
+from sjepa.models.free_runs import Stretches, free_run, solve_scaled
+from sjepa.models.selection import FEW
+from sjepa.symbolic import Front, Law, Library
+from sjepa.symbolic.gram import Gram
+from sjepa.symbolic.intervals import LEVEL, Interval
+from sjepa.symbolic.text import to_text
+
+
+# Blocks that are drawn, and the least number of rows in each: windows of the weak form share data
+# with seven that follow. A block begins at any of so many places along its length.
+BLOCKS, MIN_ROWS, PLACES = 40, 24, 4
+# Laws whose losses differ by less than this share fit as well as each other.
+AS_WELL = 0.01
+# Terms that are not in the law are listed if they were chosen this often.
+LISTED = 0.05
+# Resamples of free runs, which cost next to nothing.
+DRAWS = 1000
+# Supports to look at for one output of one resample.
+NODES = 50_000
+
+
+def bootstrap(
+    front: Front,
+    problem: Problem,
+    backend: Backend,
+    data: Trajectories,
+    n: int,
+    *,
+    seed: int = 0,
+    order: int = 1,
+    held: bool = False,
+) -> Front:
+    """The front with intervals of its chosen law from `n` resamples.
+
+    In each resample the search is asked for the simplest law that fits as well there as the
+    chosen structure does; how often that has a term is the term's inclusion. The numbers are
+    those of the chosen structure: free runs through resampled stretches where the data are noisy,
+    since noise in the states biases a regression, and otherwise the regression.
+    """
+    law = front.best()
+    rng = np.random.default_rng(seed)
+    if backend.name != "stlsq":
+        backend = make_backend("subset", max_nodes=NODES)
+    if not (problem.library is not None and problem.library.covers(law)):
+        problem = _of_terms(front, problem)
+    chosen, numbers = _searches(law, problem, backend, rng, n)
+    numbers |= _free_runs(law, data, rng, order, held)
+    rows = []
+    for j, (output, pairs) in enumerate(zip(law.outputs, law.terms, strict=True)):
+        for coefficient, term in pairs:
+            low, high = np.quantile(numbers[j, term], [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+            share = chosen.pop((j, term), 0) / n
+            rows.append(Interval(output, to_text(term), coefficient, low, high, share))
+        others = [(-count, to_text(t)) for (i, t), count in chosen.items() if i == j]
+        rows += [
+            Interval(output, term, 0.0, 0.0, 0.0, -count / n)
+            for count, term in sorted(others)
+            if -count >= LISTED * n
+        ]
+    return replace(front, intervals=tuple(rows))
+
+
+def _searches(
+    law: Law, problem: Problem, backend: Backend, rng: np.random.Generator, n: int
+) -> tuple[Counter[tuple[int, sympy.Expr]], dict[tuple[int, sympy.Expr], np.ndarray]]:
+    """How often each term of each output is chosen, and the numbers of the law's own terms."""
+    whole, own = problem.candidate_library, problem.candidate_library.coefficients(law) != 0
+    cells = list(_cells(problem))
+    draws = _draws(rng, n, len(cells))
+    chosen: Counter[tuple[int, sympy.Expr]] = Counter()
+    numbers: dict[tuple[int, sympy.Expr], np.ndarray] = {}
+    xx, xy, yy, y = (np.stack([getattr(g, k) for g in cells]) for k in ("xx", "xy", "yy", "y"))
+    size = np.array([[g.rows, g.weight] for g in cells])
+    for j, output in enumerate(law.outputs):
+        index = np.flatnonzero(problem.usable[:, j] | own[:, j])
+        terms = [whole.terms[i] for i in index]
+        library = Library(terms, whole.inputs, whole.weights[index].tolist(), canonical=False)
+        support = np.flatnonzero(own[index, j])
+        refits = np.empty((n, len(support)))
+        for i, drawn in enumerate(draws):
+            rows, weight = drawn @ size
+            products = np.tensordot(drawn, xx, 1)[np.ix_(index, index)]
+            sums = Gram(
+                products, np.tensordot(drawn, xy, 1)[index][:, [j]], drawn @ yy[:, [j]],
+                drawn @ y[:, [j]], int(rows), float(weight),
+            )  # fmt: skip
+            column = sums.solve(support, 0)[:, None]
+            refits[i] = column[support, 0]
+            enough = float(sums.loss(column)[0]) * (1 + AS_WELL) + 1e-15
+            resample = Problem(
+                gram=sums, library=library, names=problem.names, outputs=[output],
+                dynamics=problem.dynamics, adequate=enough,
+            )  # fmt: skip
+            known = resample.front([library.law(column, [output], problem.dynamics)], "")
+            found = resample.with_(warm=known).solve(backend)
+            chosen.update((j, term) for _, term in found.select(delta=enough * 1.001).terms[0])
+        numbers |= {(j, terms[k]): refits[:, c] for c, k in enumerate(support)}
+    return chosen, numbers
+
+
+def _cells(problem: Problem) -> Iterator[Gram]:
+    """Sums over consecutive rows, PLACES of which make a block."""
+    if problem.targets is None:
+        raise ConfigError("A bootstrap needs the data themselves, not sums over all of them.")
+    n = len(problem.targets)
+    length = max(MIN_ROWS, -(-n // BLOCKS))
+    edges = np.linspace(0, n, min(max(PLACES, n * PLACES // length), n) + 1).astype(int)
+    for start, stop in pairwise(edges):
+        part = slice(start, stop)
+        values = (problem.inputs if problem.features is None else problem.features)[part]  # type: ignore[index]
+        rows = [values, problem.targets[part]]
+        if problem.weights is not None:
+            rows.append(problem.weights[part])
+        if problem.features is None:
+            yield Gram.from_chunks(problem.candidate_library, [tuple(rows)])
+        else:
+            yield Gram.from_features(*rows)
+
+
+def _draws(rng: np.random.Generator, n: int, cells: int) -> np.ndarray:
+    """How often each cell is in each resample (n, cells): blocks that begin anywhere."""
+    starts = rng.integers(cells, size=(n, -(-cells // PLACES), 1))
+    places = (starts + np.arange(PLACES)) % cells
+    return np.stack([np.bincount(one.ravel(), minlength=cells) for one in places]).astype(float)
+
+
+def _free_runs(
+    law: Law, data: Trajectories, rng: np.random.Generator, order: int, held: bool
+) -> dict[tuple[int, sympy.Expr], np.ndarray]:
+    """Numbers that fit free runs through resampled stretches, by one step from those that fit all.
+
+    Nothing where free runs did not make the numbers: without noise, or with too few stretches.
+    """
+    try:
+        stretches = Stretches.of(data, order=order, held=held)
+    except SjepaError:
+        return {}
+    if order != 1 or len(stretches) < FEW or not stretches.noisy:
+        return {}
+    run = free_run(law, stretches)
+    free = law.with_free_terms()
+    structure, symbols, _ = free.skeleton
+    drawn = rng.multinomial(len(stretches), np.full(len(stretches), 1 / len(stretches)), size=DRAWS)
+    moves = np.stack(
+        [
+            solve_scaled(np.tensordot(w, run.curvature, 1), np.tensordot(w, run.slope, 1))
+            for w in drawn
+        ]
+    )
+    draws = run.law.coefficients + moves
+    found = {}
+    for j, (expr, pairs) in enumerate(zip(structure, free.terms, strict=True)):
+        position = {s: i for i, s in enumerate(symbols)}
+        numbers = dict(zip(symbols, map(sympy.Float, free.coefficients.tolist()), strict=True))
+        for part in sympy.Add.make_args(expr):
+            front = [s for s in sympy.Mul.make_args(part) if s in position]
+            term = part.xreplace(numbers).as_coeff_Mul()[1]
+            assert len(front) == 1 and term in [t for _, t in pairs]
+            found[j, term] = draws[:, position[front[0]]]
+    return found
+
+
+def _of_terms(front: Front, problem: Problem) -> Problem:
+    """The same rows for the terms of the front's laws, where there is no library of them."""
+    inputs, _ = problem.rows()
+    terms: dict[sympy.Expr, None] = {}
+    for candidate in front:
+        for _, term in (pair for row in candidate.law.terms for pair in row):
+            terms.setdefault(term)
+    defined = Library(list(terms), problem.names, canonical=False)
+    good = np.isfinite(defined.numpy()(inputs)).all(axis=0)
+    kept = [t for t, ok in zip(terms, good, strict=True) if ok]
+    return problem.with_(
+        library=Library(kept, problem.names, canonical=False), grammar=None, warm=None
+    )
