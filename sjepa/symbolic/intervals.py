@@ -81,7 +81,7 @@ def _row(one: Any) -> Interval:
     names, numbers = ("output", "term"), ("coefficient", "low", "high", "inclusion")
     if not isinstance(one, Mapping) or not all(isinstance(one.get(n), str) for n in names):
         raise FormatError("An interval of its front does not name an output and a term.")
-    values = [one.get(n) for n in numbers]
+    values: list[Any] = [one.get(n) for n in numbers]
     if not all(type(v) in (int, float) and math.isfinite(v) for v in values):
         raise FormatError(f"The interval of {one['term']!r:.40} in its front is no number.")
     return Interval(*(one[n] for n in names), *map(float, values))
