@@ -32,7 +32,10 @@ def benchmark(
     seconds: Annotated[float, typer.Option(help="Budget of one search.")] = 60.0,
     workers: Annotated[int, typer.Option(help="Processes.")] = 1,
     executor: Annotated[str, typer.Option(help="Where to run: local, dask or ray.")] = "local",
-    out: Annotated[Path | None, typer.Option(help="Folder for the table and the plot.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the table and the plot; cells finished in it are kept."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Compare backends on problems whose laws are known."""

@@ -1,11 +1,15 @@
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import pytest
 
 from sjepa import Law
 from sjepa.data import simulate
 from sjepa.errors import ConfigError, MissingDependency, SjepaError, UnknownBackend
 from sjepa.studies.backends import COLUMNS, benchmark, matrix, plot_results, summary
-from sjepa.studies.backends.cells import field_error, match, valid_time
+from sjepa.studies.backends.cells import Cell, field_error, match, run_cell, valid_time
 
 
 TRUTH = Law.from_string(["p", "-sin(q) - 0.4*p*abs(p)"], ["q", "p"])
@@ -42,20 +46,47 @@ def test_a_diverging_law_is_a_low_score_not_a_crash() -> None:
     assert valid_time(Law.from_string(["q**3 + 5", "p**5"], ["q", "p"]), test) < 0.5
 
 
-def test_rows_are_complete_and_written(tmp_path: object) -> None:
-    from pathlib import Path
-
-    import pandas as pd
-
-    folder = Path(str(tmp_path))
-    table = benchmark(["pendulum", "lorenz"], ["stlsq"], [0.0], [0, 1], out=folder)
+def test_rows_are_complete_and_written(tmp_path: Path) -> None:
+    table = benchmark(["pendulum", "lorenz"], ["stlsq"], [0.0], [0, 1], out=tmp_path)
     assert tuple(table.columns) == COLUMNS and len(table) == 4
     assert table["recovered"].all() and (table["error"] == "").all()
-    again = pd.read_parquet(folder / "results.parquet")
+    again = pd.read_parquet(tmp_path / "results.parquet")
     assert again["valid_time"].tolist() == table["valid_time"].tolist()
     assert summary(table)["recovered"].tolist() == [4]
     assert list(matrix(table)["system"]) == ["lorenz", "pendulum"]
     plot_results(table)
+
+
+def test_a_sweep_that_was_stopped_runs_only_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {
+        "systems": ["pendulum", "lorenz"],
+        "backends": ["stlsq"],
+        "out": tmp_path,
+    }
+
+    def stop(row: dict[str, Any], done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        benchmark(**asked, progress=stop)
+    ran: list[str] = []
+
+    def watched(cell: Cell) -> dict[str, Any]:
+        ran.append(cell.system)
+        return run_cell(cell)
+
+    monkeypatch.setattr("sjepa.studies.backends.sweep.run_cell", watched)
+    table = benchmark(**asked)
+    assert ran == ["lorenz"] and table["recovered"].tolist() == [True, True]
+    assert benchmark(**asked).equals(table) and ran == ["lorenz"]
+    benchmark(**asked | {"systems": ["pendulum"]}, seconds=30.0)  # another cell
+    assert ran == ["lorenz", "pendulum"]
+    for file in (tmp_path / "cells").iterdir():
+        file.write_bytes(file.read_bytes()[:-1])
+    benchmark(**asked)
+    assert ran == ["lorenz", "pendulum", "pendulum", "lorenz"]
 
 
 def test_a_failing_backend_is_a_row_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:

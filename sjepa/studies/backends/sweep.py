@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
@@ -16,6 +16,7 @@ from sjepa.data import SYSTEMS
 from sjepa.errors import ConfigError, MissingDependency
 from sjepa.storage import writing
 from sjepa.studies.backends.cells import COLUMNS, Cell, run_cell, system_of
+from sjepa.studies.backends.kept import finished, keep, kept_at
 from sjepa.studies.backends.problems import PROBLEMS
 
 
@@ -48,7 +49,8 @@ def benchmark(
     options : settings of a backend, by its name
     seconds : budget of one search
     workers, executor : how many processes, and joblib's place to run them: "local", "dask", "ray"
-    out : folder for results.parquet and results.csv
+    out : folder for results.parquet and results.csv, and for each cell as soon as it is finished;
+        a sweep that was stopped and is started again in its folder runs only the rest
     progress : called with each finished row, the number finished and the number in all
     """
     if suite not in SUITES:
@@ -67,8 +69,7 @@ def benchmark(
         raise ConfigError("Nothing to run: give at least one system, backend, noise and seed.")
     rows = []
     with _place(executor):
-        pool = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
-        for row in pool(joblib.delayed(run_cell)(c) for c in cells):
+        for row in _each(cells, workers, None if out is None else Path(out)):
             rows.append(row)
             if progress is not None:
                 progress(row, len(rows), len(cells))
@@ -77,6 +78,27 @@ def benchmark(
     if out is not None:
         write_results(table, Path(out))
     return table
+
+
+def _each(cells: Sequence[Cell], workers: int, out: Path | None) -> Iterator[dict[str, Any]]:
+    """The rows of the cells, first those that an earlier sweep left in the folder."""
+    todo = []
+    for cell in cells:
+        place = None if out is None else kept_at(out, cell)
+        row = None if place is None else finished(place)
+        if row is None:
+            todo.append((cell, place))
+        else:
+            yield row
+    pool = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
+    for place, row in pool(joblib.delayed(_run)(*one) for one in todo):
+        if place is not None:
+            keep(place, row)
+        yield row
+
+
+def _run(cell: Cell, place: Path | None) -> tuple[Path | None, dict[str, Any]]:
+    return place, run_cell(cell)
 
 
 def write_results(table: pd.DataFrame, folder: Path) -> None:
