@@ -29,6 +29,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "alternating": {"search": "alternating"},
     "identity": {"encoder": "identity"},
     "own encoder": {"encoder": mixed},
+    "frozen": {"encoder": "identity", "search": "alternating"},
     "learned head": {"encoder": mixed, "head": "learned"},
 }
 NONSENSE: dict[str, list[Any]] = {
@@ -40,6 +41,8 @@ NONSENSE: dict[str, list[Any]] = {
     "library": [3, "z1", [1, 2], [], sjepa.Grammar(["+"], ["z1"])],
     "grammar": [3, ["+"], sjepa.Library.paper(["z1", "z2"])],
     "delta": ["small", -1.0, 0.0, np.nan, None, [0.1]],
+    "delta_roll": ["auto", -1.0, 0.0, [0.1]],
+    "select": ["shortest", None],
     "correction": ["neurl", 3, {"widht": 8}, {"updates": 0}],
     "integrator": ["rk5", None, 4],
     "dynamics": ["map", None],
@@ -55,14 +58,13 @@ NONSENSE: dict[str, list[Any]] = {
 # A sensible value that a way of learning has no use for.
 UNREAD: dict[str, dict[str, Any]] = {
     "elegant": {"head": "pca", "device": "cpu", "dynamics": "discrete"},
-    "alternating": {"head": "pca", "delta": 0.1, "order": 2},
-    "identity": {"search": "alternating", "options": {"restarts": 2}, "device": "cpu", "delta": 0.1},
-    "own encoder": {
-        "search": "alternating", "options": {"restarts": 2}, "device": "cpu", "delta": 0.1,
-    },
+    "alternating": {"head": "pca", "delta_roll": 0.1, "order": 2, "select": "mdl"},
+    "frozen": {"delta_roll": 0.1, "order": 2, "select": "mdl"},
+    "identity": {"options": {"restarts": 2}, "device": "cpu", "delta": 0.1},
+    "own encoder": {"options": {"restarts": 2}, "device": "cpu", "delta": 0.1},
     "learned head": {
         "search": "alternating", "options": {"restarts": 2}, "device": "cpu", "backend": "subset",
-        "dynamics": "discrete", "feature_names": ["q", "p"],
+        "dynamics": "discrete", "feature_names": ["q", "p"], "delta_roll": 0.1, "select": "mdl",
     },
 }  # fmt: skip
 
@@ -110,6 +112,7 @@ def test_what_would_go_unread_is_refused_and_a_default_is_fine(way: str) -> None
         ({"search": "alternating", "options": {"printed": "yes"}}, "options"),
         ({"search": "alternating", "options": {"printed": True, "refit": True}}, "options"),
         ({"search": "alternating", "options": {"ema": "never"}}, "options"),
+        ({"search": "alternating", "encoder": "identity", "options": {"cycles": 2}}, "options"),
         ({"search": "alternating", "correction": {"lambda_c": -1.0}}, "correction"),
         ({"latent_dim": 9}, "latent_dim"),
         ({"encoder": "identity", "head": "none", "latent_dim": 5}, "latent_dim"),

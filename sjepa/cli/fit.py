@@ -59,6 +59,12 @@ def fit(
     ] = "",
     feature_names: Annotated[str, typer.Option(help="Names of the coordinates.")] = "",
     delta: Annotated[str, typer.Option(help="Largest adequate risk, or auto.")] = "auto",
+    delta_roll: Annotated[
+        float | None, typer.Option(help="Largest adequate error of free rollouts.")
+    ] = None,
+    select: Annotated[
+        str, typer.Option(help="adequate: the simplest adequate law; mdl: the shortest code.")
+    ] = "adequate",
     integrator: Annotated[str, typer.Option(help="rk4, euler, ...")] = "rk4",
     dynamics: Annotated[
         str, typer.Option(help="continuous: velocities; discrete: the next coordinates.")
@@ -107,6 +113,8 @@ def fit(
             search=search,  # type: ignore[arg-type]
             encoder=encoder,
             delta=_delta(delta),
+            delta_roll=delta_roll,
+            select=select,  # type: ignore[arg-type]
             integrator=integrator,
             dynamics=dynamics,  # type: ignore[arg-type]
             order=order,  # type: ignore[arg-type]

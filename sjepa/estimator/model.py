@@ -17,7 +17,7 @@ from sjepa.data.names import numbered
 from sjepa.errors import TrainingDiverged
 from sjepa.estimator.files import apply_saved, plain_params, saved_from
 from sjepa.estimator.fitted import Fitted
-from sjepa.estimator.validate import check_data, draw_seed, validate
+from sjepa.estimator.validate import check_data, draw_seed, validate, way_of
 from sjepa.models import Transition
 from sjepa.runs import Run, fingerprint, writable
 from sjepa.runs.recorder import RunRecorder
@@ -45,7 +45,9 @@ class SJEPA(Fitted):
         Backend of the symbolic search where coordinates are fixed or alternate with it. In the
         elegant search a backend other than the default proposes structures for a second run.
     search : "elegant" or "alternating"
-        Search structures and coordinates together (the default), or in turns as in the paper.
+        Search structures and coordinates together (the default), or in turns as in the paper. With
+        a given encoder nothing alternates, and "alternating" minimises the paper's L_frozen, for
+        coordinates of a scale of about 1.
     encoder : "auto", "identity", or a callable or nn.Module
         "auto" learns the coordinates. "identity" takes the observations as coordinates, anything
         callable is used as it is, frozen (see :mod:`sjepa.models.pretrained`); then only the law is
@@ -57,7 +59,13 @@ class SJEPA(Fitted):
         A library may be a list of terms such as ``["z1", "sin(z1)"]``. By default 1, z, sin z,
         cos z, squares and products.
     delta : float or "auto"
-        Largest adequate validation risk; "auto" estimates the noise floor and says so.
+        Largest adequate validation risk; "auto" estimates the noise floor and says so. For the
+        alternating search a number is the paper's δ_pred: L_pred is held at it by a multiplier.
+    delta_roll : float, optional
+        Largest adequate error of free rollouts, as a share of the variance of the coordinates.
+    select : "adequate" or "mdl"
+        Take the simplest adequate law, or the one with the shortest code (minimum description
+        length).
     correction : None, "neural", "neural_only", mapping or nn.Module
         A bounded network that learns the residual of the law; "neural_only" leaves the law out.
         Options are those of :class:`sjepa.training.CorrectionSettings`. The alternating search
@@ -140,6 +148,8 @@ class SJEPA(Fitted):
         library: Library | Sequence[str] | None = None,
         grammar: Grammar | None = None,
         delta: float | str = "auto",
+        delta_roll: float | None = None,
+        select: Literal["adequate", "mdl"] = "adequate",
         correction: Any = None,
         integrator: str = "rk4",
         dynamics: Literal["continuous", "discrete"] = "continuous",
@@ -160,6 +170,8 @@ class SJEPA(Fitted):
         self.library = library
         self.grammar = grammar
         self.delta = delta
+        self.delta_roll = delta_roll
+        self.select = select
         self.correction = correction
         self.integrator = integrator
         self.dynamics = dynamics
@@ -266,25 +278,30 @@ class SJEPA(Fitted):
 
     def _learn(self, trajectories: Trajectories, journal: RunRecorder) -> Learned:
         seed = self.seed_
+        held = None if isinstance(self.delta, str) else float(self.delta)
+        trained: dict[str, Any] = {
+            "device": self.device, "journal": journal, "options": self.options,
+            "correction": self.correction, "delta": held,
+        }  # fmt: skip
         if self.encoder != "auto":
             return learn_frozen(
                 trajectories, self.encoder, self._space(None), self.backend, seed,
                 self.latent_dim, journal, head=self.head, order=self.order, delta=self.delta,
                 dynamics=self.dynamics, integrator=self.integrator,
-                feature_names=self.feature_names,
+                feature_names=self.feature_names, select=self.select, delta_roll=self.delta_roll,
+                phase=trained if way_of(self) == "frozen" else None,
             )  # fmt: skip
         space = self._space(self.latent_dim, trajectories.action_names or ())
         if self.search == "alternating":
             return learn_alternating(
-                trajectories, space, self.latent_dim, self.backend, self.integrator,
-                self.device, seed, journal, self.options, dynamics=self.dynamics,
-                correction=self.correction,
+                trajectories, space, self.latent_dim, self.backend, self.integrator, seed=seed,
+                dynamics=self.dynamics, **trained,
             )  # fmt: skip
         if not isinstance(space, Library):
             space = space.library(space.inputs[: self.latent_dim])
         return learn_elegant(
             trajectories, space, self.latent_dim, self.order, self.delta, self.backend, seed,
-            journal, self.options,
+            journal, self.options, delta_roll=self.delta_roll, select=self.select,
         )  # fmt: skip
 
     def _space(self, dimension: int | None, actions: Sequence[str] = ()) -> Any:

@@ -24,6 +24,7 @@ from sjepa.models.pretrained import HEADS
 from sjepa.symbolic import Grammar, Library
 from sjepa.symbolic.parse import check_names
 from sjepa.training import WAYS, CorrectionSettings
+from sjepa.training.alternating.fixed import check_fixed
 from sjepa.training.options import is_printed, search_budget, training_plan
 
 
@@ -42,14 +43,22 @@ UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
         "by search='alternating'",
         {
             "head": "it reads coordinates off a given encoder",
-            "delta": "its cycles are compared with options={'tolerance': ...}",
+            "delta_roll": "rollouts are part of its risk; see the options of the search",
+            "select": "its cycles are compared by their risk",
+            "order": "it learns laws of first order; use search='elegant'",
+        },
+    ),
+    "frozen": (
+        "by search='alternating'",
+        {
+            "delta_roll": "rollouts are part of its risk; see the options of the search",
+            "select": "its checkpoints are compared by their risk",
             "order": "it learns laws of first order; use search='elegant'",
         },
     ),
     "given": (
         GIVEN,
         {
-            "search": "there are no coordinates to search",
             "options": "they are those of a search for coordinates",
             "device": "nothing is trained",
             "delta": "the front is cut at its knee",
@@ -62,6 +71,8 @@ UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "options": "they are those of a search with encoder='auto'",
             "device": "it trains on the CPU",
             "backend": "the head is found together with the law",
+            "delta_roll": "it is for a search with encoder='auto'",
+            "select": "it is for a search with encoder='auto'",
             "dynamics": "a map needs given coordinates",
             "feature_names": "its coordinates are z1, z2, ...",
         },
@@ -75,7 +86,9 @@ def way_of(model: Any) -> str:
     """Which way of learning an estimator's settings choose."""
     if isinstance(model.encoder, str) and model.encoder == "auto":
         return str(model.search)
-    return "learned head" if isinstance(model.head, str) and model.head == "learned" else "given"
+    if isinstance(model.head, str) and model.head == "learned":
+        return "learned head"
+    return "frozen" if model.search == "alternating" else "given"
 
 
 def validate(model: Any, trajectories: Trajectories) -> None:
@@ -143,9 +156,11 @@ def _check_together(model: Any, way: str) -> None:
     with naming("options"):
         if way == "elegant":
             search_budget(model.options)
-        if way == "alternating":
+        if way in ("alternating", "frozen"):
             training_plan(model.options, model.backend)
-    if way != "alternating":
+        if way == "frozen":
+            check_fixed(model.options)
+    if way not in ("alternating", "frozen"):
         return
     with naming("options"):
         printed = is_printed(model.options)
@@ -167,7 +182,7 @@ def _check_with_data(model: Any, way: str, trajectories: Trajectories) -> None:
             f"Coordinates cannot be learned with actions {UNREAD[way][0]} yet: use "
             "search='alternating', or encoder='identity' where the observations are the state."
         )
-    if way != "given" and points < MIN_POINTS:
+    if way not in ("given", "frozen") and points < MIN_POINTS:
         raise DataError(
             f"Learning coordinates needs at least {MIN_POINTS} observations, got {points}; with "
             "encoder='identity' fewer will do."
@@ -188,7 +203,7 @@ def _check_with_data(model: Any, way: str, trajectories: Trajectories) -> None:
                 "latent_dim",
             )
     plain = isinstance(model.encoder, str) and (model.head is None or model.head == "none")
-    if plain and way == "given" and model.latent_dim != size:
+    if plain and way in ("given", "frozen") and model.latent_dim != size:
         why = f"all {size} observed values are coordinates"
         _refuse_unless_default(model, "latent_dim", "by head='none'", why)
 
@@ -238,6 +253,8 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "library": (_is_library, "a Library or a list of terms such as ['z1', 'sin(z1)']"),
     "grammar": (lambda v: v is None or isinstance(v, Grammar), "a Grammar"),
     "delta": (_is_delta, "'auto' or a positive number"),
+    "delta_roll": (lambda v: v is None or (_is_delta(v) and v != "auto"), "a positive number"),
+    "select": _one_of("adequate", "mdl"),
     "dynamics": _one_of("continuous", "discrete"),
     "order": _one_of(1, 2),
     "device": (lambda v: isinstance(v, str | torch.device), "'auto', 'cpu', 'cuda' or 'mps'"),

@@ -226,6 +226,12 @@ class Front:
             f"{min(c.loss for c in self):.3g}. Raise delta, the budget or the library."
         )
 
+    def shortest(self, rows: int) -> Law:
+        """The law of the least description length, for `rows` rows of data: residuals,
+        coefficients and structure in one code (MDL)."""
+        self._require_candidates()
+        return min(self, key=lambda c: c.law.description_length(c.loss, rows)).law
+
     def best(self) -> Law:
         """The law that free runs chose, or else the one at the knee of the front.
 

@@ -95,6 +95,12 @@ class CorrectionSettings:
                 )
 
     @classmethod
+    def joint_of(cls, given: Any) -> CorrectionSettings | None:
+        """What is learnt together with a law; a network that stands alone is not."""
+        settings = None if given is None else cls.of(given)
+        return None if settings is None or settings.neural_only else settings
+
+    @classmethod
     def of(cls, given: Any) -> CorrectionSettings:
         """Read the estimator's argument: a name, a module, or a mapping of these fields."""
         if isinstance(given, nn.Module):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,15 @@ import torch
 from torch import nn
 
 from sjepa.backend import Progress
-from sjepa.data import Trajectories, TrajectoryBatch
+from sjepa.data import Trajectories, TrajectoryBatch, windows
 from sjepa.data.names import numbered
 from sjepa.discovery import discover
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.models.pretrained.heads import HeadedEncoder, choose_head
-from sjepa.symbolic import Grammar, Law, Library
+from sjepa.models.transition import Transition
+from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.law import Dynamics
+from sjepa.training.alternating.fixed import learn_fixed
 from sjepa.training.elegant import SearchBudget, elegant_search
 from sjepa.training.refine import refine
 from sjepa.training.result import Frozen, Learned, identity
@@ -41,11 +44,15 @@ def learn_frozen(
     dynamics: Dynamics = "continuous",
     integrator: str = "rk4",
     feature_names: Sequence[str] | None = None,
+    select: str = "adequate",
+    delta_roll: float | None = None,
+    phase: Mapping[str, Any] | None = None,
 ) -> Learned:
     """Keep the coordinates, or a few read off an embedding by a head, and search only the law.
 
     With actions that are held between observations the coefficients of a vector field are
-    polished on free rollouts, since the search sees single steps only.
+    polished on free rollouts, since the search sees single steps only. With ``phase``, arguments
+    of :func:`learn_fixed`, the paper's objective for frozen encoders is minimised instead.
     """
     function: Any = identity if isinstance(encoder, str) and encoder == "identity" else encoder
     if isinstance(function, nn.Module):
@@ -70,6 +77,9 @@ def learn_frozen(
         latents, trajectories.t, trajectories.u, names=names,
         action_names=trajectories.action_names,
     )  # fmt: skip
+    if phase is not None:
+        found = learn_fixed(encoded, terms, backend, integrator, dynamics, seed=seed, **phase)
+        return replace(found, encoder=function, notes=[*notes, *found.notes])
     front = discover(
         encoded,
         backend=backend,
@@ -81,9 +91,35 @@ def learn_frozen(
         progress=progress,
     )
     law = front.best()
+    if select == "mdl":
+        law = front.shortest(int(trajectories.lengths.sum()))
+    if delta_roll is not None:
+        law, said = _rolling(front, law, encoded, integrator, delta_roll)
+        notes = [*notes, *said]
     if order == 1 and front.form == "zoh":
         law = _polished(law, encoded, integrator)
     return Learned(law, front, function, [*notes, *front.notes])
+
+
+def _rolling(
+    front: Front, law: Law, encoded: Trajectories, integrator: str, delta_roll: float
+) -> tuple[Law, list[str]]:
+    """The law, or the simplest one of a front beyond it, whose free rollouts are adequate."""
+    data = TrajectoryBatch.make(encoded, dtype=torch.float64)
+    horizon = min(10, data.dt.shape[1])
+    cut = windows(data.x, data.dt, horizon, mask=data.mask, u=data.u)
+    every = max(1, int(cut.valid.sum()) // 1000)
+    paths, dt = cut.z[cut.valid][::every], cut.dt[cut.valid][::every]
+    u = None if cut.u is None else cut.u[cut.valid][::every][:, :-1]
+    spread = data.x[data.mask].var(0)
+    simpler = front.position(law) or 0
+    for one in [law, *(c.law for c in front.candidates[simpler + 1 :])]:
+        move = Transition.of(one, integrator)
+        path = move.rollout(paths[:, 0, : len(spread)], dt, u).detach()
+        missed = float(((path - paths).square() / spread).mean())
+        if missed <= delta_roll:
+            return one, [f"rollouts of {horizon} steps miss {missed:.2g} of the variance"]
+    return law, [f"No law of the front reaches a rollout loss of {delta_roll:g}."]
 
 
 def _polished(law: Law, encoded: Trajectories, integrator: str) -> Law:

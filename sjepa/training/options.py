@@ -52,11 +52,14 @@ def is_printed(options: Mapping[str, Any] | None) -> bool:
 
 
 def training_plan(
-    options: Mapping[str, Any] | None, backend: Any, correction: float | None = None
+    options: Mapping[str, Any] | None,
+    backend: Any,
+    correction: float | None = None,
+    delta: float | None = None,
 ) -> tuple[Condition, Alternation, TrainingConfig]:
     """Warm start, cycles and settings of an alternating search.
 
-    With `correction`, a weight λ_c, both phases train a hybrid.
+    With `correction`, a weight λ_c, both phases train a hybrid; with `delta` they hold L_pred.
     """
     given = _checked(options, "alternating")
     given = {name: value for name, value in given.items() if name not in _OF_NETWORK}
@@ -72,6 +75,7 @@ def training_plan(
             strict=True,
         )
     ]
+    phases[1:] = [phase.with_(delta=delta) for phase in phases[1:]]
     if correction is not None:
         phases[1:] = [phase.hybrid(correction) for phase in phases[1:]]
     plan = {name: given.pop(name) for name in _OF_PLAN if name in given}

@@ -50,6 +50,10 @@ class Condition:
         Whether the target encoder follows every update of a trained encoder.
     allow_collapse : bool, default=False
         Whether a collapsed checkpoint may be selected.
+    delta : float, optional
+        Largest adequate L_pred. Then that is a constraint and no term: a multiplier, raised after
+        every epoch in which it is violated and lowered where there is room, takes the place of its
+        weight (augmented Lagrangian).
     grammar : str, optional
         Name of the library the law is restricted to, where an experiment has several.
     """
@@ -67,11 +71,14 @@ class Condition:
     targets: Literal["ema", "context"] = "ema"
     target_follows: bool = True
     allow_collapse: bool = False
+    delta: float | None = None
     grammar: str | None = None
 
     def __post_init__(self) -> None:
         if unknown := [p for p in (*self.uses, *self.trains) if p not in COMPONENTS]:
             raise ConfigError(f"No part is called {unknown[0]!r}. Known: {', '.join(COMPONENTS)}.")
+        if self.delta is not None and not self.delta > 0:
+            raise ConfigError(f"{self.name}: delta must be positive, got {self.delta}.")
         if self.epochs < 0:
             raise ConfigError(f"epochs must not be negative, got {self.epochs}.")
         for term in ("prediction", "rollout", "representation", "symbolic", "correction"):

@@ -48,6 +48,9 @@ class TrainingConfig:
         them gains nothing.
     rollout_weights : tuple of float, optional
         The w_h of L_roll, one for each step; 1 / horizon by default.
+    teacher_forcing : float
+        Share of L_roll, from 0 to 1, that is taken from single steps along the encoded path
+        instead of from the free rollout.
     augmentation : float or callable
         Standard deviation of the noise that makes a second view of observations, or a function
         of them and a generator, such as :class:`sjepa.data.FrameAugmentation`.
@@ -74,6 +77,7 @@ class TrainingConfig:
     discrepancy: Literal["squared", "cosine"] = "squared"
     scale_free: bool = False
     rollout_weights: tuple[float, ...] | None = None
+    teacher_forcing: float = 0.0
     augmentation: float | Callable[..., Tensor] = 0.012
     latent_noise: float = 0.0
     representation: Mapping[str, float] = field(default_factory=lambda: dict(PAPER_REPRESENTATION))
@@ -105,6 +109,8 @@ class TrainingConfig:
                 f"rollout_weights needs one weight for each of the {self.horizon} steps, "
                 f"got {len(weights)}."
             )
+        if not 0 <= self.teacher_forcing <= 1:
+            raise ConfigError(f"teacher_forcing is a share, got {self.teacher_forcing}.")
         for name in ("augmentation", "latent_noise"):
             value = getattr(self, name)
             if not callable(value) and value < 0:

@@ -35,17 +35,17 @@ def learn_alternating(
     *,
     dynamics: Dynamics = "continuous",
     correction: Any = None,
+    delta: float | None = None,
 ) -> Learned:
     """A neural warm start, then dynamics and space search in turns.
 
     A correction, as :class:`CorrectionSettings` reads it, is part of the transition in both
-    phases; "neural_only" is none of this search's business.
+    phases; "neural_only" is none of this search's business. With `delta` the phases hold L_pred at
+    it instead of weighting it.
     """
-    hybrid = None if correction is None else CorrectionSettings.of(correction)
-    if hybrid is not None and hybrid.neural_only:
-        hybrid = None
+    hybrid = CorrectionSettings.joint_of(correction)
     weight = None if hybrid is None else hybrid.lambda_c
-    warm, plan, settings = training_plan(options, backend, weight)
+    warm, plan, settings = training_plan(options, backend, weight, delta)
     place = resolve_device(device)
     train, held_out = trajectories.split((0.8, 0.2), seed=seed)
     train_batch = TrajectoryBatch.make(train, device=place)

@@ -40,7 +40,12 @@ class Terms:
     valid: Tensor | None  # (B, S)
 
     def risk(self, condition: Condition) -> Tensor:
-        """R = L_pred + λ_r L_roll, by which checkpoints are compared."""
+        """R = L_pred + λ_r L_roll, by which checkpoints are compared.
+
+        Under a constraint all that satisfy it are alike, and the simplest of them wins.
+        """
+        if condition.delta is not None:
+            return self.prediction.clamp(min=condition.delta)
         if self.rollout is None:
             return self.prediction
         return self.prediction + condition.rollout * self.rollout
@@ -60,6 +65,7 @@ class Objective:
         self.noise = LatentNoise(settings.latent_noise)
         if condition.representation:
             self._check_terms()
+        self.multiplier = 1.0  # of the constraint, as a weight of L_pred
         # Without a rollout term one step is all that has to be predicted.
         self.steps = settings.horizon if condition.rollout else 1
 
@@ -79,15 +85,10 @@ class Objective:
         path, penalty = self._rollout(self.noise(z, generator), dt, u, valid)
         distance = self._distance(z, valid)
         prediction = one_step_loss(path[..., 1, :], target[..., 0, :], mask=valid, **distance)
-        total = condition.prediction * prediction
+        total = self._adequacy(prediction)
         rollout = representation = symbolic = None
         if condition.rollout:
-            mask = None if valid is None else valid.unsqueeze(-1)
-            weights = self.settings.rollout_weights
-            rollout = rollout_loss(
-                path[..., 1:, :], target, mask=mask, **distance,
-                weights=None if weights is None else path.new_tensor(weights),
-            )  # fmt: skip
+            rollout = self._rollout_loss(path, target, dt, u, valid, distance)
             total = total + condition.rollout * rollout
         if condition.representation:
             others = {"predicted": path[..., 1, :], "target": target[..., 0, :], **posterior}
@@ -104,6 +105,40 @@ class Objective:
         if condition.correction and penalty is not None:
             total = total + condition.correction * penalty
         return Terms(total, prediction, rollout, representation, symbolic, penalty, z, valid)
+
+    def _adequacy(self, prediction: Tensor) -> Tensor:
+        """The weighted L_pred, or the augmented Lagrangian of L_pred <= delta in its units."""
+        delta = self.condition.delta
+        if delta is None:
+            return self.condition.prediction * prediction
+        excess = prediction / delta - 1.0
+        active = (self.multiplier + excess).clamp(min=0.0)
+        return 0.5 * delta * (active.square() - self.multiplier**2)
+
+    def _rollout_loss(
+        self,
+        path: Tensor,
+        target: Tensor,
+        dt: Tensor,
+        u: Tensor | None,
+        valid: Tensor | None,
+        distance: dict[str, Any],
+    ) -> Tensor:
+        """L_roll, free or partly teacher-forced."""
+        mask = None if valid is None else valid.unsqueeze(-1)
+        weights = self.settings.rollout_weights
+        given: dict[str, Any] = {
+            "weights": None if weights is None else path.new_tensor(weights),
+            "mask": mask,
+        }
+        share, ahead = self.settings.teacher_forcing, path[..., 1:, :]
+        free = rollout_loss(ahead, target, **given, **distance)
+        if not share:
+            return free
+        actions = None if u is None else u[..., 1:, :]
+        steps = self.transition(target[..., :-1, :], dt[..., 1:, None], actions)
+        forced = torch.cat([ahead[..., :1, :], steps], dim=-2)
+        return (1 - share) * free + share * rollout_loss(forced, target, **given, **distance)
 
     def _distance(self, z: Tensor, valid: Tensor | None) -> dict[str, Any]:
         """How far apart two states are, as the settings say."""

@@ -146,23 +146,28 @@ class Phase:
     def _train_epoch(self) -> float:
         self.model.train()
         flat = [p for group in self.parameters.values() for p in group]
-        total, count = torch.zeros((), device=self.train.dt.device), 0
+        total, count = torch.zeros(2, device=self.train.dt.device), 0
         # One rollout that leaves the range of numbers would turn every parameter into NaN; without
         # its batch, the others usually bring the law back within a few epochs.
         for chunk in epoch_of(self.train, self.settings, self.generator):
-            loss = self.objective(chunk, self.generator).total
+            terms = self.objective(chunk, self.generator)
             self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()
+            terms.total.backward()
             if not bool(nn.utils.clip_grad_norm_(flat, self.settings.clip).isfinite()):
                 self.skipped += 1
                 continue
             self.optimizer.step()
             if self.condition.updates_encoder and self.condition.target_follows:
                 self.model.target.update(self.model.encoder)
-            total += loss.detach()
+            total += torch.stack([terms.total, terms.prediction]).detach()
             count += 1
         self.diverged = count == 0
-        return float(total) / count if count else float("nan")
+        if not count:
+            return float("nan")
+        loss, prediction = (total / count).tolist()
+        if (delta := self.condition.delta) is not None:
+            self.objective.multiplier = max(0.0, self.objective.multiplier + prediction / delta - 1)
+        return loss
 
     @torch.no_grad()
     def validate(self) -> Record:
@@ -229,6 +234,7 @@ class Phase:
             "epoch": self.epoch,
             "stale": self.stale,
             "skipped": self.skipped,
+            "multiplier": self.objective.multiplier,
             "history": list(self.history),
             "shortlist": self.shortlist.state_dict(),
         }
@@ -241,6 +247,7 @@ class Phase:
         self.generator.set_state(state["generator"])
         self.epoch, self.stale = state["epoch"], state["stale"]
         self.skipped = state.get("skipped", 0)
+        self.objective.multiplier = state.get("multiplier", 1.0)
         self.history = list(state["history"])
         self.shortlist.load_state_dict(state["shortlist"])
 

@@ -56,9 +56,13 @@ def found_with(context: SearchContext, task: StructureTask, head: nn.Module) -> 
 
 
 def conclude(
-    context: SearchContext, found: Sequence[Found], delta: float | str, delta_roll: float | None
+    context: SearchContext,
+    found: Sequence[Found],
+    delta: float | str,
+    delta_roll: float | None,
+    select: str = "adequate",
 ) -> SearchResult:
-    """Select the simplest adequate admissible candidate and refine it."""
+    """Select the simplest adequate admissible candidate, or the shortest code, and refine it."""
     notes = []
     admitted = [f for f in found if f.admission.admitted]
     if not admitted:
@@ -77,6 +81,11 @@ def conclude(
         admitted = passing or admitted
     front, rows = front_of(admitted, notes)
     best, reached = simplest_adequate(admitted, chosen.delta)
+    if select == "mdl":
+        count = int(context.validation.grid.mask.sum())
+        best = min(admitted, key=lambda f: f.law.description_length(f.candidate.loss, count))
+        reached = best.candidate.loss <= chosen.delta
+        notes.append(f"the shortest code for {count} held-out observations was chosen")
     if not reached:
         notes.append(f"No candidate reaches delta; the best leaves {best.candidate.loss:.2g}.")
     context.report(f"refining {'; '.join(best.law.lines(digits=3))}", 0.85)

@@ -31,6 +31,9 @@ def learn_elegant(
     seed: int,
     journal: RunRecorder,
     options: Mapping[str, Any] | None = None,
+    *,
+    delta_roll: float | None = None,
+    select: str = "adequate",
 ) -> Learned:
     """Search structures and coordinates together; see :mod:`sjepa.training.elegant`.
 
@@ -48,6 +51,7 @@ def learn_elegant(
         return elegant_search(
             trajectories, library, latent_dim, order=order, delta=delta, seed=seed, budget=budget,
             structures=structures, progress=journal, memory=journal.stage(stage),
+            delta_roll=delta_roll, select=select,
         )  # fmt: skip
 
     solver = make_backend(backend)

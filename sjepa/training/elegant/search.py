@@ -43,6 +43,7 @@ def elegant_search(
     validation: Trajectories | None = None,
     delta: float | str = "auto",
     delta_roll: float | None = None,
+    select: str = "adequate",
     checks: CollapseChecks | None = None,
     structures: Sequence[Structure] = (),
     rank: int | None = None,
@@ -101,7 +102,7 @@ def elegant_search(
         context = prepare(*arguments, reach=FURTHER)
         best = [*heads, *nonlinear_heads(context, heads)]
         best = [(head, context.task(task.structure)) for head, task in best]
-    return conclude(context, finalists(context, best), delta, delta_roll)
+    return conclude(context, finalists(context, best), delta, delta_roll, select)
 
 
 def _survivors(context: SearchContext, given: Sequence[Structure]) -> list[Survivor]:
