@@ -142,8 +142,12 @@ def _thirds(t: np.ndarray, u: np.ndarray, nodes: slice, held: bool) -> np.ndarra
     if held:
         return np.repeat(rows[:-1, None], 3, axis=1)
     middle = (at[:-1] + at[1:]) / 2
-    near = slice(max(nodes.start - AROUND, 0), nodes.stop + AROUND)
-    between = CubicSpline(t[near], u[near])(middle) if len(t) > 3 else (rows[:-1] + rows[1:]) / 2
+    if len(t) > 3:
+        near = slice(max(nodes.start - AROUND, 0), nodes.stop + AROUND)
+        unit = at[-1] - at[0]  # cubes of seconds may overflow
+        between = CubicSpline(t[near] / unit, u[near])(middle / unit)
+    else:
+        between = (rows[:-1] + rows[1:]) / 2
     return np.stack([rows[:-1], between, rows[1:]], axis=1)
 
 

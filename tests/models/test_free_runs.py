@@ -85,6 +85,7 @@ def test_actions_between_observations_do_not_depend_on_those_far_away() -> None:
     np.testing.assert_allclose(
         found[:, 1, 0], np.sin((t[nodes][:-1] + t[nodes][1:]) / 2), atol=1e-9
     )
+    np.testing.assert_allclose(_thirds(1e200 * t, u, nodes, held=False), found, atol=1e-12)
     far = u.copy()
     far[[0, -1]] = np.nan
     np.testing.assert_array_equal(_thirds(t, far, nodes, held=False), found)
