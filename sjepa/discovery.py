@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sjepa.backend import Backend, Budget, Problem, Progress
+from sjepa.backend.constraints import check_able, solve_constrained
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
@@ -56,6 +57,7 @@ def discover(
     form: Form = "auto",
     derivative: str | Mapping[str, Any] = "auto",
     window: int | None = None,
+    constraints: Sequence[str] = (),
     n_bootstrap: int = 0,
     seed: int = 0,
     budget: Budget | float | None = None,
@@ -99,6 +101,11 @@ def discover(
         Method of :func:`sjepa.data.differentiate`, or its options with a ``"method"``.
     window : int, optional
         Observations under one bump of the weak form; by default from the time scale of the data.
+    constraints : list of str
+        What is known of the coefficients: ``"coef(p', sin(q)) = -1"`` fixes one,
+        ``"coef(x', y) = -coef(y', x)"`` ties two, ``"coef(p', p) <= 0"`` says a sign, and
+        ``"S' + I' + R' = 0"`` conserves a sum. For "stlsq", "subset" and "pysindy"; numbers are
+        then those of the regression.
     n_bootstrap : int
         Resamples of the data, stretch by stretch, on which the search is repeated:
         ``front.intervals`` says how often each term was chosen again and between which numbers
@@ -128,10 +135,12 @@ def discover(
     q' = p
     p' = -4*q
     """
-    _check(form, order, x_dot, n_bootstrap)
+    _check(form, order, x_dot, n_bootstrap, constraints)
     with ProgressBar(verbose, "preparing the data", progress) as bar:
         data = Trajectories.of(x, t, u, names=feature_names, states=True)
         backend = make_backend(_small_or_large(data, library) if backend is None else backend)
+        if constraints:
+            check_able(backend)
         backend.prepare()
         space, names, outputs = _space(data, order, library, grammar, backend)
         common: dict[str, Any] = {
@@ -146,7 +155,11 @@ def discover(
             inputs, following = discrete_rows(data)
             common |= {"dynamics": "discrete", **_kind(space)}
             problem = Problem(inputs, following, names, **common)
-            front = search_map(backend, problem)
+            front = (
+                solve_constrained(problem, constraints, backend)
+                if constraints
+                else search_map(backend, problem)
+            )
         else:
             if x_dot is not None:
                 slopes = np.concatenate(_like(x_dot, data))
@@ -175,9 +188,16 @@ def discover(
                 front, problem = _select(front, problem, data, options)
                 form = "weak"
             else:
-                front, form = problem.solve(backend), rows.form
+                form = rows.form
+                front = (
+                    solve_constrained(problem, constraints, backend)
+                    if constraints
+                    else problem.solve(backend)
+                )
             if order == 1:  # starts of second-order runs, with their velocities, are too uncertain
-                front, doubt = judge_front(front, problem, data, order, form == "zoh", end)
+                front, doubt = judge_front(
+                    front, problem, data, order, form == "zoh", end, refit=not constraints
+                )
         if n_bootstrap and len(front):
             front = bootstrap(
                 front, problem, backend, data, n_bootstrap, seed=seed, order=order,
@@ -190,13 +210,15 @@ def discover(
     return replace(front, candidates=wide, form=form, notes=(*front.notes, *doubts))
 
 
-def _check(form: str, order: int, x_dot: Any, n_bootstrap: int) -> None:
+def _check(form: str, order: int, x_dot: Any, n_bootstrap: int, constraints: Sequence[str]) -> None:
     if form not in FORMS:
         raise ConfigError(f"form is one of {', '.join(map(repr, FORMS))}, got {form!r}.", "form")
     if order not in (1, 2):
         raise ConfigError(f"order must be 1 or 2, got {order!r}.", "order")
     if not (isinstance(n_bootstrap, int) and n_bootstrap >= 0):
         raise ConfigError(f"n_bootstrap is a number of resamples, got {n_bootstrap!r}.")
+    if constraints and n_bootstrap:
+        raise ConfigError("Resampled numbers do not keep constraints: leave one of both out.")
     if order == 2 and (form == "discrete" or x_dot is not None):
         raise ConfigError("order=2 takes second derivatives itself: use order=1 with such data.")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import nnls
 
 from sjepa.backend import Problem
 from sjepa.symbolic.front import Candidate, Front, combine_outputs
@@ -35,12 +36,31 @@ def fit(problem: Problem, output: int, support: Iterable[int]) -> SupportFit:
     """Unpenalised least squares on a support."""
     index = np.fromiter(support, dtype=int)
     coefficients = problem.sums.solve(index, output)
+    if problem.signs is not None and (coefficients * problem.signs[:, output] < 0).any():
+        scale = np.sqrt(np.diag(problem.sums.xx)[index])
+        a = problem.sums.xx[np.ix_(index, index)] / np.outer(scale, scale)
+        b = problem.sums.xy[index, output] / scale
+        coefficients[index] = signed_solution(a, b, problem.signs[index, output]) / scale
     index = np.flatnonzero(coefficients)
     columns = np.zeros((len(coefficients), len(problem.outputs)))
     columns[:, output] = coefficients
     loss = float(problem.sums.loss(columns)[output])
     cost = float(problem.candidate_library.weights[index].sum())
     return SupportFit(cost, loss, coefficients)
+
+
+def signed_solution(a: np.ndarray, b: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    """Solve normal equations, some coefficients not negative (1) or not positive (-1)."""
+    values, vectors = np.linalg.eigh(a)
+    root = np.sqrt(np.maximum(values, 1e-14 * values[-1]))
+    left, right = root[:, None] * vectors.T, (vectors.T @ b) / root
+    # A coefficient that is free is the difference of two that are not negative.
+    flip = np.where(signs < 0, -1.0, 1.0)
+    free = signs == 0
+    found = nnls(np.hstack([left * flip, -left[:, free]]), right)[0]
+    solution = flip * found[: len(b)]
+    solution[free] -= found[len(b) :]
+    return solution
 
 
 def fit_until(

@@ -54,6 +54,7 @@ class PySINDy(Backend):
     """
 
     name: ClassVar[str] = "pysindy"
+    constrains: ClassVar[bool] = True
 
     optimizer: str = "STLSQ"
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -98,6 +99,8 @@ class _Run:
                 f"{name} fits all outputs at once and cannot keep a mask; write it as "
                 "constraints, or use another optimizer."
             )
+        if problem.signs is not None and (self.joint or not settings.debias):
+            raise ConfigError(f"pysindy keeps constraints with debias=True, and not with {name}.")
         optimisers.check_options(name, self.options, settings.ensemble)
         budget = problem.budget
         if budget.iterations is not None:

@@ -52,6 +52,7 @@ class STLSQ(Backend):
     """
 
     name: ClassVar[str] = "stlsq"
+    constrains: ClassVar[bool] = True
     owns_structure: ClassVar[bool] = False
 
     threshold: float | None = None

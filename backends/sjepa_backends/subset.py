@@ -15,6 +15,7 @@ from sjepa_backends._supports import (
     SupportFit,
     fit_until,
     joint_front,
+    signed_solution,
     undominated,
     warm_supports,
 )
@@ -59,6 +60,7 @@ class Subset(Backend):
 
     name: ClassVar[str] = "subset"
     proves: ClassVar[bool] = True
+    constrains: ClassVar[bool] = True
 
     adequate: float | None = None
     max_nodes: int = 1_000_000
@@ -114,9 +116,14 @@ class _Branches:
         self.unit = total / sums.weight / sums.variance[j]
         b = sums.xy[index, j] / scale / np.sqrt(total)
         full, without = _leave_one_out(a, b)
+        self.signs = np.zeros(len(index)) if problem.signs is None else problem.signs[index, j]
+        if self.signs.any():
+            own = signed_solution(a, b, self.signs)
+            full = max(1.0 - float(b @ own), 0.0)
         order = np.argsort(-without)
         self.index = index[order]
         self.a, self.b, self.without = a[np.ix_(order, order)], b[order], without[order]
+        self.signs = self.signs[order]
         self.weights = problem.candidate_library.weights[self.index]
         full_loss = full * self.unit
         limit = knee(full_loss, exact=EXACT * 0.1)
@@ -234,7 +241,11 @@ class _Branches:
         a = self.a[supports[:, :, None], supports[:, None, :]]
         b = self.b[supports]
         solution = np.linalg.solve(a, b[:, :, None])[:, :, 0]
-        return np.maximum(1.0 - np.einsum("ni,ni->n", b, solution), 0.0)
+        losses = np.maximum(1.0 - np.einsum("ni,ni->n", b, solution), 0.0)
+        if self.signs.any():
+            # Where a sign is wrong the best that is allowed has a 0 there: a smaller support.
+            losses[(solution * self.signs[supports] < 0).any(axis=1)] = np.inf
+        return losses
 
     def _floor(self, supports: np.ndarray) -> np.ndarray:
         """Highest loss-without-one-term over the terms before the last that were skipped."""

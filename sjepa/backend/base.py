@@ -24,6 +24,9 @@ class Backend(ABC):
         Whether it writes expression trees of a grammar, or combines terms of a library.
     proves : bool
         Whether it can certify that no simpler law of a library fits as well.
+    constrains : bool
+        Whether it searches any library by sums and rows of its columns, and keeps `Problem.signs`;
+        other constraints become such a library.
     owns_structure : bool
         Whether the structure it answers with is its own finding and stays as it is while the
         coordinates are trained. Otherwise its answer only starts a library whose allowed terms
@@ -49,6 +52,7 @@ class Backend(ABC):
     name: ClassVar[str]
     trees: ClassVar[bool] = False
     proves: ClassVar[bool] = False
+    constrains: ClassVar[bool] = False
     owns_structure: ClassVar[bool] = True
 
     def prepare(self) -> None:  # noqa: B027

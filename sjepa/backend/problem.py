@@ -79,6 +79,9 @@ class Problem:
     adequate : float, optional
         A loss that is good enough. Beyond the simplest law that reaches it nothing is asked for,
         and every law up to it that nothing beats is, however small its gain.
+    signs : array (terms, outputs), optional
+        1 where a coefficient must not be negative, -1 where not positive, 0 elsewhere; for backends
+        that say they `constrain`.
     units : mapping, optional
         Unit of each input by its name, and of each target by its output's name with a prime, as in
         ``{"x": "m", "v": "m/s", "x'": "m/s", "v'": "m/s**2"}``; for backends that use them.
@@ -110,6 +113,7 @@ class Problem:
     seed: int = 0
     warm: Front | None = None
     adequate: float | None = None
+    signs: np.ndarray | None = None
     units: Mapping[str, str] | None = None
     progress: Progress | None = None
     clock: Callable[[], float] = time.monotonic

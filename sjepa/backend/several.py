@@ -28,6 +28,7 @@ class Several(Backend):
         set_(self, "name", "+".join(b.name for b in self.members))
         set_(self, "trees", any(b.trees for b in self.members))
         set_(self, "proves", any(b.proves for b in self.members))
+        set_(self, "constrains", all(b.constrains for b in self.members))
         set_(self, "owns_structure", any(b.owns_structure for b in self.members))
 
     def prepare(self) -> None:

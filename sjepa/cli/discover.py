@@ -49,6 +49,10 @@ def discover(
     actions: Actions = "",
     terms: Annotated[str, typer.Option(help="Candidate terms, comma-separated.")] = "",
     form: Annotated[str, typer.Option(help="auto, derivative, weak, zoh or discrete.")] = "auto",
+    constraint: Annotated[
+        list[str] | None,
+        typer.Option(help='What is known, as "coef(p\', sin(q)) = -1"; repeatable.'),
+    ] = None,
     bootstrap: Annotated[
         int, typer.Option(help="Resamples of the data that say how sure each term is.")
     ] = 0,
@@ -88,7 +92,7 @@ def discover(
     chosen = None if backend is None else {"name": backend, **options}
     front = run(
         trajectories, backend=chosen, library=library,
-        form=form, n_bootstrap=bootstrap, seed=seed, budget=seconds,  # type: ignore[arg-type]
+        form=form, constraints=constraint or (), n_bootstrap=bootstrap, seed=seed, budget=seconds,  # type: ignore[arg-type]
     )  # fmt: skip
     law = front.best()
     if out is not None and alone:

@@ -23,6 +23,8 @@ FEW = 6
 MOST, ROUNDS = 3, 4
 # Free runs of a true law leave 1 to 1.15, as the noise is itself estimated.
 ADEQUATE = 1.3
+# Folds of the stretches, each run with numbers that were fitted to the others.
+FOLDS = 4
 # Without noise a true law leaves next to nothing, and its neighbours need no look.
 NOTHING = 0.5
 
@@ -34,11 +36,13 @@ def judge_front(
     order: int = 1,
     held: bool = False,
     end: float = math.inf,
+    refit: bool = True,
 ) -> tuple[Front, str]:
     """The front with a law chosen by free runs, and what is doubtful about it ("" for nothing).
 
     Data that are too short for such a judgement, and a budget that is spent (at `end` by the
-    problem's clock), leave it as it is.
+    problem's clock), leave it as it is. Without `refit` laws run with the numbers that they have:
+    those that a constraint asks for must not move.
     """
 
     def time_left() -> bool:
@@ -54,15 +58,18 @@ def judge_front(
         return front, ""
     limit = max(CRUDE * min(c.loss for c in front), FINE)
     first = next(i for i, c in enumerate(front) if c.loss <= limit)
-    chosen, runs = judge([c.law for c in front.candidates[first:]], stretches, time_left=time_left)
+    laws, folds = [c.law for c in front.candidates[first:]], FOLDS if refit else 0
+    chosen, runs = judge(laws, stretches, folds, time_left)
     rows = list(front.candidates)
     for i, run in enumerate(runs, first):
         rows[i] = replace(rows[i], free_run=float(run.errors.mean()))
     best, run = rows[first + chosen], runs[chosen]
     rivals: list[Law] = []
-    if problem.library is not None and run.errors.mean() > NOTHING and time_left():
+    if refit and problem.library is not None and run.errors.mean() > NOTHING and time_left():
         best, run, rivals = _nearby(problem, best, run, stretches, time_left)
-    if stretches.noisy:  # then its numbers are nearer to the truth than those of the regression
+    if (
+        refit and stretches.noisy
+    ):  # then its numbers are nearer to the truth than those of the regression
         refined = problem.candidate(run.law.canonical())
         fits = refined.loss < min((c.loss for c in rows if _before(front, c, best)), default=2.0)
         best = replace(

@@ -1,0 +1,200 @@
+"""What users know of coefficients is kept, and the search stays exact: against brute force."""
+
+from itertools import chain, combinations
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from scipy.optimize import lsq_linear, minimize
+
+import sjepa
+from sjepa import Backend, Library, Problem, make_backend
+from sjepa.backend.constraints import solve_constrained
+from sjepa.errors import ConfigError
+from tests.command import run
+
+
+TERMS = ["x", "y", "x*y", "x**2"]
+
+
+def problem(seed, noise=0.3, outputs=2):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(60, 2))
+    library = Library.from_terms(TERMS, ["x", "y"])
+    true = np.where(rng.random((4, outputs)) < 0.5, rng.normal(size=(4, outputs)), 0.0)
+    y = library.numpy()(x) @ true + noise * rng.normal(size=(60, outputs))
+    return Problem(x, y, library=library, names=["x", "y"], outputs=["x", "y"][:outputs])
+
+
+def subsets(items):
+    return chain.from_iterable(combinations(items, n) for n in range(len(items) + 1))
+
+
+def staircase(rows):
+    """The lowest loss for every cost, longer ones only if they are better by 1 %."""
+    kept = []
+    for cost, loss in sorted(rows):
+        if not kept or loss < kept[-1][1] * 0.99:
+            kept.append((cost, loss))
+    return kept
+
+
+def losses(given, coefficients):
+    features, targets = given.feature_rows()
+    return ((features @ coefficients - targets) ** 2).mean(axis=0) / targets.var(axis=0)
+
+
+def exactly(given, texts, adequate=0.0):
+    return solve_constrained(given, texts, make_backend("subset", adequate=adequate, min_gain=0.0))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_signs_against_every_support_with_bounded_least_squares(seed):
+    given = problem(seed, outputs=1)
+    features, targets = given.feature_rows()
+    signs = np.random.default_rng([seed, 1]).choice([-1, 0, 1], size=4)
+    texts = [
+        f"coef(x', {t}) {'>=' if s > 0 else '<='} 0" for t, s in zip(TERMS, signs, strict=True) if s
+    ]
+    found = exactly(given, texts or ["coef(x', x) >= 0"])
+    signs = signs if texts else np.array([1, 0, 0, 0])
+    rows = []
+    for chosen in map(list, subsets(range(4))):
+        bounds = (np.where(signs > 0, 0, -np.inf)[chosen], np.where(signs < 0, 0, np.inf)[chosen])
+        c = np.zeros((4, 1))
+        if chosen:
+            c[chosen, 0] = lsq_linear(features[:, chosen], targets[:, 0], bounds, tol=1e-14).x
+        c[np.abs(c) < 1e-6] = 0
+        rows.append((given.library.weights @ (c[:, 0] != 0), float(losses(given, c)[0])))
+    ours = [(c.terms, c.loss) for c in found]
+    np.testing.assert_allclose(ours, staircase(rows), rtol=1e-4)
+    assert all(c.certified for c in found)
+    for c in found:
+        assert (given.library.coefficients(c.law)[:, 0] * signs >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("texts", "equations"),
+    [
+        (["coef(x', y) = 0.5"], [([(1, 0, 1.0)], 0.5)]),
+        (["coef(x', x) = -coef(y', y)"], [([(0, 0, 1.0), (1, 1, 1.0)], 0.0)]),
+        (["coef(x', x) = 2*coef(x', x**2)"], [([(0, 0, 1.0), (3, 0, -2.0)], 0.0)]),
+        (["x' + y' = 0"], [([(i, 0, 1.0), (i, 1, 1.0)], 0.0) for i in range(4)]),
+    ],
+)
+def test_equations_against_every_support_with_lagrange(texts, equations):
+    """Ties also across equations: all 256 joint supports, each by its Lagrange conditions."""
+    given = problem(3)
+    features, targets = given.feature_rows()
+    unit = 1 / targets.var(axis=0) / len(targets)
+    blocks = np.kron(np.diag(unit), features.T @ features)
+    right = (features.T @ targets * unit).T.ravel()
+    a = np.zeros((len(equations), 8))
+    b = np.array([value for _, value in equations])
+    for row, (parts, _) in zip(a, equations, strict=True):
+        for i, j, c in parts:
+            row[4 * j + i] = c
+    rows = []
+    for chosen in map(list, subsets(range(8))):
+        left = a[:, chosen]
+        if len(chosen):
+            matrix = np.block(
+                [[blocks[np.ix_(chosen, chosen)], left.T], [left, np.zeros((len(b),) * 2)]]
+            )
+            solved = np.linalg.lstsq(matrix, np.append(right[chosen], b))[0][: len(chosen)]
+        else:
+            solved = np.zeros(0)
+        c = np.zeros(8)
+        c[chosen] = np.where(np.abs(solved) < 1e-9, 0.0, solved)
+        if np.abs(a @ c - b).max() < 1e-7:
+            c = c.reshape(2, 4).T
+            rows.append((given.library.weights @ (c != 0).sum(axis=1), losses(given, c).mean()))
+    found = exactly(given, texts)
+    np.testing.assert_allclose([(c.terms, c.loss) for c in found], staircase(rows), rtol=1e-6)
+    for c in found:
+        own = given.library.coefficients(c.law).T.ravel()
+        np.testing.assert_allclose(a @ own, b, atol=1e-9)
+
+
+def epidemic():
+    t = np.linspace(0, 30, 200)
+    field = lambda _, s: [-0.6 * s[0] * s[1], 0.6 * s[0] * s[1] - 0.2 * s[1], 0.2 * s[1]]  # noqa: E731
+    states = solve_ivp(field, (0, 30), [0.97, 0.03, 0.0], t_eval=t, rtol=1e-9, atol=1e-10).y.T
+    return t, states + 0.004 * np.random.default_rng(5).normal(size=states.shape)
+
+
+@pytest.mark.parametrize("backend", ["subset", "stlsq", "pysindy"])
+def test_a_conserved_sum_is_conserved(backend):
+    t, x = epidemic()
+    library = ["1", "S", "I", "R", "S*I", "I*R"]
+    front = sjepa.discover(
+        x, t, feature_names=["S", "I", "R"], library=library, backend=backend,
+        constraints=["S' + I' + R' = 0"],
+    )  # fmt: skip
+    for law in (c.law for c in front):
+        assert abs(law(np.random.default_rng(0).random((20, 3))).sum(axis=1)).max() < 1e-12
+    if backend == "subset":
+        terms = [{str(t) for _, t in row} for row in front.best().terms]
+        assert terms == [{"I*S"}, {"I*S", "I"}, {"I"}]
+    assert "kept: S' + I' + R' = 0" in front.notes
+
+
+def test_thresholded_least_squares_keeps_signs():
+    given = problem(0, outputs=1)
+    front = solve_constrained(given, [f"coef(x', {t}) <= 0" for t in TERMS], make_backend("stlsq"))
+    features, targets = given.feature_rows()
+    best = minimize(
+        lambda c: ((features @ c - targets[:, 0]) ** 2).mean(), np.zeros(4), bounds=[(None, 0)] * 4
+    )
+    assert min(c.loss for c in front) == pytest.approx(best.fun / targets.var(), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("coef(x', z) = 1", "z"),
+        ("coef(w', x) = 1", "no equation for 'w'"),
+        ("coef(x', x**5) = 1", "not a term of the library"),
+        ("coef(x', x) <= 1", "only the sign"),
+        ("coef(x', x)**2 = 1", "not linear"),
+        ("x' + y' = 1", "add up to 0"),
+        ("coef(x' x) = 1", "takes an equation and a term"),
+        ("coef(x', x)", "a constraint fixes"),
+        ("1 = 1", "names no coefficient"),
+        ("coef(x', __import__('os')) = 1", "Constraint"),
+    ],
+)
+def test_what_is_not_a_constraint_is_refused(text, why):
+    with pytest.raises(ConfigError, match=why) as caught:
+        exactly(problem(0), [text])
+    assert "\n" not in str(caught.value)
+
+
+def test_contradictions_are_named():
+    with pytest.raises(ConfigError, match="contradict"):
+        exactly(problem(0), ["coef(x', x) = 1", "coef(x', x) = 2"])
+    with pytest.raises(ConfigError, match="contradict"):
+        exactly(problem(0), ["coef(x', x) = 1", "coef(x', x) <= 0"])
+
+
+def test_backends_that_cannot_keep_constraints_are_refused_by_name():
+    class Free(Backend):
+        name = "free"
+
+        def search(self, problem):
+            raise AssertionError("never asked")
+
+    with pytest.raises(ConfigError, match="free cannot keep constraints"):
+        sjepa.discover(np.ones((50, 1)), 0.1, backend=Free(), constraints=["coef(x1', x1) = 1"])
+    with pytest.raises(ConfigError, match="gplearn cannot keep constraints"):
+        sjepa.discover(np.ones((50, 1)), 0.1, backend="gplearn", constraints=["coef(x1', x1) = 1"])
+
+
+def test_constraints_on_the_command_line(tmp_path):
+    t = np.arange(0, 12, 0.05)
+    path = tmp_path / "data.csv"
+    np.savetxt(
+        path, np.stack([t, np.cos(t), -np.sin(t)], 1), delimiter=",", header="t,q,p", comments=""
+    )
+    done = run("discover", path, "--time", "t", "--terms", "q,p", "--constraint", "coef(q', p) = 1")
+    assert "q' = p\n" in done.stdout and "kept: coef(q', p) = 1" in done.stdout, done.stderr
