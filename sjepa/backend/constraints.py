@@ -257,7 +257,7 @@ class _Part:
             signs = {int(np.sign(c)) * asked.signs.get(p, 0) for p, c in move.items()} - {0}
             if len(signs) == 2:  # of opposite signs and tied: nothing but 0 is left
                 continue
-            columns.append((move, *signs) if signs else (move, 0))
+            columns.append((move, max(signs, default=0)))
         if len(found) > 1:
             # Two flows that share a state cost less together than the search believes.
             self.exact = False
@@ -292,7 +292,8 @@ def _clusters(
 
 def _circuits(a: np.ndarray, rank: int) -> list[np.ndarray]:
     """The moves that keep a x = 0 and have no smaller such move in them."""
-    width, found, seen = a.shape[1], [], []
+    width, found = a.shape[1], []
+    seen: list[set[int]] = []
     for size in range(1, rank + 2):
         for chosen in combinations(range(width), size):
             if any(one <= set(chosen) for one in seen):
