@@ -401,6 +401,17 @@ def test_the_constant_term_of_a_library_survives(standin: Standin) -> None:
     assert "sin(q)" in alone and "+" not in alone
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-6, 1e6])
+def test_negligible_terms_go_whatever_the_unit_of_the_target(unit: float, standin: Standin) -> None:
+    row = f"({unit} * sin(x0)) + ({1e-5 * unit} * x1)"
+    standin.set(ROWS=json.dumps([[[1, 1.0, 0.4], [7, 1e-12, row]]]))
+    z = np.random.default_rng(0).uniform(-2, 2, (60, 2))
+    target = unit * np.sin(z[:, 0]) * (1 + 1e-6 * z[:, 1])
+    grammar = Grammar(["+", "*", "sin"], ["q", "p"])
+    front = Problem(z, target, ["q", "p"], ["y"], grammar=grammar).solve(PySR())
+    assert ["sin(q)"] in [[str(term) for _, term in c.law.terms[0]] for c in front]
+
+
 def test_weights_of_the_grammar_decide_what_is_kept(standin: Standin) -> None:
     """A sine is short and exact, a cubic long and nearly: kept only where sines are expensive."""
     rows = [[[2, 0.0, "sin(x0)"], [9, 1e-4, "x0 - ((x0 * x0) * (x0 * 0.16))"]]]

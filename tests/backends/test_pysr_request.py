@@ -296,3 +296,9 @@ def test_templates_for_unknown_outputs_and_broken_rows_are_refused() -> None:
     for row in ("g = #1", "f", "f = #3"):
         with pytest.raises(ParseError):
             template.expression(row, ["q", "p"])
+
+
+def test_a_template_for_a_list_of_terms_is_refused() -> None:
+    library = Library.from_terms(["q", "p"], ["q", "p"])
+    with pytest.raises(ConfigError, match="'q' has a list of terms; a template needs operators"):
+        plan(problem(library=library, grammar=None), {"q": Template("f(q)", ["f"])})

@@ -136,6 +136,18 @@ def test_the_best_cycle_is_restored(
     assert "; ".join(law.lines(digits=5)) == chosen["law"]
 
 
+def test_progress_rises_evenly_from_the_first_epoch_to_the_last(
+    train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
+) -> None:
+    search = loop(train, validation, settings)
+    steps: list[Step] = []
+    search.on_step = steps.append
+    search.run()
+    epochs = search.plan.cycles * search.plan.epochs_per_cycle
+    trained = [s.share for s in steps if s.epoch]
+    np.testing.assert_allclose(trained, np.arange(1, epochs + 1) / epochs)
+
+
 @pytest.mark.parametrize("name", ["stlsq", "operon"])
 def test_a_killed_search_continues_to_the_same_result(
     name: str, train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
