@@ -22,6 +22,7 @@ class Name(StrEnum):
 class ProfileName(StrEnum):
     default = "default"
     paper = "paper"
+    windows = "windows"
     fast = "fast"
 
 
@@ -37,7 +38,10 @@ def experiment(
     backend: Annotated[str, typer.Option(help="See 'sjepa backends'.")] = "stlsq",
     profile: Annotated[
         ProfileName,
-        typer.Option(help="default: our own way; paper: the appendix to the letter; fast."),
+        typer.Option(
+            help="default: our own way; paper: the appendix, in batches of whole trajectories; "
+            "windows: the appendix to the letter; fast."
+        ),
     ] = ProfileName.default,
     conditions: Annotated[
         str | None, typer.Option(help="Only these conditions, comma-separated.")

@@ -88,8 +88,9 @@ class SJEPA(Fitted):
     options : mapping, optional
         Effort of the search. For the elegant search the fields of
         :class:`sjepa.training.elegant.SearchBudget`; for the alternating search ``cycles``,
-        ``warm_epochs``, ``dynamics_epochs``, ``space_epochs``, ``printed`` (the paper's Algorithm
-        1 to the letter, with ``integrator="euler"``) and the fields of
+        ``warm_epochs``, ``dynamics_epochs``, ``space_epochs``, the weights ``lambda_s`` and
+        ``lambda_r``, ``printed`` (the paper's Algorithm 1 to the letter, with
+        ``integrator="euler"``) and the fields of
         :class:`sjepa.training.alternating.TrainingConfig`.
     callbacks : list of Callback, optional
         Called as the fit advances; see :mod:`sjepa.callbacks`.

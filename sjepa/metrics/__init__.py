@@ -27,6 +27,7 @@ from sjepa.metrics.rollouts import (
     path_r2,
     rollout_bound,
     rollout_score,
+    stretch_errors,
 )
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 
@@ -59,5 +60,6 @@ __all__ = [
     "r2",
     "rollout_bound",
     "rollout_score",
+    "stretch_errors",
     "within_trajectory_share",
 ]

@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sjepa.data import Trajectories, TrajectoryBatch, windows
 from sjepa.errors import DataError
 from sjepa.metrics.alignment import r2
 from sjepa.metrics.arrays import as_array, as_rows
-from sjepa.models import Simulation
+from sjepa.models import Simulation, Transition
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,25 @@ def rollout_score(
     alive = np.logical_and.accumulate(inside, axis=1)
     error = np.where(alive, np.minimum(error, clip), clip)
     return RolloutScore(float(error.mean()), float(np.mean(~alive[:, -1])), error.mean(0))
+
+
+def stretch_errors(
+    transition: Transition, states: Trajectories, horizon: int = 10, most: int = 1000
+) -> np.ndarray:
+    """Squared errors (n, K, d) of free rollouts from starts spread over trajectories of states.
+
+    Their mean is L_roll in the units of the training losses, that of the first step L_pred. Shorter
+    trajectories shorten the horizon; what leaves the range of numbers is infinite.
+    """
+    data = TrajectoryBatch.make(states, dtype=torch.float64)
+    horizon = min(horizon, data.dt.shape[1])
+    cut = windows(data.x, data.dt, horizon, mask=data.mask, u=data.u)
+    every = -(-int(cut.valid.sum()) // most)
+    z, dt = cut.z[cut.valid][::every], cut.dt[cut.valid][::every]
+    u = None if cut.u is None else cut.u[cut.valid][::every][:, :-1]
+    with torch.no_grad():
+        path = transition.rollout(z[:, 0], dt, u)
+    return (path - z)[:, 1:].square().nan_to_num(torch.inf).numpy()
 
 
 def path_r2(paths: Sequence[Simulation], seen: Sequence[np.ndarray]) -> float:

@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 from sjepa.backend import Progress
-from sjepa.data import Trajectories, TrajectoryBatch, windows
+from sjepa.data import Trajectories, TrajectoryBatch
 from sjepa.data.names import numbered
 from sjepa.discovery import discover
+from sjepa.metrics import stretch_errors
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.models.pretrained.heads import HeadedEncoder, choose_head
 from sjepa.models.transition import Transition
@@ -105,20 +106,13 @@ def _rolling(
     front: Front, law: Law, encoded: Trajectories, integrator: str, delta_roll: float
 ) -> tuple[Law, list[str]]:
     """The law, or the simplest one of a front beyond it, whose free rollouts are adequate."""
-    data = TrajectoryBatch.make(encoded, dtype=torch.float64)
-    horizon = min(10, data.dt.shape[1])
-    cut = windows(data.x, data.dt, horizon, mask=data.mask, u=data.u)
-    every = max(1, int(cut.valid.sum()) // 1000)
-    paths, dt = cut.z[cut.valid][::every], cut.dt[cut.valid][::every]
-    u = None if cut.u is None else cut.u[cut.valid][::every][:, :-1]
-    spread = data.x[data.mask].var(0)
+    spread = np.concatenate(encoded.x).var(axis=0)
     simpler = front.position(law) or 0
     for one in [law, *(c.law for c in front.candidates[simpler + 1 :])]:
-        move = Transition.of(one, integrator)
-        path = move.rollout(paths[:, 0, : len(spread)], dt, u).detach()
-        missed = float(((path - paths).square() / spread).mean())
+        errors = stretch_errors(Transition.of(one, integrator), encoded)
+        missed = float((errors / spread).mean())
         if missed <= delta_roll:
-            return one, [f"rollouts of {horizon} steps miss {missed:.2g} of the variance"]
+            return one, [f"rollouts of {errors.shape[1]} steps miss {missed:.2g} of the variance"]
     return law, [f"No law of the front reaches a rollout loss of {delta_roll:g}."]
 
 

@@ -17,6 +17,8 @@ from sjepa.training.elegant import SearchBudget
 
 # Epochs of the three phases of the alternating search, by the name of their option.
 EPOCHS = ("warm_epochs", "dynamics_epochs", "space_epochs")
+# Weights of the objective that both phases share, by the name of their option.
+_WEIGHTS = {"lambda_s": "symbolic", "lambda_r": "rollout"}
 _OF_NETWORK = ("network", "stochastic")
 _OF_PLAN = ("cycles", "propose_every_cycle", "relaxed", "emit", "seconds", "ema", "refit")
 # Algorithm 1 as it is printed: the backend only initialises the coefficients, by one thresholded
@@ -31,7 +33,14 @@ def option_names(search: str) -> list[str]:
     """What `options` may hold for a search."""
     if search == "elegant":
         return [f.name for f in fields(SearchBudget)]
-    return ["printed", *_OF_NETWORK, *_OF_PLAN, *EPOCHS, *(f.name for f in fields(TrainingConfig))]
+    return [
+        "printed",
+        *_OF_NETWORK,
+        *_OF_PLAN,
+        *_WEIGHTS,
+        *EPOCHS,
+        *(f.name for f in fields(TrainingConfig)),
+    ]
 
 
 def search_budget(options: Mapping[str, Any] | None) -> SearchBudget:
@@ -75,7 +84,8 @@ def training_plan(
             strict=True,
         )
     ]
-    phases[1:] = [phase.with_(delta=delta) for phase in phases[1:]]
+    weights = {field: given.pop(name) for name, field in _WEIGHTS.items() if name in given}
+    phases[1:] = [phase.with_(delta=delta, **weights) for phase in phases[1:]]
     if correction is not None:
         phases[1:] = [phase.hybrid(correction) for phase in phases[1:]]
     plan = {name: given.pop(name) for name in _OF_PLAN if name in given}

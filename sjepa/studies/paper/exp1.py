@@ -57,6 +57,7 @@ def plan(profile: Profile, backend: Any) -> Alternation:
         space=profile.condition("space_phase"),
         backend=profile.backend(backend),
         seconds=profile.search_seconds,
+        ema=profile.ema,
     )
 
 
@@ -202,8 +203,8 @@ class SeedRun:
     def _reported(self, model: LatentModel, debias: bool = True) -> Law:
         """The law at the reporting threshold; the default profile refits it without penalty."""
         assert model.symbolic is not None
-        model.symbolic.threshold_(self.profile.settings.report)
-        law = model.symbolic.law()
+        model.symbolic.threshold_(self.profile.rollout_cut or self.profile.settings.report)
+        law = model.symbolic.law(self.profile.settings.report)
         if debias and self.profile.debias and len(law.coefficients):
             z = model.encode(self.train.x)
             law = refine(

@@ -1,10 +1,10 @@
-"""Profiles: the paper to the letter, a quick look, and the product's own way."""
+"""Profiles: the paper to the letter or in larger batches, a quick look, and our own way."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from sjepa.training.alternating import EXPERIMENT_1, EXPERIMENT_2, Condition, TrainingConfig
 
@@ -26,6 +26,13 @@ class Profile:
         Whether λ_s is active; without it nothing is left in the coefficients.
     debias : bool
         Whether selected laws get a last unpenalised fit to rollouts of `debias_horizon` steps.
+    ema : "step" or "cycle"
+        When the target encoder of the alternating search moves.
+    changes : mapping from condition to fields
+        Replaces fields of the table's rows.
+    rollout_cut : float, optional
+        Coefficients below this are left out of rollouts and errors; by default those below the
+        threshold at which laws are reported and counted.
     search_seconds : float, optional
         Budget of one proposal by a backend.
     stlsq : mapping
@@ -40,13 +47,16 @@ class Profile:
     penalised: bool = True
     debias: bool = False
     debias_horizon: int = 10
+    ema: Literal["step", "cycle"] = "step"
+    changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rollout_cut: float | None = None
     search_seconds: float | None = 20.0
     stlsq: Mapping[str, Any] = field(default_factory=lambda: {"threshold": 0.035, "ridge": 1e-5})
 
     def condition(self, name: str) -> Condition:
         """A row of the table of conditions, with this profile's changes."""
         row = {**EXPERIMENT_1, **EXPERIMENT_2}[name]
-        changes: dict[str, Any] = {}
+        changes: dict[str, Any] = dict(self.changes.get(name, {}))
         if name in self.epochs:
             changes["epochs"] = self.epochs[name]
         if not self.penalised:
@@ -60,7 +70,7 @@ class Profile:
 
 # Batches of 256 windows as in the paper, taken as the tiles of 28 whole trajectories; ten passes,
 # one for each offset of the tiles on average, make an epoch of as many updates. The loss is the
-# same in expectation. Windows drawn one by one are `TrainingConfig()`; with those, the one training
+# same in expectation. Windows drawn one by one are profile `windows`; with those, the one training
 # trajectory that goes over the top is in every third batch instead of every eleventh, the encoder
 # runs away with it, and for seed 7 the four cycles end with 25 instead of 3 units of complexity.
 # The paper's "at most" k epochs is read as ending a phase after fifty without a new choice.
@@ -76,6 +86,8 @@ _SHORT = {
 
 PROFILES: Mapping[str, Profile] = {
     "paper": Profile(name="paper", settings=_TILED),
+    # To the letter: 256 windows a batch, drawn one by one, and no early end of a phase.
+    "windows": Profile(name="windows"),
     # The same conditions and weights with about a third of the updates, in epochs half as long.
     "fast": Profile(name="fast", settings=_HALF, epochs=_SHORT),
     "default": Profile(

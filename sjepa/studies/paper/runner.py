@@ -62,7 +62,7 @@ def run(
         One optimisation run each; the data are always the same.
     backend : name, mapping or Backend
         What proposes laws.
-    profile : "paper", "fast", "default", or a Profile
+    profile : "paper", "windows", "fast", "default", or a Profile
     out : folder, optional
         Gets metrics.parquet, laws.json, tables.md, cycles.json and the figures. What is finished
         is kept there on the way: the same call after an interruption resumes from it.

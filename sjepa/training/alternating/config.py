@@ -60,6 +60,10 @@ class TrainingConfig:
         Terms of R_IB, names in :data:`sjepa.training.losses.REPRESENTATION_TERMS`.
     validation_windows : int
         Most validation windows, evenly spread (sixteen batches of 256).
+    first_validation : int, optional
+        An epoch after which validation is due besides every `validate_every`-th.
+    validates : "context" or "target"
+        Which encoder gives the states that validation predicts from.
     patience : int, optional
         End a phase when this many validations in a row have not changed the chosen checkpoint.
     """
@@ -84,6 +88,8 @@ class TrainingConfig:
     correction_tau: float = 1e-6
     validate_every: int = 5
     validation_windows: int = 16 * 256
+    first_validation: int | None = None
+    validates: Literal["context", "target"] = "context"
     patience: int | None = None
     tolerance: float = 0.02
     min_std: float = 0.20
@@ -98,6 +104,8 @@ class TrainingConfig:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
 
+        if self.validates not in ("context", "target"):
+            raise ConfigError(f"validates is 'context' or 'target', got {self.validates!r}.")
         if self.discrepancy not in DISCREPANCIES:
             known = ", ".join(DISCREPANCIES)
             raise ConfigError(f"discrepancy is one of {known}, got {self.discrepancy!r}.")

@@ -60,7 +60,7 @@ def learn_fixed(
     _, plan, settings = training_plan(options, backend)
     condition = FROZEN.with_(
         uses=("symbolic",), trains=("symbolic",), correction=0.0, epochs=plan.dynamics.epochs,
-        delta=delta,
+        delta=delta, symbolic=plan.dynamics.symbolic, rollout=plan.dynamics.rollout,
     )  # fmt: skip
     if hybrid is not None:
         condition = condition.hybrid(hybrid.lambda_c)

@@ -164,6 +164,8 @@ class Objective:
         if chunk.encoded:
             return chunk.context[:, starts], None, {}
         encoder, past = self.model.encoder, self.model.history > 1
+        if not self.model.training and self.settings.validates == "target":
+            encoder = self.model.target.encoder
         seen = chunk.context if past else chunk.context[:, starts]
         at = starts if past else slice(None)
         if not isinstance(encoder, GaussianEncoder):

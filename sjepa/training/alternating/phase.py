@@ -116,8 +116,8 @@ class Phase:
         loss = self._train_epoch()
         self.epoch += 1
         record = None
-        last = self.epoch == self.condition.epochs
-        if last or self.epoch % self.settings.validate_every == 0:
+        due = (self.condition.epochs, self.settings.first_validation)
+        if self.epoch in due or self.epoch % self.settings.validate_every == 0:
             record = self.validate()
             chosen = self.shortlist.offer(record, self.model.snapshot())
             self.stale = 0 if chosen else self.stale + 1

@@ -15,12 +15,13 @@ from typer.testing import CliRunner
 from sjepa.backend.registry import available_backends
 from sjepa.cli import experiment as command
 from sjepa.cli.app import app
+from sjepa.cli.experiment import ProfileName
 from sjepa.errors import ConfigError, UnknownBackend
 from sjepa.studies.paper import PROFILES, Profile, exp1, run
 from sjepa.studies.paper.paper_figures import PRINTED
 from sjepa.studies.paper.tables import number
 from sjepa.symbolic import Law
-from sjepa.training.alternating import CONDITIONS
+from sjepa.training.alternating import CONDITIONS, EXPERIMENT_1, EXPERIMENT_2, TrainingConfig
 
 
 TINY = replace(
@@ -131,7 +132,7 @@ def test_the_hybrids_report_their_allocation(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ({"name": "exp3"}, "Known: exp1, exp2"),
-        ({"profile": "quick"}, "Known: paper, fast, default"),
+        ({"profile": "quick"}, "Known: paper, windows, fast, default"),
         ({"conditions": ["sjepa"]}, "No condition is called 'sjepa'"),
         ({"seeds": []}, "at least one seed"),
     ],
@@ -181,6 +182,15 @@ def test_seeds_may_be_given_both_ways() -> None:
     assert command.read_seeds(None) == []
     with pytest.raises(ConfigError, match="whole numbers"):
         command.read_seeds(["seven"])
+
+
+def test_the_profile_of_windows_is_the_appendix_to_the_letter() -> None:
+    windows = PROFILES["windows"]
+    assert windows.settings == TrainingConfig() and windows.settings.patience is None
+    assert (windows.integrator, windows.cycles, windows.penalised) == ("euler", 4, True)
+    for name, row in (EXPERIMENT_1 | EXPERIMENT_2).items():
+        assert windows.condition(name) == row
+    assert ProfileName("windows").value in PROFILES
 
 
 def test_profiles_change_only_what_they_say() -> None:

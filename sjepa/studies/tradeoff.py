@@ -1,0 +1,170 @@
+"""The trade-off surface: what prediction, rollouts, simplicity and the correction cost each other.
+
+The paper reports one setting of its weights and says that none is canonical: across settings there
+is a surface (L_pred, L_roll, Ω, ρ_corr), of which only what nothing else beats is worth a look.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sjepa.data import Trajectories
+from sjepa.errors import ConfigError, TrainingDiverged
+from sjepa.estimator import SJEPA
+from sjepa.metrics import latent_spread, stretch_errors
+from sjepa.runs import fingerprint
+from sjepa.storage import write_whole
+
+
+AXES = ("l_pred", "l_roll", "omega", "rho_corr")
+# The paper's rule for a representation that has not collapsed.
+MIN_STD, MIN_TRACE = 0.20, 0.10
+
+
+def sweep(
+    data: Trajectories,
+    *,
+    lambda_s: Sequence[float] = (2.5e-5, 2.5e-4, 2.5e-3),
+    lambda_c: Sequence[float] = (0.0, 2e-3, 2e-2, 2e-1),
+    lambda_r: Sequence[float] = (0.35,),
+    out: str | Path | None = None,
+    seed: int = 0,
+    options: Mapping[str, Any] | None = None,
+    progress: Callable[[str, float], None] | None = None,
+    **settings: Any,
+) -> pd.DataFrame:
+    """Fit hybrids under every combination of weights and measure them on held-out trajectories.
+
+    Parameters
+    ----------
+    data : Trajectories
+        A quarter is held out, by trajectories; all four figures are measured there, in the
+        coordinates of each fit. Ω counts the terms of the law.
+    lambda_s, lambda_c, lambda_r : sequences of float
+        Weights of complexity, correction and rollouts.
+    out : folder, optional
+        Gets surface.csv; points finished in it are not fitted again.
+    options, settings
+        Of :class:`SJEPA` with ``search="alternating"``; ``encoder="identity"`` fixes the
+        coordinates.
+
+    Returns
+    -------
+    DataFrame
+        One row a point, with the law; `front` marks what no other admissible point beats in all
+        four figures, `admissible` what has not collapsed.
+    """
+    for name, values in (("lambda_s", lambda_s), ("lambda_c", lambda_c), ("lambda_r", lambda_r)):
+        if not len(values) or min(values) < 0:
+            raise ConfigError(f"{name} needs weights that are not negative.", name)
+    if "correction" in settings or "search" in settings:
+        raise ConfigError("A sweep is over hybrids of search='alternating'; leave both out.")
+    train, held_out = data.split((0.75, 0.25), seed=seed)
+    memory = _Memory(out, repr((sorted(settings.items()), options, seed, fingerprint(data))))
+    points = list(product(lambda_s, lambda_c, lambda_r))
+    rows = []
+    for done, (s, c, r) in enumerate(points):
+        if progress is not None:
+            progress(f"lambda_s {s:g}, lambda_c {c:g}, lambda_r {r:g}", done / len(points))
+        key = f"{s!r},{c!r},{r!r}"
+        if (row := memory.known.get(key)) is None:
+            model = SJEPA(
+                search="alternating", correction={"lambda_c": c}, random_state=seed, verbose=False,
+                options={**(options or {}), "lambda_s": s, "lambda_r": r}, **settings,
+            )  # fmt: skip
+            row = {"lambda_s": s, "lambda_c": c, "lambda_r": r, **_measured(model, train, held_out)}
+            memory.keep(key, row)
+        rows.append(row)
+    table = pd.DataFrame(rows)
+    table["front"] = non_dominated(table.loc[:, list(AXES)].to_numpy(), table["admissible"])
+    if out is not None:
+        write_whole(Path(out) / "surface.csv", table.to_csv(index=False).encode())
+    return table
+
+
+def _measured(model: SJEPA, train: Trajectories, held_out: Trajectories) -> dict[str, Any]:
+    try:
+        model.fit(train)
+    except TrainingDiverged as error:
+        nothing = dict.fromkeys(AXES, float("inf"))
+        return {**nothing, "min_std": 0.0, "admissible": False, "law": f"diverged: {error}"}
+    states = held_out.map(model._encode)
+    errors = stretch_errors(model.transition_, states)
+    spread = latent_spread(np.concatenate(states.x))
+    sound = spread.min_std >= MIN_STD and spread.covariance_trace >= MIN_TRACE
+    return {
+        "l_pred": float(errors[:, 0].mean()),
+        "l_roll": float(errors.mean()),
+        "omega": float(model.law_.complexity("terms")),
+        "rho_corr": float(model.figures_["rho_corr"]),
+        "min_std": float(spread.min_std),
+        "admissible": bool(sound or model.encoder == "identity"),
+        "law": "; ".join(model.law_.lines(digits=4)),
+    }
+
+
+def non_dominated(values: np.ndarray, admissible: Any = None) -> np.ndarray:
+    """Which rows no other row beats: none is at most as large everywhere and smaller somewhere.
+
+    >>> non_dominated(np.array([[1.0, 2.0], [2.0, 1.0], [2.0, 2.0]]))
+    array([ True,  True, False])
+    """
+    values = np.asarray(values, dtype=float)
+    fine = np.isfinite(values).all(axis=1)
+    if admissible is not None:
+        fine &= np.asarray(admissible, dtype=bool)
+    found = fine.copy()
+    for i in np.flatnonzero(fine):
+        no_worse = (values[fine] <= values[i]).all(axis=1)
+        found[i] = not (no_worse & (values[fine] < values[i]).any(axis=1)).any()
+    return found
+
+
+def plot_surface(table: pd.DataFrame) -> Any:
+    """Prediction and rollouts against Ω, coloured by ρ_corr; what nothing beats is ringed."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", sharex=True)
+    shown = table[table["admissible"]]
+    for ax, column, label in zip(axes, AXES[:2], ("L_pred", "L_roll"), strict=True):
+        points = ax.scatter(
+            shown["omega"], shown[column].clip(lower=1e-12), c=shown["rho_corr"], cmap="viridis",
+            vmin=0, vmax=1, s=35,
+        )  # fmt: skip
+        best = shown[shown["front"]]
+        ax.scatter(
+            best["omega"], best[column].clip(lower=1e-12), s=110, facecolors="none",
+            edgecolors="#c44e1c", linewidths=1.5, label="nothing beats it",
+        )  # fmt: skip
+        ax.set(yscale="log", xlabel="Ω of the law", ylabel=label)
+    axes[0].legend(frameon=False)
+    figure.colorbar(points, ax=axes, label="ρ_corr")
+    return figure
+
+
+class _Memory:
+    """Finished points of a sweep, one JSON file for the same data and settings."""
+
+    def __init__(self, out: str | Path | None, request: str) -> None:
+        self.known: dict[str, Any] = {}
+        self.path: Path | None = None
+        if out is None:
+            return
+        folder = Path(out)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / f"points-{sha256(request.encode()).hexdigest()[:12]}.json"
+        if self.path.exists():
+            self.known = json.loads(self.path.read_text())
+
+    def keep(self, key: str, row: dict[str, Any]) -> None:
+        self.known[key] = row
+        if self.path is not None:
+            write_whole(self.path, json.dumps(self.known, indent=1).encode())
