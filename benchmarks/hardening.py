@@ -39,12 +39,15 @@ def calls(call: Callable[[int], object], count: int, seed: int) -> None:
     _everything_imported()
     before = peak_memory()
     for number in range(seed, seed + count):
+        record = longest[0]
         try:
             only_our_errors(partial(call, number), SECONDS)
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{Path(where.filename).name}:{where.lineno}"
             print(f"{call.__name__}({number}): {type(error).__name__} {place} {error!s:.100}")
+        if longest[0] > max(record, 3.0):
+            print(f"{call.__name__}({number}) took {longest[0]:.1f} s of CPU time")
         if (number + 1 - seed) % 250 == 0 or number + 1 == seed + count:
             _print_outcomes(f"{call.__name__} {seed} to {number}", before)
 

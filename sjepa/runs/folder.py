@@ -19,7 +19,7 @@ from typing import Any, Self
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, FormatError, OutputError
 from sjepa.runs.saving import FILES, Saved, read, write_files
-from sjepa.storage import flush_folder, open_kept, read_json, sweep, write_json
+from sjepa.storage import discard, make_folder, open_kept, read_json, sweep, write_json
 
 
 KIND, VERSION = "sjepa-run", 1
@@ -53,17 +53,11 @@ class Run:
         """Start a run in a new or empty folder and lock it; `asked` is plain data."""
         folder = Path(folder)
         cls.check_free(folder)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(
-                f"{folder} cannot be made ({error.strerror or error}); choose another place."
-            ) from error
+        make_folder(folder)
         run = cls(folder, asked)
         run._lock = _lock(folder)
         cls.check_free(folder)  # another process may have been faster
         write_json(folder / "run.json", KIND, VERSION, {"asked": run.asked})
-        flush_folder(folder.absolute().parent)
         return run
 
     @staticmethod
@@ -122,7 +116,7 @@ class Run:
     def finish(self, saved: Saved) -> None:
         """Write the model; the checkpoint has served its purpose."""
         write_files(self.folder, saved)
-        self.checkpoint.unlink(missing_ok=True)
+        discard(self.checkpoint)
 
     def result(self) -> Saved:
         return read(self.folder)

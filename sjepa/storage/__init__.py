@@ -2,7 +2,8 @@
 
 from sjepa.storage.files import (
     digest_of,
-    flush_folder,
+    discard,
+    make_folder,
     open_kept,
     read_bounded,
     regular,
@@ -18,7 +19,8 @@ from sjepa.storage.tensors import read_state, write_state
 __all__ = [
     "MAX_BYTES",
     "digest_of",
-    "flush_folder",
+    "discard",
+    "make_folder",
     "open_kept",
     "read_bounded",
     "read_json",

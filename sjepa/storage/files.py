@@ -12,7 +12,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
@@ -46,7 +46,7 @@ def writing(path: Path) -> Iterator[BinaryIO]:
             f"{path} cannot be written ({error.strerror or error}); make room, or write elsewhere."
         ) from error
     finally:
-        draft.unlink(missing_ok=True)
+        discard(draft)
     flush_folder(path.parent)
 
 
@@ -84,6 +84,25 @@ def writing_folder(folder: Path) -> Iterator[Path]:
     flush_folder(draft.parent)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, if they are not there, and make their names durable."""
+    new = [p for p in (folder.absolute(), *folder.absolute().parents) if not p.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"{folder} cannot be made ({error.strerror or error}); choose another place."
+        ) from error
+    for made in new:
+        flush_folder(made.parent)
+
+
+def discard(path: Path) -> None:
+    """Remove a file that is of no more use; where that fails it does no harm."""
+    with suppress(OSError):
+        path.unlink()
+
+
 def _draft(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
 
@@ -106,7 +125,7 @@ def sweep(folder: Path) -> None:
     """Remove the drafts that a killed process left behind."""
     for draft in folder.glob(f".*{UNFINISHED}"):
         if draft.is_file() and not draft.is_symlink():
-            draft.unlink(missing_ok=True)
+            discard(draft)
 
 
 def open_kept(path: Path) -> BinaryIO:

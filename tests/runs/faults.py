@@ -1,8 +1,9 @@
 """Every operation on files that a run makes fails once in turn, or is the last before a power cut.
 
-The shim stands between :mod:`sjepa.storage` and the system. It counts operations, raises at the
-chosen one, and remembers what the disk would hold if the power went now: a file's bytes are safe
-once the file was flushed, a name once its folder was.
+The shim stands between :mod:`sjepa.storage` and the system. It counts operations (making folders
+and files, writing, flushing, renaming, removing, and allocating what is to be written), raises at
+the chosen one, and remembers what the disk would hold if the power went now: a file's bytes are
+safe once the file was flushed, a name once its folder was.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from unittest import mock
 
-import sjepa.storage.files as files
+import safetensors.torch
+
+from sjepa.storage import files, jsonfile, tensors
 
 
 class PowerCut(BaseException):
@@ -56,6 +59,8 @@ class Disk:
         self.operations.append(f"{what} {Path(path).name}")
         if here != self.at:
             return act()
+        if what == "allocate":
+            raise MemoryError
         if not self.cut:
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
         act()
@@ -75,6 +80,27 @@ class Disk:
     @contextlib.contextmanager
     def plugged_in(self) -> Iterator[None]:
         real_open, real_fsync, real_replace = Path.open, os.fsync, os.replace
+        real_mkdir, real_unlink, real_os_open = os.mkdir, os.unlink, os.open
+
+        def mkdir(path: Any, *rest: Any, **more: Any) -> None:
+            self.operate("mkdir", path, lambda: real_mkdir(path, *rest, **more))
+
+        def unlink(path: Any, **more: Any) -> None:
+            self.operate("unlink", path, lambda: real_unlink(path, **more))
+
+        def os_open(path: Any, flags: int, *rest: Any, **more: Any) -> int:
+            if not flags & os.O_CREAT:
+                return real_os_open(path, flags, *rest, **more)
+            made = self.operate("create", path, lambda: real_os_open(path, flags, *rest, **more))
+            return int(made)
+
+        def allocating(make: Callable[..., Any]) -> Callable[..., Any]:
+            def made(*given: Any, **more: Any) -> Any:
+                if self.cut:
+                    return make(*given, **more)
+                return self.operate("allocate", self.root, lambda: make(*given, **more))
+
+            return made
 
         def fsync(handle: int) -> None:
             path = Path(os.readlink(f"/proc/self/fd/{handle}"))
@@ -108,7 +134,14 @@ class Disk:
         with (
             mock.patch.object(files.os, "fsync", fsync),
             mock.patch.object(files.os, "replace", replace),
+            mock.patch.object(files.os, "mkdir", mkdir),
+            mock.patch.object(files.os, "unlink", unlink),
+            mock.patch.object(files.os, "open", os_open),
             mock.patch.object(Path, "open", opened),
+            mock.patch.object(tensors, "pack", allocating(tensors.pack)),
+            mock.patch.object(tensors, "_digest", allocating(tensors._digest)),
+            mock.patch.object(safetensors.torch, "save", allocating(safetensors.torch.save)),
+            mock.patch.object(jsonfile.json, "dumps", allocating(jsonfile.json.dumps)),
         ):
             yield
 

@@ -117,6 +117,9 @@ def only_our_errors(call: Callable[[], object], seconds: float = 10.0) -> bool:
         outcome = "refused"
         assert "\n" not in str(error).strip(), f"more than one line: {error}"
         assert len(str(error)) < 2000, f"a message of {len(str(error))} characters"
+    except KeyboardInterrupt:  # somebody's wish
+        outcome = "stopped"
+        raise
     finally:
         outcomes[outcome] += 1
         took = time.process_time() - start

@@ -13,6 +13,7 @@ import pytest
 from sjepa import SJEPA
 from sjepa.data import Trajectories
 from sjepa.errors import SjepaError
+from sjepa.runs import Run
 
 from .faults import Disk, PowerCut
 from .small import oscillators
@@ -74,6 +75,8 @@ def inject(search: str, place: Path, every: int, cut: bool) -> Counter[str]:
             disk.restore(disk.root)
         except SjepaError as error:
             assert "\n" not in str(error) and str(run) in str(error), error
+        except MemoryError:
+            assert disk.operations[at].startswith("allocate"), disk.operations[at]
         found["faults"] += 1
         try:
             fit(search, run)
@@ -99,6 +102,15 @@ def test_a_fault_of_the_disk_costs_time_but_no_result(
 ) -> None:
     found = inject(search, tmp_path, 11, cut)
     assert found["operations"] > 20 and found["faults"] == found["resumed"], found
+
+
+def test_a_run_in_folders_that_are_all_new_survives_a_power_cut(tmp_path: Path) -> None:
+    """The name of each of them lies in the one above, and each of those has to be flushed."""
+    disk, folder = Disk(tmp_path), tmp_path / "a" / "b" / "c"
+    with disk.plugged_in(), Run.begin(folder, {"settings": {}}):
+        pass
+    disk.restore(tmp_path)
+    assert Run.open(folder).asked == {"settings": {}}
 
 
 @pytest.mark.slow

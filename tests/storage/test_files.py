@@ -72,6 +72,19 @@ def test_what_the_system_refuses_is_said_with_the_place(
     assert names(tmp_path) == set()
 
 
+def test_a_draft_that_cannot_be_removed_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: object, **more: object) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    write_whole(tmp_path / "a", b"new")
+    assert (tmp_path / "a").read_bytes() == b"new"
+    (tmp_path / ".b.0.unfinished").write_bytes(b"")
+    sweep(tmp_path)
+
+
 def test_writing_replaces_a_link_and_spares_what_it_leads_to(tmp_path: Path) -> None:
     (tmp_path / "precious").write_bytes(b"mine")
     (tmp_path / "a").symlink_to(tmp_path / "precious")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sjepa.errors import FormatError
-from sjepa.storage import read_state, write_state
+from sjepa.storage import make_folder, read_state, write_state
 from sjepa.studies.backends.cells import COLUMNS, Cell
 
 
@@ -26,7 +26,7 @@ def kept_at(folder: Path, cell: Cell) -> Path:
 def keep(place: Path, row: dict[str, Any]) -> None:
     """Write the row of a finished cell; one that failed is tried again the next time."""
     if not row["error"]:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(place.parent)
         write_state(place, KIND, VERSION, row)
 
 

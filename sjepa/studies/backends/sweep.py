@@ -14,7 +14,7 @@ import pandas as pd
 from sjepa.backend.registry import make_backend
 from sjepa.data import SYSTEMS
 from sjepa.errors import ConfigError, MissingDependency
-from sjepa.storage import writing
+from sjepa.storage import make_folder, writing
 from sjepa.studies.backends.cells import COLUMNS, Cell, run_cell, system_of
 from sjepa.studies.backends.kept import finished, keep, kept_at
 from sjepa.studies.backends.problems import PROBLEMS
@@ -103,7 +103,7 @@ def _run(cell: Cell, place: Path | None) -> tuple[Path | None, dict[str, Any]]:
 
 def write_results(table: pd.DataFrame, folder: Path) -> None:
     """results.parquet and results.csv."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for name, write in (("results.parquet", table.to_parquet), ("results.csv", table.to_csv)):
         with writing(folder / name) as file:
             write(file, index=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pandas as pd
 
-from sjepa.storage import writing
+from sjepa.storage import make_folder, writing
 from sjepa.studies.encoders.measure import Diagnosis
 
 
@@ -116,7 +116,7 @@ class Comparison:
     def save(self, folder: str | Path) -> Path:
         """Write table.csv, diagnosis.json and diagnosis.png; each appears when complete."""
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         files: dict[str, Callable[[BinaryIO], Any]] = {
             "table.csv": lambda f: self.to_frame().to_csv(f, index=False),
             "diagnosis.json": lambda f: f.write(json.dumps(self.to_dict(), indent=1).encode()),

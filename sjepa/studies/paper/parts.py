@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from sjepa.errors import FormatError
-from sjepa.storage import read_state, write_state
+from sjepa.storage import make_folder, read_state, write_state
 from sjepa.studies.paper.common import Result
 
 
@@ -61,7 +61,7 @@ class Parts:
 
     def _write(self, name: str, data: dict[str, Any]) -> None:
         if self.folder is not None:
-            self.folder.mkdir(exist_ok=True)
+            make_folder(self.folder)
             path = self.folder / f"{name}.safetensors"
             write_state(path, KIND, VERSION, {"request": self.request, "data": data})
 

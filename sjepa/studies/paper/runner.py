@@ -19,7 +19,7 @@ from sjepa.backend import Progress
 from sjepa.backend.registry import make_backend
 from sjepa.errors import ConfigError
 from sjepa.models.devices import resolve_device
-from sjepa.storage import write_whole
+from sjepa.storage import make_folder, write_whole
 from sjepa.studies.paper import exp1, exp2
 from sjepa.studies.paper.common import Result
 from sjepa.studies.paper.figures import draw
@@ -92,7 +92,7 @@ def run(
     make_backend(backend)  # a misspelt backend is refused before anything is trained
     folder = None if out is None else Path(out)
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
 
     where = resolve_device(device)
     with _reporting(progress, n_jobs) as queue:
