@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from sjepa.backend import Backend, Budget, Problem, Progress
-from sjepa.backend.constraints import check_able, solve_constrained
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
@@ -58,6 +57,8 @@ def discover(
     derivative: str | Mapping[str, Any] = "auto",
     window: int | None = None,
     constraints: Sequence[str] = (),
+    units: Mapping[str, str] | None = None,
+    dimensionless_constants: bool = False,
     n_bootstrap: int = 0,
     seed: int = 0,
     budget: Budget | float | None = None,
@@ -106,6 +107,12 @@ def discover(
         ``"coef(x', y) = -coef(y', x)"`` ties two, ``"coef(p', p) <= 0"`` says a sign, and
         ``"S' + I' + R' = 0"`` conserves a sum. For "stlsq", "subset" and "pysindy"; numbers are
         then those of the regression.
+    units : mapping, optional
+        Units of states, actions and time, as in ``{"q": "rad", "p": "rad/s", "t": "s"}``: terms
+        that cannot be of the right unit are left out, such as the sine of a length. Needs pint.
+    dimensionless_constants : bool
+        Whether numbers in the law have no unit. Otherwise a coefficient has the unit that its
+        term needs.
     n_bootstrap : int
         Resamples of the data, stretch by stretch, on which the search is repeated:
         ``front.intervals`` says how often each term was chosen again and between which numbers
@@ -139,8 +146,6 @@ def discover(
     with ProgressBar(verbose, "preparing the data", progress) as bar:
         data = Trajectories.of(x, t, u, names=feature_names, states=True)
         backend = make_backend(_small_or_large(data, library) if backend is None else backend)
-        if constraints:
-            check_able(backend)
         backend.prepare()
         space, names, outputs = _space(data, order, library, grammar, backend)
         common: dict[str, Any] = {
@@ -149,17 +154,17 @@ def discover(
             "budget": budget if isinstance(budget, Budget) else Budget(seconds=budget),
             "warm": warm,
             "progress": bar.listener,
+            "constraints": constraints,
+            "dimensionless_constants": dimensionless_constants,
         }
+        if units is not None:
+            common["units"] = _units(units, data, names, outputs, order, form == "discrete")
         doubt = ""
         if form == "discrete":
             inputs, following = discrete_rows(data)
             common |= {"dynamics": "discrete", **_kind(space)}
             problem = Problem(inputs, following, names, **common)
-            front = (
-                solve_constrained(problem, constraints, backend)
-                if constraints
-                else search_map(backend, problem)
-            )
+            front = problem.solve(backend) if constraints else search_map(backend, problem)
         else:
             if x_dot is not None:
                 slopes = np.concatenate(_like(x_dot, data))
@@ -188,12 +193,7 @@ def discover(
                 front, problem = _select(front, problem, data, options)
                 form = "weak"
             else:
-                form = rows.form
-                front = (
-                    solve_constrained(problem, constraints, backend)
-                    if constraints
-                    else problem.solve(backend)
-                )
+                front, form = problem.solve(backend), rows.form
             if order == 1:  # starts of second-order runs, with their velocities, are too uncertain
                 front, doubt = judge_front(
                     front, problem, data, order, form == "zoh", end, refit=not constraints
@@ -244,6 +244,30 @@ def _space(
             raise ConfigError(f"The library lacks the action {min(lost)}: add it to its inputs.")
         states = state_names(space.inputs, d, actions)
     return space, (*states, *actions), states[-d:]
+
+
+def _units(
+    given: Mapping[str, str],
+    data: Trajectories,
+    names: Sequence[str],
+    outputs: Sequence[str],
+    order: int,
+    discrete: bool,
+) -> dict[str, str]:
+    """Units of a problem's inputs and targets from those of states, actions and time."""
+    states, actions = names[: data.obs_shape[0]], data.action_names or ()
+    known = [*states, *actions, *([] if discrete else ["t"])]
+    if missing := [n for n in known if n not in given]:
+        raise ConfigError(f"units lacks {missing[0]}: give one for {', '.join(known)}.", "units")
+    if unknown := sorted(set(given) - {*known, "t"}):
+        raise ConfigError(f"units names {unknown[0]!r}; there are {', '.join(known)}.", "units")
+    found = {n: given[n] for n in (*states, *actions)}
+    for state, output in zip(states, outputs, strict=True):
+        if order == 2:
+            found[output] = f"({given[state] or 1}) / ({given['t']})"
+        by = "" if discrete else f" / ({given['t']})" + ("**2" if order == 2 else "")
+        found[f"{output}'"] = f"({given[state] or 1}){by}"
+    return found
 
 
 def _default(

@@ -142,19 +142,14 @@ def _named(text: str, problem: Problem, pairs: list[Pair], rates: list[int]) -> 
     return result + _RATE.sub(rate, text)
 
 
-def check_able(backend: Backend) -> None:
-    """Refuse a backend that would not keep constraints."""
+def solve_constrained(problem: Problem, backend: Backend) -> Front:
+    """The front of laws that keep all constraints of a problem."""
     if not backend.constrains:
         raise ConfigError(
             f"{backend.name} cannot keep constraints; 'stlsq', 'subset' and 'pysindy' can.",
             "backend",
         )
-
-
-def solve_constrained(problem: Problem, texts: Sequence[str], backend: Backend) -> Front:
-    """The front of laws that keep all constraints."""
-    check_able(backend)
-    asked = Constraints.read(texts, problem)
+    asked = Constraints.read(problem.constraints, problem)
     parts = [_Part(problem, asked, outputs) for outputs in _components(problem, asked)]
     rows, notes = [], []
     for part in parts:
@@ -166,7 +161,7 @@ def solve_constrained(problem: Problem, texts: Sequence[str], backend: Backend) 
         coefficients = sum(f[0] for f in found)
         law = problem.candidate_library.law(coefficients, problem.outputs, problem.dynamics)
         candidates.append(problem.candidate(law.canonical(), all(f[1] for f in found)))
-    kept = f"kept: {'; '.join(texts)}"
+    kept = f"kept: {'; '.join(problem.constraints)}"
     return Front.of(candidates, problem.measure, backend.name, [*notes, kept])
 
 

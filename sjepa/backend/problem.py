@@ -21,6 +21,7 @@ from sjepa.symbolic.grammar import Grammar
 from sjepa.symbolic.law import Dynamics, Law
 from sjepa.symbolic.library import Library
 from sjepa.symbolic.parse import check_names
+from sjepa.symbolic.units import Units
 
 
 if TYPE_CHECKING:
@@ -84,7 +85,13 @@ class Problem:
         that say they `constrain`.
     units : mapping, optional
         Unit of each input by its name, and of each target by its output's name with a prime, as in
-        ``{"x": "m", "v": "m/s", "x'": "m/s", "v'": "m/s**2"}``; for backends that use them.
+        ``{"x": "m", "v": "m/s", "x'": "m/s", "v'": "m/s**2"}``. Terms that cannot be of the right
+        unit are not allowed.
+    dimensionless_constants : bool
+        Whether the numbers in a law are without a unit, so that every term has that of its
+        equation.
+    constraints : list of str
+        What is known of the coefficients; see :mod:`sjepa.backend.constraints`.
     progress : callable, optional
         Called with a line of text and the share of the work done.
     clock : callable
@@ -115,6 +122,8 @@ class Problem:
     adequate: float | None = None
     signs: np.ndarray | None = None
     units: Mapping[str, str] | None = None
+    dimensionless_constants: bool = False
+    constraints: Sequence[str] = ()
     progress: Progress | None = None
     clock: Callable[[], float] = time.monotonic
 
@@ -183,12 +192,23 @@ class Problem:
         the term, its coefficient and the sign that joins it to the others.
         """
         if self.library is not None:
-            return self.library
+            return self._in_units(self.library)
         assert self.grammar is not None
         finite, weights = self.grammar.library(self.outputs), self.grammar.weights
         joined = weights_for_tree(weights)["add"]
         added = [tree_complexity(sympy.Float(1.5) * t, weights) + joined for t in finite.terms]
-        return Library(finite.terms, finite.inputs, added, finite.mask(self.outputs))
+        return self._in_units(
+            Library(finite.terms, finite.inputs, added, finite.mask(self.outputs))
+        )
+
+    def _in_units(self, library: Library) -> Library:
+        if self._units is None:
+            return library
+        return library.with_mask(self._units.mask(library, self.outputs))
+
+    @cached_property
+    def _units(self) -> Units | None:
+        return None if self.units is None else Units(self.units, self.dimensionless_constants)
 
     @cached_property
     def allowed_terms(self) -> dict[str, frozenset[sympy.Expr]]:
@@ -318,9 +338,15 @@ class Problem:
     def admits(self, law: Law) -> bool:
         """Whether the library or grammar, masks included, allows the law."""
         if self.grammar is not None:
-            return self.grammar.admits(law)
+            return self.grammar.admits(law) and self._consistent(law)
         pairs = zip(law.outputs, law.terms, strict=True)
         return all(t in self.allowed_terms[output] for output, terms in pairs for _, t in terms)
+
+    def _consistent(self, law: Law) -> bool:
+        pairs = zip(law.outputs, law.terms, strict=True)
+        return self._units is None or all(
+            self._units.fits(term, f"{output}'") for output, terms in pairs for _, term in terms
+        )
 
     def front(self, laws: Sequence[Law], backend: str, notes: Sequence[str] = ()) -> Front:
         """Score laws, leave out those that are not allowed, and keep the ones nothing beats."""
@@ -346,6 +372,10 @@ class Problem:
         BackendError
             If the backend fails, or answers with laws that are not what it says they are.
         """
+        if self.constraints:
+            from sjepa.backend.constraints import solve_constrained
+
+            return solve_constrained(self, backend)
         try:
             front = backend.search(self)
         except SjepaError:

@@ -53,6 +53,13 @@ def discover(
         list[str] | None,
         typer.Option(help='What is known, as "coef(p\', sin(q)) = -1"; repeatable.'),
     ] = None,
+    units: Annotated[
+        list[str] | None,
+        typer.Option(help="Unit of a column or of time (t), as q=rad; repeatable."),
+    ] = None,
+    dimensionless_constants: Annotated[
+        bool, typer.Option(help="Numbers in the law have no unit.")
+    ] = False,
     bootstrap: Annotated[
         int, typer.Option(help="Resamples of the data that say how sure each term is.")
     ] = 0,
@@ -89,10 +96,13 @@ def discover(
     options = pairs_of(backend_option, "--backend-option")
     if options and backend is None:
         raise ConfigError("--backend-option needs --backend.")
+    given = {k: str(v) for k, v in pairs_of(units, "--units").items()} or None
     chosen = None if backend is None else {"name": backend, **options}
     front = run(
         trajectories, backend=chosen, library=library,
-        form=form, constraints=constraint or (), n_bootstrap=bootstrap, seed=seed, budget=seconds,  # type: ignore[arg-type]
+        form=form, seed=seed, budget=seconds,  # type: ignore[arg-type]
+        constraints=constraint or (), n_bootstrap=bootstrap, units=given,
+        dimensionless_constants=dimensionless_constants,
     )  # fmt: skip
     law = front.best()
     if out is not None and alone:

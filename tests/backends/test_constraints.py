@@ -9,7 +9,6 @@ from scipy.optimize import lsq_linear, minimize
 
 import sjepa
 from sjepa import Backend, Library, Problem, make_backend
-from sjepa.backend.constraints import solve_constrained
 from sjepa.errors import ConfigError
 from tests.command import run
 
@@ -45,7 +44,8 @@ def losses(given, coefficients):
 
 
 def exactly(given, texts, adequate=0.0):
-    return solve_constrained(given, texts, make_backend("subset", adequate=adequate, min_gain=0.0))
+    backend = make_backend("subset", adequate=adequate, min_gain=0.0)
+    return given.with_(constraints=texts).solve(backend)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -141,7 +141,8 @@ def test_a_conserved_sum_is_conserved(backend):
 
 def test_thresholded_least_squares_keeps_signs():
     given = problem(0, outputs=1)
-    front = solve_constrained(given, [f"coef(x', {t}) <= 0" for t in TERMS], make_backend("stlsq"))
+    signs = [f"coef(x', {t}) <= 0" for t in TERMS]
+    front = given.with_(constraints=signs).solve(make_backend("stlsq"))
     features, targets = given.feature_rows()
     best = minimize(
         lambda c: ((features @ c - targets[:, 0]) ** 2).mean(), np.zeros(4), bounds=[(None, 0)] * 4
