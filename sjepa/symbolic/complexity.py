@@ -1,8 +1,9 @@
-"""How long an equation is: the two measures of the paper, and description length.
+"""How long an equation is: the measures of the paper, and description length.
 
 ``tree`` adds up the weights of the nodes of the canonical tree (the paper's Ω of an expression
 tree). ``terms`` adds up one weight for every active pair of output and term (the measure of the
 paper's experiments). Both are always named in tables, since their values are not comparable.
+``dag`` is the tree with repeated subexpressions counted once.
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ def weights_for_tree(overrides: Mapping[str, float] | None = None) -> dict[str, 
     return weights
 
 
+# Subexpressions that were counted already, where those that repeat are to be shared.
+Seen = set[sympy.Basic] | None
+
+
 def tree_complexity(
     expressions: sympy.Expr | Iterable[sympy.Expr], weights: Mapping[str, float] | None = None
 ) -> float:
@@ -65,39 +70,73 @@ def tree_complexity(
     return float(sum(_tree(e, full) for e in expressions))
 
 
-def _tree(expr: sympy.Basic, w: Mapping[str, float]) -> float:
+def dag_complexity(
+    expressions: Iterable[sympy.Expr], weights: Mapping[str, float] | None = None
+) -> float:
+    """The same with subexpressions shared, within and between equations (the paper's option).
+
+    What occurs again costs as much as a variable, since it needs a name only.
+    """
+    full, seen = weights_for_tree(weights), set[sympy.Basic]()
+    return float(sum(_tree(e, full, seen) for e in expressions))
+
+
+def code_lengths(corpus: Iterable[sympy.Expr]) -> dict[str, float]:
+    """Weights from frequencies: what occurs with probability p in a corpus costs -log2 p bits.
+
+    For ``weights`` of a complexity or a grammar; every kind of node is counted once more than it
+    occurs, so that none is impossible. Take a corpus that is fixed before laws are compared.
+
+    >>> x = sympy.Symbol("x", real=True)
+    >>> bits = code_lengths([sympy.sin(x), x + sympy.sin(2 * x)])
+    >>> bits["sin"] < bits["cos"]
+    True
+    """
+    expressions = list(corpus)
+    names = list(weights_for_tree())
+    none = dict.fromkeys(names, 0.0)
+    counts = {n: 1.0 + tree_complexity(expressions, none | {n: 1.0}) for n in names}
+    total = sum(counts.values())
+    return {name: -math.log2(count / total) for name, count in counts.items()}
+
+
+def _tree(expr: sympy.Basic, w: Mapping[str, float], seen: Seen = None) -> float:
     if expr.is_Symbol:
         return w["variable"]
     if getattr(expr, "is_number", False):
         return w["constant"]
+    if seen is not None and not expr.is_Atom:
+        if expr in seen:
+            return w["variable"]  # a reference to what stands somewhere else already
+        seen.add(expr)
     if expr.is_Add:
-        return sum(_tree(a, w) for a in expr.args) + w["add"] * (len(expr.args) - 1)
+        return sum(_tree(a, w, seen) for a in expr.args) + w["add"] * (len(expr.args) - 1)
     if expr.is_Mul:
-        return _tree_product(expr, w)
+        return _tree_product(expr, w, seen)
     if expr.is_Pow:
-        return _tree_power(expr, w)
+        return _tree_power(expr, w, seen)
     if isinstance(expr, sympy.Piecewise):
-        cases = sum(_tree(value, w) + _tree_condition(c, w) for value, c in expr.args)
+        cases = sum(_tree(value, w, seen) + _tree_condition(c, w, seen) for value, c in expr.args)
         return cases + w["where"] * (len(expr.args) - 1)
     row = NODES.get(expr.func)
     if row is None:
         raise LawError(f"{expr.func.__name__} is not in the operator table.")
     calls = len(expr.args) - 1 if row.most > 2 else 1  # a maximum of three is two maxima
-    return w[row.name] * calls + sum(_tree(a, w) for a in expr.args)
+    return w[row.name] * calls + sum(_tree(a, w, seen) for a in expr.args)
 
 
-def _tree_product(expr: sympy.Expr, w: Mapping[str, float]) -> float:
+def _tree_product(expr: sympy.Expr, w: Mapping[str, float], seen: Seen) -> float:
     coefficient, rest = expr.as_coeff_Mul()
     top = [] if abs(coefficient) == 1 else [w["constant"]]
     bottom = []
     safe = []
     for factor in sympy.Mul.make_args(rest):
         if factor.is_Pow and factor.exp.could_extract_minus_sign():
-            bottom.append(_tree(1 / factor, w))
+            bottom.append(_tree(1 / factor, w, seen))
         elif isinstance(factor, safe_div):  # a * safe_div(1, b) is one quotient
-            safe.append(w["safe_div"] + _tree(factor.args[1], w))
+            safe.append(w["safe_div"] + _tree(factor.args[1], w, seen))
         else:
-            top.append(_tree(factor, w))
+            top.append(_tree(factor, w, seen))
     if not top:
         top = [w["constant"]]
     cost = sum(top) + w["mul"] * (len(top) - 1) + sum(safe)
@@ -106,22 +145,22 @@ def _tree_product(expr: sympy.Expr, w: Mapping[str, float]) -> float:
     return cost
 
 
-def _tree_power(expr: sympy.Expr, w: Mapping[str, float]) -> float:
+def _tree_power(expr: sympy.Expr, w: Mapping[str, float], seen: Seen) -> float:
     base, exponent = expr.args
     if exponent.could_extract_minus_sign():
-        return w["constant"] + w["div"] + _tree(1 / expr, w)
+        return w["constant"] + w["div"] + _tree(1 / expr, w, seen)
     if exponent.is_Integer:
-        return _tree(base, w) + w["power"] + w["exponent"] * (int(exponent) - 2)
+        return _tree(base, w, seen) + w["power"] + w["exponent"] * (int(exponent) - 2)
     if exponent == sympy.S.Half:
-        return _tree(base, w) + w["sqrt"]
-    return _tree(base, w) + w["pow"] + _tree(exponent, w)
+        return _tree(base, w, seen) + w["sqrt"]
+    return _tree(base, w, seen) + w["pow"] + _tree(exponent, w, seen)
 
 
-def _tree_condition(condition: sympy.Basic, w: Mapping[str, float]) -> float:
+def _tree_condition(condition: sympy.Basic, w: Mapping[str, float], seen: Seen) -> float:
     if isinstance(condition, sympy.And | sympy.Or):
-        return sum(_tree_condition(a, w) for a in condition.args)
+        return sum(_tree_condition(a, w, seen) for a in condition.args)
     if isinstance(condition, sympy.core.relational.Relational):
-        return w["compare"] + sum(_tree(a, w) for a in condition.args)
+        return w["compare"] + sum(_tree(a, w, seen) for a in condition.args)
     return 0.0
 
 

@@ -247,16 +247,21 @@ class Law:
         weights: Mapping[str, float] | None = None,
     ) -> float:
         """``"tree"``: sum of node weights. ``"terms"``: sum over active output-term pairs.
+        ``"dag"``: the tree with repeated subexpressions, of all equations, counted once.
 
         `library` gives the term weights for ``"terms"``, `weights` the node weights that differ
-        from the operator table's for ``"tree"``.
+        from the operator table's for the others.
         """
         if measure == "tree":
             return measures.tree_complexity(self.canonical().expressions, weights)
+        if measure == "dag":
+            return measures.dag_complexity(self.canonical().expressions, weights)
         if measure == "terms":
             weights = None if library is None else library.term_weights
             return measures.terms_complexity(self.expressions, weights)
-        raise LawError(f"No complexity measure {measure!r}. Known: {', '.join(measures.MEASURES)}.")
+        raise LawError(
+            f"No complexity measure {measure!r}. Known: {', '.join((*measures.MEASURES, 'dag'))}."
+        )
 
     def description_length(self, loss: float, rows: int) -> float:
         """MDL score in nats for a loss in units of the targets' variance; lower is better."""

@@ -18,7 +18,13 @@ from tests.command import run as command
 
 
 DT = 0.1
-QUICK = {"horizon": 4, "batching": "trajectories", "dynamics_epochs": 12, "neural_rate": 0.01}
+QUICK = {
+    "horizon": 4,
+    "batching": "trajectories",
+    "dynamics_epochs": 20,
+    "neural_rate": 0.02,
+    "passes": 3,
+}
 
 
 def braked(count: int = 8) -> Trajectories:
@@ -46,7 +52,7 @@ def test_a_sweep_shows_the_trade_and_does_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: dict[str, Any] = {
-        "lambda_s": [1e-4, 1e-2], "lambda_c": [0.0, 10.0], "out": tmp_path, "options": QUICK,
+        "lambda_s": [1e-4, 1e-3], "lambda_c": [0.0, 10.0], "out": tmp_path, "options": QUICK,
         "encoder": "identity", "integrator": "euler", "library": ["p", "sin(q)"],
         "feature_names": ["q", "p"],
     }  # fmt: skip
