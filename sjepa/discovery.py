@@ -14,6 +14,7 @@ from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
 from sjepa.data.forms import FORMS, Form, Rows, continuous_rows, is_noisy
+from sjepa.data.history import before, with_lags
 from sjepa.data.names import state_names, with_velocity_names
 from sjepa.data.rows import discrete_rows, inputs_of
 from sjepa.errors import ConfigError, DataError, NumericalWarning
@@ -22,6 +23,7 @@ from sjepa.models.selection import judge_front
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.front import combine_outputs
+from sjepa.symbolic.parse import symbol
 from sjepa.symbolic.snap import variants
 
 
@@ -53,6 +55,7 @@ def discover(
     grammar: Grammar | None = None,
     feature_names: Sequence[str] | None = None,
     order: int = 1,
+    lags: int = 0,
     form: Form = "auto",
     derivative: str | Mapping[str, Any] = "auto",
     window: int | None = None,
@@ -92,6 +95,9 @@ def discover(
     order : 1 or 2
         Whether the law gives first or second time derivatives. With 2 its inputs are the
         coordinates, their velocities (x1_dot, ...) and the actions.
+    lags : int
+        Steps back that belong to the state, where what was measured is not all of it: with 1 the
+        inputs are x, x_lag1, u1 and u1_lag1. The law is then a map unless `form` says otherwise.
     form : "derivative", "weak", "zoh", "discrete" or "auto"
         Fit time derivatives point by point; integrals against smooth bumps (for noisy data;
         backends that write trees propose terms, the integrals select); the same with actions held
@@ -143,11 +149,18 @@ def discover(
     p' = -4*q
     """
     _check(form, order, x_dot, n_bootstrap, constraints)
+    _check_lags(lags, order, form, x_dot, u)
     with ProgressBar(verbose, "preparing the data", progress) as bar:
         data = Trajectories.of(x, t, u, names=feature_names, states=True)
+        measured = data.obs_shape[0]
+        if lags:
+            data = with_lags(data, lags)
+            form = "discrete" if form == "auto" else form
         backend = make_backend(_small_or_large(data, library) if backend is None else backend)
         backend.prepare()
         space, names, outputs = _space(data, order, library, grammar, backend)
+        if form == "discrete":
+            outputs = outputs[:measured]  # what lies further back is known
         common: dict[str, Any] = {
             "outputs": outputs,
             "seed": seed,
@@ -163,7 +176,7 @@ def discover(
         if form == "discrete":
             inputs, following = discrete_rows(data)
             common |= {"dynamics": "discrete", **_kind(space)}
-            problem = Problem(inputs, following, names, **common)
+            problem = Problem(inputs, following[:, :measured], names, **common)
             front = problem.solve(backend) if constraints else search_map(backend, problem)
         else:
             if x_dot is not None:
@@ -206,7 +219,8 @@ def discover(
     doubts = _doubts(front, problem, doubt)
     for text in doubts:
         warnings.warn(text, NumericalWarning, stacklevel=2)
-    wide = tuple(replace(c, law=_widened(c.law, names)) for c in front)
+    late = data.names[measured:] if form == "discrete" and data.names else ()
+    wide = tuple(replace(c, law=_widened(c.law, names, late)) for c in front)
     return replace(front, candidates=wide, form=form, notes=(*front.notes, *doubts))
 
 
@@ -221,6 +235,15 @@ def _check(form: str, order: int, x_dot: Any, n_bootstrap: int, constraints: Seq
         raise ConfigError("Resampled numbers do not keep constraints: leave one of both out.")
     if order == 2 and (form == "discrete" or x_dot is not None):
         raise ConfigError("order=2 takes second derivatives itself: use order=1 with such data.")
+
+
+def _check_lags(lags: int, order: int, form: str, x_dot: Any, u: Any) -> None:
+    if not (isinstance(lags, int) and lags >= 0):
+        raise ConfigError(f"lags is a number of steps back, got {lags!r}.", "lags")
+    if lags and (order == 2 or x_dot is not None):
+        raise ConfigError("Take lags, or derivatives (order=2, x_dot), and not both.", "lags")
+    if lags and u is not None and form not in ("auto", "discrete"):
+        raise ConfigError("Lags of actions need a map: form='discrete', or order=2.", "form")
 
 
 def _space(
@@ -415,8 +438,13 @@ def _like(x_dot: Any, trajectories: Trajectories) -> list[np.ndarray]:
     return slopes
 
 
-def _widened(law: Law, names: tuple[str, ...]) -> Law:
-    """The law with coordinates, velocities and actions as inputs, whether or not it uses them."""
-    if law.inputs == names:
+def _widened(law: Law, names: tuple[str, ...], late: Sequence[str] = ()) -> Law:
+    """The law with coordinates, velocities and actions as inputs, whether or not it uses them.
+
+    Lagged values get the equations that they have by their meaning, so that the law is whole.
+    """
+    if law.inputs == names and not late:
         return law
-    return Law(law.expressions, names, law.outputs, law.dynamics, canonical=False)
+    shifts = [symbol(before(name)) for name in late]
+    outputs = (*law.outputs, *late)
+    return Law([*law.expressions, *shifts], names, outputs, law.dynamics, canonical=False)

@@ -48,6 +48,10 @@ def discover(
     columns: Columns = "",
     actions: Actions = "",
     terms: Annotated[str, typer.Option(help="Candidate terms, comma-separated.")] = "",
+    order: Annotated[int, typer.Option(help="1, or 2 for laws of accelerations.")] = 1,
+    lags: Annotated[
+        int, typer.Option(help="Steps back that belong to the state, where part of it is hidden.")
+    ] = 0,
     form: Annotated[str, typer.Option(help="auto, derivative, weak, zoh or discrete.")] = "auto",
     constraint: Annotated[
         list[str] | None,
@@ -74,12 +78,10 @@ def discover(
     json: Annotated[bool, typer.Option("--json", help="Print the front as JSON.")] = False,
 ) -> None:
     """Find the equations that move measured states, and the front they were chosen from."""
-    from sjepa.data.names import numbered
     from sjepa.discovery import discover as run
     from sjepa.estimator import SJEPA
     from sjepa.runs import Run, writable
     from sjepa.storage import write_whole
-    from sjepa.symbolic import Library
 
     alone = out is not None and out.suffix.lower() == ".json"
     if out is not None and not alone:
@@ -89,10 +91,9 @@ def discover(
         check_place(out, force)
     source = source_of(data, time, id, columns, actions, drop_nan)
     trajectories = read_data(source)
-    library = None
-    if terms:
-        names = trajectories.names or numbered("x", trajectories.obs_shape[0])
-        library = Library.from_terms(terms_of(terms), [*names, *(trajectories.action_names or ())])
+    if lags and out is not None and not alone:
+        raise ConfigError("A law with lags is kept alone: --out NAME.json.", "out")
+    library = terms_of(terms) if terms else None
     options = pairs_of(backend_option, "--backend-option")
     if options and backend is None:
         raise ConfigError("--backend-option needs --backend.")
@@ -100,7 +101,7 @@ def discover(
     chosen = None if backend is None else {"name": backend, **options}
     front = run(
         trajectories, backend=chosen, library=library,
-        form=form, seed=seed, budget=seconds,  # type: ignore[arg-type]
+        order=order, lags=lags, form=form, seed=seed, budget=seconds,  # type: ignore[arg-type]
         constraints=constraint or (), n_bootstrap=bootstrap, units=given,
         dimensionless_constants=dimensionless_constants,
     )  # fmt: skip
@@ -110,7 +111,7 @@ def discover(
     elif out is not None:
         model = SJEPA(
             encoder="identity", backend=chosen or front.backend, library=library, random_state=seed,
-            dynamics=law.dynamics,
+            dynamics=law.dynamics, order=order,  # type: ignore[arg-type]
         )  # fmt: skip
         model.seed_ = seed
         _save(out, model, front, trajectories, source)

@@ -5,7 +5,7 @@ from sjepa.data.augment import FrameAugmentation
 from sjepa.data.batches import TrajectoryBatch, Windows, windows
 from sjepa.data.derivatives import Derivatives, differentiate, second_derivatives
 from sjepa.data.files import read, write
-from sjepa.data.history import with_history
+from sjepa.data.history import with_history, with_lags
 from sjepa.data.noise import noise_level
 from sjepa.data.synthetic.chaos import dysts_system
 from sjepa.data.synthetic.pendulum import observation_map, paper_data, pendulum_field
@@ -43,6 +43,7 @@ __all__ = [
     "weak_windows",
     "windows",
     "with_history",
+    "with_lags",
     "write",
     "write_video",
 ]

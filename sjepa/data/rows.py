@@ -59,12 +59,16 @@ def step_rows(trajectories: Trajectories) -> tuple[Array, Array, Array]:
 def discrete_rows(trajectories: Trajectories) -> tuple[Array, Array]:
     """State and action, and the next state; steps must be equal."""
     starts, ends, steps = step_rows(trajectories)
+    check_equal_steps(steps)
+    return starts, ends
+
+
+def check_equal_steps(steps: Array) -> None:
     if steps.max() > steps.min() * (1 + 1e-6):
         raise DataError(
             f"A map needs equal steps, these range from {steps.min():g} to {steps.max():g}; "
             "use form='derivative'."
         )
-    return starts, ends
 
 
 def zoh_rows(trajectories: Trajectories, at: str = "middle") -> tuple[Array, Array]:

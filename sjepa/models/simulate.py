@@ -13,6 +13,7 @@ from scipy import integrate as scipy_integrate
 
 from sjepa.data import Trajectories
 from sjepa.data.derivatives import initial_state
+from sjepa.data.history import lag_of, with_lags
 from sjepa.errors import DataError, LawError, lookup
 from sjepa.models.transition import Transition
 from sjepa.symbolic import Law
@@ -152,8 +153,20 @@ class Simulator:
         return integrate_zoh(forced, z0, times, actions, **options)
 
     def select(self, data: Trajectories) -> Trajectories:
-        """The law's own variables from named columns, in its order; unnamed data stay as is."""
+        """The law's own variables from named columns, in its order; unnamed data stay as is.
+
+        Lagged values that the data lack are taken from the rows before.
+        """
         own = data.names or ()
+        lags = max(map(lag_of, self.names))
+        present = [name for name in self.names if not lag_of(name)]
+        if lags and not set(self.names) <= set(own) and data.obs_shape[0] == len(present):
+            named = Trajectories(
+                data.x, data.t, data.u, names=present, ids=data.ids,
+                action_names=self.actions if data.u is not None and self.actions else None,
+            )  # fmt: skip
+            data = with_lags(named, lags)
+            own = data.names or ()
         if own == self.names or not set(self.names) <= set(own):
             return data
         rows = [own.index(name) for name in self.names]
