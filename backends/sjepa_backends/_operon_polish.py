@@ -14,6 +14,7 @@ import numpy as np
 import sympy
 
 from sjepa.backend import Problem
+from sjepa.backend.problem import ROUNDING
 from sjepa.errors import SjepaError
 from sjepa.symbolic.canonical import canonicalise
 from sjepa.symbolic.complexity import split_terms
@@ -44,10 +45,11 @@ SHARES = (0.0, 1e-6, 1e-4, 1e-3, 1e-2, 5e-2)
 MAX_TERMS = 14
 MAX_POOLED = 40
 MAX_KEPT = 20
-# Losses below this are the rounding of double precision, where the shorter law wins; above it a
-# longer one has to be better by more than this share.
-ROUNDING = 1e-20
+# Where losses are rounding the shorter law wins; above it a longer one has to be better by more
+# than this share.
 GAIN = 1e-3
+# Laws with numbers inside functions whose numbers are fitted while others are still searched.
+REFINED = 3
 
 Kept = tuple[float, float, sympy.Expr]  # complexity, loss, expression
 
@@ -63,6 +65,8 @@ class Polish:
         self.unit = float(problem.variance[j])
         self.columns: dict[sympy.Expr, np.ndarray] = {}
         self.found: dict[frozenset[sympy.Expr], Kept] = {}
+        self.known: frozenset[frozenset[sympy.Expr]] = frozenset()
+        self.refined: set[frozenset[sympy.Expr]] = set()
         self.add([])
         self.add([sympy.S.One])
 
@@ -70,15 +74,33 @@ class Polish:
     def best(self) -> float:
         return min((loss for _, loss, _ in self.found.values()), default=math.inf)
 
-    def solved(self, loss: float) -> bool:
-        """Whether a law fits this well without numbers inside functions.
+    def solved(self, loss: float, enough: float) -> bool:
+        """Whether a law fits well enough, or without numbers inside functions this well.
 
         With such numbers a few sines imitate any smooth function to single precision.
         """
         return any(
-            reached < loss and not any(t.has(sympy.Float) for t in terms)
+            reached <= enough or (reached < loss and not any(map(_has_number, terms)))
             for terms, (_, reached, _) in self.found.items()
+            if terms not in self.known
         )
+
+    def start_from(self, expressions: Iterable[sympy.Expr]) -> None:
+        """Take in what others found: its terms may be part of the answer, but it is not one."""
+        self.propose(expressions)
+        self.known = frozenset(self.found)
+
+    def refine(self, deadline: float = math.inf) -> None:
+        """Fit the numbers inside the best laws that have some, and keep what comes out."""
+        inner = [k for k in self.found if k not in self.refined and any(map(_has_number, k))]
+        for key in sorted(inner, key=lambda k: self.found[k][1])[:REFINED]:
+            if self.problem.clock() > deadline:
+                return
+            self.refined.add(key)
+            with np.errstate(all="ignore"):
+                law = refit(self._law(self.found[key][2]), self.inputs, self.target[:, None])
+            for variant in variants(law.expressions[0]):
+                self.add([t for _, t in split_terms(variant) if self.admits(t)])
 
     def propose(self, expressions: Iterable[sympy.Expr], deadline: float = math.inf) -> None:
         """Try expressions in their cleaned variants, then select among all of their terms."""
@@ -159,7 +181,7 @@ class Polish:
         for support, _ in sorted(self.found.items(), key=lambda item: item[1][1]):
             # Terms with numbers inside are many and rarely exact: they get half of the places.
             room = len(pool) < MAX_POOLED // 2
-            usable = (t for t in support if room or not t.has(sympy.Float))
+            usable = (t for t in support if room or not _has_number(t))
             pool |= dict.fromkeys(sorted(usable, key=sympy.default_sort_key))
         terms = list(pool)[:MAX_POOLED]
         if terms:
@@ -167,6 +189,10 @@ class Polish:
             everything = range(len(terms))
             for path in (grow(gram, MAX_TERMS), [everything], backward(gram, 0, everything)):
                 yield from ([terms[i] for i in support] for support in path)
+
+
+def _has_number(term: sympy.Expr) -> bool:
+    return bool(term.has(sympy.Float))
 
 
 def _canonical(expr: sympy.Expr) -> sympy.Expr | None:

@@ -138,6 +138,7 @@ class OperonRun:
 
         if math.isfinite(seconds * self.per_second):
             generations = min(generations, max(1, int(0.8 * seconds * self.per_second)))
+        timed = math.isfinite(seconds) and self.clock is time.monotonic
         symbols = self.task.cheap if cheap and self.task.cheap else self.task.symbols
         options = {
             "allowed_symbols": ",".join((*symbols, "constant", "variable")),
@@ -145,7 +146,8 @@ class OperonRun:
             "generations": generations,
             # Threads race for the last evaluation, but not for the last generation.
             "max_evaluations": 10**12,
-            "max_time": math.ceil(seconds) if math.isfinite(seconds) else None,
+            # Operon reads the wall clock, which says nothing about any other.
+            "max_time": math.ceil(seconds) if timed else None,
             "random_state": seed % 2**63,
             **self.options,
         }

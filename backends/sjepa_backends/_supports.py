@@ -189,7 +189,10 @@ def _asked_for(problem: Problem, fits: Sequence[SupportFit]) -> list[SupportFit]
 
 def _allowed(problem: Problem, j: int, found: SupportFit) -> bool:
     """A sum of allowed terms may still be longer than a grammar wants it."""
-    if problem.library is not None:
+    grammar = problem.grammar
+    if grammar is None:
         return True
+    if np.count_nonzero(found.coefficients) >= grammar.max_size:  # no need to write it down
+        return grammar.terms_for(problem.outputs[j]) is not None
     law = problem.candidate_library.law(found.coefficients[:, None], [problem.outputs[j]])
     return problem.admits(law.canonical())

@@ -31,8 +31,8 @@ class Operon(Backend):
     Outputs are searched one by one on a sample of the rows; then every model on the fronts is
     cleaned (small terms, nearly simple numbers), its terms are pooled and selected again, and
     the survivors are refitted on all rows. Operators that Operon does not have are named in the
-    notes. It knows no sample weights, so rows are drawn in proportion to them. A previous front
-    is refitted and merged; Operon itself is not started from it.
+    notes. It knows no sample weights, so rows are drawn in proportion to them. The terms of a
+    previous front join the pool; Operon's own population cannot be started from it.
 
     The same seed gives the same answer whatever `threads` is, unless the clock ends a search:
     how far it came by then depends on the machine.
@@ -42,7 +42,7 @@ class Operon(Backend):
     rows : int, default=2000
         Most rows to search on. More make Operon slower, not better.
     runs : int, default=5
-        Independent runs for each output; they end early once a law is exact.
+        Independent runs for each output; they end early once a law is exact, or good enough.
     generations : int, default=18
         Length of one run; with the default population about a second on a thousand rows.
     population : int, default=500
@@ -84,11 +84,9 @@ class Operon(Backend):
             Law(expressions, problem.names, problem.outputs, problem.dynamics)
             for _, _, expressions in combine_outputs(fronts)
         ]
-        inputs, targets = problem.rows()
-        for c in problem.warm or ():
-            if (c.law.inputs, c.law.outputs) == (problem.names, problem.outputs):
-                fitted = refit(c.law, inputs, targets, problem.weights).expressions
-                laws += [c.law, Law(fitted, problem.names, problem.outputs, problem.dynamics)]
+        for law in _warm(problem):
+            fitted = refit(law, *problem.rows(), problem.weights).expressions
+            laws += [law, Law(fitted, problem.names, problem.outputs, problem.dynamics)]
         return problem.front(laws, self.name, notes)
 
     def _search_output(
@@ -100,6 +98,7 @@ class Operon(Backend):
         if what.missing:
             notes.append(f"{output}: Operon has no {', '.join(what.missing)}")
         polish = Polish(problem, j, rows)
+        polish.start_from(law.expressions[j] for law in _warm(problem))
         if what.features and np.ptp(target[rows]) > 1e-12 * np.abs(target[rows]).max():
             names = [f"f{i}" for i in range(len(what.features))]
             features = Law(what.features, problem.names, names, canonical=False).numpy()
@@ -137,7 +136,9 @@ class Operon(Backend):
             polish.propose(found, search_end)
             share = (j + (k + 1) / runs) / len(problem.outputs)
             problem.report(f"operon: {problem.outputs[j]}, loss {polish.best:.2e}", share)
-            if polish.solved(EXACT):
+            if not polish.solved(EXACT, problem.enough):
+                polish.refine(search_end)
+            if polish.solved(EXACT, problem.enough):
                 return
 
     def _options(self) -> dict[str, Any]:
@@ -148,3 +149,9 @@ class Operon(Backend):
             "optimizer_iterations": 5,
             **self.options,
         }
+
+
+def _warm(problem: Problem) -> list[Law]:
+    """The laws of the previous answer that are for this problem."""
+    names = (problem.names, problem.outputs)
+    return [c.law for c in problem.warm or () if (c.law.inputs, c.law.outputs) == names]

@@ -24,6 +24,8 @@ from sjepa_backends.stlsq import STLSQ
 
 # Keeps nearly dependent columns solvable; far below the losses that are told apart.
 JITTER = 1e-13
+# Lower losses are not seen in sums of squares.
+GRAM_ROUNDING = 1e-12
 # Eigenvalues below this share of the largest are rounding.
 DEPENDENT = 1e-12
 # Supports that are looked at between two looks at the clock.
@@ -129,7 +131,7 @@ class _Branches:
         limit = knee(full_loss, exact=EXACT * 0.1)
         given = (settings.adequate, problem.adequate, limit)
         adequate = next(value for value in given if value is not None)
-        self.adequate = max(adequate, full_loss) / self.unit
+        self.adequate = max(adequate, full_loss, GRAM_ROUNDING) / self.unit
         self.found: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, 1.0)}
         self.known = [(f.cost, f.loss / self.unit) for f in incumbents]
         self._draw_stairs()

@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 # Columns are the same if the cosine of their angle is this close to 1.
 SAME = 1e-10
 
+# A grammar becomes a library of at most so many terms, of fewer where there are few rows, but of
+# these many always.
+MAX_TERMS, TERMS_PER_ROW, FEW_TERMS = 200, 0.5, 40
+# Losses below this are the rounding of double precision.
+ROUNDING = 1e-20
+
 # Called with a line of text and the share of the work done (0 to 1), as often as a backend likes.
 Progress = Callable[[str, float], None]
 
@@ -40,6 +46,8 @@ class Budget:
     """How long a search may take; None leaves the backend's own default.
 
     Backends stop by themselves within about a tenth of `seconds` (at least one second) after it.
+    With `cpu` they are seconds of this process's processor time, so that a busy machine does not
+    change the answer; programs that a backend starts are held to the wall clock all the same.
 
     >>> Budget(seconds=30)
     Budget(seconds=30, iterations=None)
@@ -47,6 +55,7 @@ class Budget:
 
     seconds: float | None = None
     iterations: int | None = None
+    cpu: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.seconds is not None and not self.seconds > 0:
@@ -95,7 +104,7 @@ class Problem:
     progress : callable, optional
         Called with a line of text and the share of the work done.
     clock : callable
-        What the budget's seconds are read from.
+        What the budget's seconds are read from; by default as the budget says.
 
     Examples
     --------
@@ -129,6 +138,8 @@ class Problem:
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
+        if self.budget.cpu and self.clock is time.monotonic:
+            set_(self, "clock", time.process_time)
         if (self.library is None) == (self.grammar is None):
             raise ConfigError("A problem needs a library or a grammar, and not both.")
         source = self.library if self.library is not None else self.grammar
@@ -186,20 +197,32 @@ class Problem:
 
     @cached_property
     def candidate_library(self) -> Library:
-        """The library, or the finite-term version of the grammar.
+        """The library, or the finite-term version of the grammar that the rows can tell apart.
 
-        Its terms weigh what they add to the complexity that orders the front: in a tree that is
+        Terms that are not defined on the rows are left out of the latter. Its terms weigh what they add to the complexity that orders the front: in a tree that is
         the term, its coefficient and the sign that joins it to the others.
         """
         if self.library is not None:
             return self._in_units(self.library)
         assert self.grammar is not None
-        finite, weights = self.grammar.library(self.outputs), self.grammar.weights
+        most, weights = MAX_TERMS, self.grammar.weights
+        if self.inputs is not None:
+            most = max(FEW_TERMS, min(most, int(TERMS_PER_ROW * len(self.inputs))))
+        finite = self.grammar.library(self.outputs, max_terms=most)
+        kept = np.arange(len(finite))
+        if self.inputs is not None:
+            rows = self.inputs if self.weights is None else self.inputs[self.weights > 0]
+            run = finite.numpy()
+            with np.errstate(all="ignore"):
+                parts = [run(rows[i : i + CHUNK]) for i in range(0, len(rows), CHUNK)]
+                kept = np.flatnonzero(
+                    np.all([(np.abs(p) <= MAX_SIZE).all(axis=0) for p in parts], axis=0)
+                )
         joined = weights_for_tree(weights)["add"]
-        added = [tree_complexity(sympy.Float(1.5) * t, weights) + joined for t in finite.terms]
-        return self._in_units(
-            Library(finite.terms, finite.inputs, added, finite.mask(self.outputs))
-        )
+        terms = [finite.terms[i] for i in kept]
+        added = [tree_complexity(sympy.Float(1.5) * t, weights) + joined for t in terms]
+        mask = finite.mask(self.outputs)[kept]
+        return self._in_units(Library(terms, finite.inputs, added, mask, canonical=False))
 
     def _in_units(self, library: Library) -> Library:
         if self._units is None:
@@ -262,6 +285,11 @@ class Problem:
     def copies(self) -> list[str]:
         """A note for each term that `usable` leaves out."""
         return []
+
+    @property
+    def enough(self) -> float:
+        """A loss at which a search may end: what is adequate, or what is exact."""
+        return max(self.adequate or 0.0, ROUNDING)
 
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets, for backends that need them in memory."""

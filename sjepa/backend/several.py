@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from sjepa.backend.base import Backend
-from sjepa.backend.problem import Budget, Problem
+from sjepa.backend.problem import ROUNDING, Problem
 from sjepa.errors import ConfigError, SjepaError
 from sjepa.symbolic.front import Candidate, Front
 from sjepa.symbolic.law import Law
+
+
+# Beside trees, the most that a search of a library may take of the time: it is soon done.
+LIBRARY_SHARE = 0.1
+# What several tree searches share equally; the rest goes to the one that came furthest.
+EQUAL_SHARE = 0.5
+# Further means a loss that is lower by this share.
+GAIN = 0.01
 
 
 @dataclass(frozen=True)
 class Several(Backend):
     """Asks backends one after the other; each is started from what those before it found.
 
-    Every backend gets an equal share of the time that is left. Laws that several find are listed
-    once, under the name of the first; one that fails is a note, unless all of them fail.
+    Libraries are searched first, since that is quick and can be exact; expression trees get what
+    is left of the time. When all have had their turn, the one that came furthest is asked again,
+    with another seed each time, until the time is spent or a law is good enough. Laws that several
+    find are listed once, under the name of the first; one that fails is a note, unless all fail.
     """
 
     members: tuple[Backend, ...]
@@ -36,35 +47,77 @@ class Several(Backend):
             backend.prepare()
 
     def search(self, problem: Problem) -> Front:
-        end, count = problem.deadline(), len(self.members)
-        found: dict[Law, Candidate] = {}
-        notes: list[str] = []
-        failures: list[SjepaError] = []
-        warm = problem.warm
-        for i, backend in enumerate(self.members):
-            budget = problem.budget
-            if budget.seconds is not None:
-                left = max(end - problem.clock(), 1e-3)
-                budget = Budget(left / (count - i), budget.iterations)
+        libraries = [b for b in self.members if not b.trees]
+        trees = [b for b in self.members if b.trees]
+        merged = _Merged(problem, self.name, len(self.members))
+        end = problem.deadline()
+        most = LIBRARY_SHARE * (end - problem.clock()) if trees else math.inf
+        for i, backend in enumerate(libraries):
+            merged.ask(backend, min(most, (end - problem.clock()) / (len(libraries) - i)))
+        if merged.lowest <= ROUNDING:  # good enough for a library may still be short of a tree
+            trees = []
+        now, leader = problem.clock(), None
+        turns_end = now + (EQUAL_SHARE if len(trees) > 1 else 1.0) * (end - now)
+        for i, backend in enumerate(trees):
+            before = merged.lowest
+            answered = merged.ask(backend, (turns_end - problem.clock()) / (len(trees) - i))
+            if answered and (leader is None or merged.lowest < (1 - GAIN) * before):
+                leader = backend
+            if merged.lowest <= problem.enough:
+                return merged.front()
+        while leader is not None and math.isfinite(end) and problem.clock() < end:
+            if not merged.ask(leader, end - problem.clock()) or merged.lowest <= problem.enough:
+                break
+        return merged.front()
 
-            def report(line: str, share: float, i: int = i) -> None:
-                problem.report(line, (i + share) / count)
 
-            part = problem.with_(
-                budget=budget, warm=warm, progress=None if problem.progress is None else report
-            )
-            try:
-                front = part.solve(backend)
-            except SjepaError as error:
-                failures.append(error)
-                notes.append(str(error))
-                continue
-            notes += [f"{backend.name}: {note}" for note in front.notes]
-            for c in front:
-                first = found.setdefault(c.law, c)
-                found[c.law] = replace(first, certified=first.certified or c.certified)
-            seeds = [*(problem.warm or ()), *found.values()]
+class _Merged:
+    """What was found so far, by whom, and which turn it is."""
+
+    def __init__(self, problem: Problem, name: str, turns: int) -> None:
+        self.problem, self.name, self.turns = problem, name, turns
+        self.turn = 0
+        self.found: dict[Law, Candidate] = {}
+        self.notes: list[str] = []
+        self.failures: list[SjepaError] = []
+
+    @property
+    def lowest(self) -> float:
+        return min((c.loss for c in self.found.values()), default=math.inf)
+
+    def ask(self, backend: Backend, seconds: float) -> bool:
+        """Whether there was an answer."""
+        problem, turn, turns = self.problem, self.turn, self.turns
+        self.turn += 1
+
+        def report(line: str, share: float) -> None:
+            problem.report(line, min((turn + share) / turns, 1.0))
+
+        budget, warm = problem.budget, problem.warm
+        if budget.seconds is not None:
+            budget = replace(budget, seconds=max(seconds, 1e-3))
+        if self.found:
+            seeds = [*(problem.warm or ()), *self.found.values()]
             warm = Front.of(seeds, problem.measure, self.name)
-        if len(failures) == count:
-            raise failures[0]
-        return Front.of(found.values(), problem.measure, self.name, notes)
+        part = problem.with_(
+            budget=budget,
+            warm=warm,
+            seed=problem.seed + max(0, turn + 1 - turns),  # whoever is asked again tries otherwise
+            progress=None if problem.progress is None else report,
+        )
+        try:
+            front = part.solve(backend)
+        except SjepaError as error:
+            self.failures.append(error)
+            self.notes.append(str(error))
+            return False
+        self.notes += [f"{backend.name}: {note}" for note in front.notes]
+        for c in front:
+            first = self.found.setdefault(c.law, c)
+            self.found[c.law] = replace(first, certified=first.certified or c.certified)
+        return True
+
+    def front(self) -> Front:
+        if self.failures and not self.found:
+            raise self.failures[0]
+        return Front.of(self.found.values(), self.problem.measure, self.name, self.notes)

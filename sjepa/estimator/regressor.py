@@ -44,13 +44,13 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         monomials, sines, cosines, exponentials and, of columns that are positive, logarithms,
         roots and inverses; fewer kinds for many columns or few rows.
     grammar : Grammar, optional
-        By default sums, products, quotients, sines, cosines, exponentials, absolute values and,
-        where a column is positive, logarithms and roots.
+        By default sums, products, quotients, sines, cosines, exponentials and, where a column is
+        positive, logarithms and roots, where one is negative, absolute values.
     budget : float or Budget, optional
         Seconds for the search.
     delta : float, optional
-        Take the simplest formula that leaves at most this share of the variance of y; by default
-        the one at the knee of the front.
+        Take the simplest formula that leaves at most this share of the variance of y, and end the
+        search with it; by default the one at the knee of the front.
     random_state : int, numpy RandomState or Generator, optional
         None draws a new seed for every fit; `seed_` tells which.
     feature_names : list of str, optional
@@ -114,7 +114,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             X, y, inputs, outputs, weights=weights, dynamics="discrete", seed=self.seed_,
             budget=self.budget if isinstance(self.budget, Budget) else Budget(self.budget),
             library=space if isinstance(space, Library) else None,
-            grammar=space if isinstance(space, Grammar) else None,
+            grammar=space if isinstance(space, Grammar) else None, adequate=self.delta,
         )  # fmt: skip
         self.front_ = problem.solve(backend)
         self.law_ = self.front_.best() if self.delta is None else self.front_.select(self.delta)
@@ -181,7 +181,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         given = self.grammar if self.grammar is not None else Library.of(self.library, names)
         if given is not None:
             return given
-        return _grammar(names, X) if backend.trees else _library(names, X)
+        return default_grammar(names, X) if backend.trees else _library(names, X)
 
 
 def _output_names(given: Sequence[Any], y: np.ndarray, inputs: Sequence[str]) -> list[str]:
@@ -214,8 +214,10 @@ def _library(names: Sequence[str], X: np.ndarray) -> Library:
     return library
 
 
-def _grammar(names: Sequence[str], X: np.ndarray) -> Grammar:
-    """Arithmetic with functions that do not stand inside each other."""
-    functions = ["sin", "cos", "exp", *(["log", "sqrt"] if (X.min(axis=0) > 0).any() else [])]
+def default_grammar(names: Sequence[str], X: np.ndarray) -> Grammar:
+    """Arithmetic with functions that do not stand inside each other, as far as the signs allow."""
+    low = X.min(axis=0)
+    functions = ["sin", "cos", "exp", *(["log", "sqrt"] if (low > 0).any() else [])]
     inside = {f: {g: 0 for g in functions} for f in functions}
-    return Grammar(["+", "-", "*", "/", "abs", *functions], names, nested=inside)
+    signed = ["abs"] if (low < 0).any() else []
+    return Grammar(["+", "-", "*", "/", *signed, *functions], names, nested=inside)

@@ -39,7 +39,7 @@ _NODE_WEIGHTS = {
 _TERM_CONSTANT = 0.5
 _TERM_VARIABLE = 1.0
 _TERM_FUNCTION = 1.0
-_TERM_DEGREE = 0.5
+EACH_DEGREE = 0.5
 
 
 def weights_for_tree(overrides: Mapping[str, float] | None = None) -> dict[str, float]:
@@ -186,7 +186,7 @@ def _term(expr: sympy.Basic) -> float:
         base, exponent = expr.args
         if exponent.is_Integer:
             division = _TERM_FUNCTION if exponent < 0 else 0.0
-            return _term(base) + _TERM_DEGREE * (abs(int(exponent)) - 1) + division
+            return _term(base) + EACH_DEGREE * (abs(int(exponent)) - 1) + division
         return _term(base) + _TERM_FUNCTION
     if isinstance(expr, safe_div):
         return _TERM_FUNCTION + _term(expr.args[1])

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import combinations_with_replacement
 from typing import Any
 
 import sympy
 
 from sjepa.errors import LawError
 from sjepa.symbolic.canonical import canonicalise
-from sjepa.symbolic.complexity import split_terms, term_weight, weights_for_tree
+from sjepa.symbolic.complexity import EACH_DEGREE, split_terms, term_weight, weights_for_tree
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.library import Library, distinct
 from sjepa.symbolic.operators import NODES, OPERATORS, operator
@@ -203,15 +202,13 @@ class Grammar:
 
     def _products(self, max_weight: float) -> Iterator[sympy.Expr]:
         inputs = [symbol(n) for n in self.inputs]
-        factors = [*inputs, *self._functions(inputs)]
-        degree = (
-            int(max_weight) + 1 if {"mul", "square", "cube", "pow"} & set(self.operators) else 1
-        )
-        for k in range(1, degree + 1):
-            for parts in combinations_with_replacement(factors, k):
-                term = canonicalise(sympy.Mul(*parts))
-                if term_weight(term) <= max_weight and self._free_form(term):
-                    yield term
+        factors = [(f, term_weight(f)) for f in (*inputs, *self._functions(inputs))]
+        multiply = {"mul", "square", "cube", "pow"} & set(self.operators)
+        degree = int(max_weight) + 1 if multiply else 1
+        for parts in _multisets(factors, degree, max_weight):
+            term = canonicalise(sympy.Mul(*parts))
+            if term_weight(term) <= max_weight and self._free_form(term):
+                yield term
         if {"div", "inv", "safe_div"} & set(self.operators):
             yield from self._quotients(inputs, max_weight)
 
@@ -264,6 +261,21 @@ class Grammar:
 
 def _operator_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(operator(n).name for n in names))
+
+
+def _multisets(
+    factors: Sequence[tuple[sympy.Expr, float]], most: int, weight: float
+) -> Iterator[tuple[sympy.Expr, ...]]:
+    """Up to so many factors that can weigh no more: of long lists nearly all products weigh more,
+    and writing those down to find out would take minutes."""
+    for i, (factor, own) in enumerate(factors):
+        for times in range(1, most + 1):
+            left = weight - own - EACH_DEGREE * (times - 1)
+            if left < 0:
+                break
+            yield (factor,) * times
+            for rest in _multisets(factors[i + 1 :], most - times, left):
+                yield (*(factor,) * times, *rest)
 
 
 def _depth(expr: sympy.Basic) -> int:

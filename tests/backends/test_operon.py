@@ -163,7 +163,7 @@ def test_terms_of_different_models_are_put_together() -> None:
     cleaning = polish.Polish(given, 1, np.arange(1000))
     models = ["-sin(q) - 0.7*p", "-0.5*q - 0.4*p*abs(p)"]
     cleaning.propose([parse(m, ["q", "p"]) for m in models])
-    assert cleaning.solved(1e-20)
+    assert cleaning.solved(1e-20, 0.0)
 
 
 def test_scaling_is_undone_exactly() -> None:

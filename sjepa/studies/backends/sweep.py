@@ -47,7 +47,7 @@ def benchmark(
     backends : names, several for one search joined as in ``"stlsq+operon"``
     suite : "odes" (trajectories of known systems), "static" (y = f(x)) or "all"
     options : settings of a backend, by its name
-    seconds : budget of one search
+    seconds : budget of one search, in processor time
     workers, executor : how many processes, and joblib's place to run them: "local", "dask", "ray"
     out : folder for results.parquet and results.csv, and for each cell as soon as it is finished;
         a sweep that was stopped and is started again in its folder runs only the rest
@@ -63,7 +63,7 @@ def benchmark(
         make_backend(name)
     cells = [
         Cell(s, b, float(n), int(seed), (options or {}).get(b, {}), seconds)
-        for s, b, n, seed in product(systems, backends, noise, seeds)
+        for s, n, b, seed in product(systems, noise, backends, seeds)
     ]
     if not cells:
         raise ConfigError("Nothing to run: give at least one system, backend, noise and seed.")
