@@ -105,7 +105,7 @@ class Polish:
     def propose(self, expressions: Iterable[sympy.Expr], deadline: float = math.inf) -> None:
         """Try expressions in their cleaned variants, then select among all of their terms."""
         for expr in expressions:
-            for variant in variants(expr):
+            for variant in variants(self._unsigned(expr)):
                 pairs = [(c, t) for c, t in split_terms(variant) if self.admits(t)]
                 for share in SHARES:
                     self.add([t for c, t in pairs if self._contribution(c, t) >= share])
@@ -168,6 +168,23 @@ class Polish:
                     self.columns[t] = self._law(t).numpy()(self.inputs)[:, 0]
         empty = np.zeros((len(self.target), 0))
         return np.column_stack([empty, *(self.columns[t] for t in terms)])
+
+    def _unsigned(self, expr: sympy.Expr) -> sympy.Expr:
+        """Without absolute values of what has one sign on all rows, or stands in a cosine."""
+        if not expr.has(sympy.Abs):
+            return expr
+        if expr.args:
+            expr = expr.func(*map(self._unsigned, expr.args))
+        if isinstance(expr, sympy.cos) and isinstance(expr.args[0], sympy.Abs):
+            return sympy.cos(expr.args[0].args[0])
+        if not isinstance(expr, sympy.Abs):
+            return expr
+        with np.errstate(all="ignore"):
+            values = self._law(expr.args[0]).numpy()(self.inputs)[:, 0]
+        for sign in (1, -1):
+            if (sign * values >= 0).all():
+                return sign * expr.args[0]
+        return expr
 
     def _contribution(self, coefficient: float, term: sympy.Expr) -> float:
         """Share of the target; NaN, which passes no threshold, where the term is undefined."""
