@@ -74,13 +74,13 @@ class Polish:
     def best(self) -> float:
         return min((loss for _, loss, _ in self.found.values()), default=math.inf)
 
-    def solved(self, loss: float, enough: float) -> bool:
-        """Whether a law fits well enough, or without numbers inside functions this well.
+    def solved(self, loss: float) -> bool:
+        """Whether a law fits to rounding, or without numbers inside functions this well.
 
         With such numbers a few sines imitate any smooth function to single precision.
         """
         return any(
-            reached <= enough or (reached < loss and not any(map(_has_number, terms)))
+            reached <= ROUNDING or (reached < loss and not any(map(_has_number, terms)))
             for terms, (_, reached, _) in self.found.items()
             if terms not in self.known
         )

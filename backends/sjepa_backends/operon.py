@@ -42,7 +42,7 @@ class Operon(Backend):
     rows : int, default=2000
         Most rows to search on. More make Operon slower, not better.
     runs : int, default=5
-        Independent runs for each output; they end early once a law is exact, or good enough.
+        Independent runs for each output; they end early once a law is exact.
     generations : int, default=18
         Length of one run; with the default population about a second on a thousand rows.
     population : int, default=500
@@ -136,9 +136,9 @@ class Operon(Backend):
             polish.propose(found, search_end)
             share = (j + (k + 1) / runs) / len(problem.outputs)
             problem.report(f"operon: {problem.outputs[j]}, loss {polish.best:.2e}", share)
-            if not polish.solved(EXACT, problem.enough):
+            if not polish.solved(EXACT):
                 polish.refine(search_end)
-            if polish.solved(EXACT, problem.enough):
+            if polish.solved(EXACT):
                 return
 
     def _options(self) -> dict[str, Any]:

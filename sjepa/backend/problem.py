@@ -199,8 +199,9 @@ class Problem:
     def candidate_library(self) -> Library:
         """The library, or the finite-term version of the grammar that the rows can tell apart.
 
-        Terms that are not defined on the rows are left out of the latter. Its terms weigh what they add to the complexity that orders the front: in a tree that is
-        the term, its coefficient and the sign that joins it to the others.
+        Terms that are not defined on the rows are left out of the latter. Its terms weigh what
+        they add to the complexity that orders the front: in a tree that is the term, its
+        coefficient and the sign that joins it to the others.
         """
         if self.library is not None:
             return self._in_units(self.library)

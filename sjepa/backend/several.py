@@ -18,6 +18,9 @@ LIBRARY_SHARE = 0.1
 EQUAL_SHARE = 0.5
 # Further means a loss that is lower by this share.
 GAIN = 0.01
+# A law that is good enough but not exact may be an imitation that is longer than the truth: it is
+# believed when nothing simpler came up for this many times as long as it took to find.
+PATIENCE = 2.0
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,9 @@ class Several(Backend):
 
     Libraries are searched first, since that is quick and can be exact; expression trees get what
     is left of the time. When all have had their turn, the one that came furthest is asked again,
-    with another seed each time, until the time is spent or a law is good enough. Laws that several
-    find are listed once, under the name of the first; one that fails is a note, unless all fail.
+    with another seed each time, until the time is spent, a law is exact, or one that is good
+    enough has stood for long. Laws that several find are listed once, under the name of the
+    first; one that fails is a note, unless all fail.
     """
 
     members: tuple[Backend, ...]
@@ -63,10 +67,10 @@ class Several(Backend):
             answered = merged.ask(backend, (turns_end - problem.clock()) / (len(trees) - i))
             if answered and (leader is None or merged.lowest < (1 - GAIN) * before):
                 leader = backend
-            if merged.lowest <= problem.enough:
-                return merged.front()
+            if merged.lowest <= ROUNDING:
+                break
         while leader is not None and math.isfinite(end) and problem.clock() < end:
-            if not merged.ask(leader, end - problem.clock()) or merged.lowest <= problem.enough:
+            if merged.settled() or not merged.ask(leader, end - problem.clock()):
                 break
         return merged.front()
 
@@ -76,7 +80,8 @@ class _Merged:
 
     def __init__(self, problem: Problem, name: str, turns: int) -> None:
         self.problem, self.name, self.turns = problem, name, turns
-        self.turn = 0
+        self.turn, self.start = 0, problem.clock()
+        self.simplest, self.reached = math.inf, math.inf
         self.found: dict[Law, Candidate] = {}
         self.notes: list[str] = []
         self.failures: list[SjepaError] = []
@@ -84,6 +89,17 @@ class _Merged:
     @property
     def lowest(self) -> float:
         return min((c.loss for c in self.found.values()), default=math.inf)
+
+    def settled(self) -> bool:
+        """Whether a law is exact, or the simplest that is good enough has not changed for long."""
+        if self.lowest <= ROUNDING:
+            return True
+        good = [c for c in self.found.values() if c.loss <= self.problem.enough]
+        sizes = [getattr(c, self.problem.measure) for c in good]
+        now = self.problem.clock()
+        if min(sizes, default=math.inf) < self.simplest:
+            self.simplest, self.reached = min(sizes), now
+        return now - self.start >= (1 + PATIENCE) * (self.reached - self.start)
 
     def ask(self, backend: Backend, seconds: float) -> bool:
         """Whether there was an answer."""

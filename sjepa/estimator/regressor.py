@@ -49,8 +49,8 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     budget : float or Budget, optional
         Seconds for the search.
     delta : float, optional
-        Take the simplest formula that leaves at most this share of the variance of y, and end the
-        search with it; by default the one at the knee of the front.
+        Take the simplest formula that leaves at most this share of the variance of y; by default
+        the one at the knee of the front. A search of a list of backends ends soon after it.
     random_state : int, numpy RandomState or Generator, optional
         None draws a new seed for every fit; `seed_` tells which.
     feature_names : list of str, optional

@@ -163,7 +163,7 @@ def test_terms_of_different_models_are_put_together() -> None:
     cleaning = polish.Polish(given, 1, np.arange(1000))
     models = ["-sin(q) - 0.7*p", "-0.5*q - 0.4*p*abs(p)"]
     cleaning.propose([parse(m, ["q", "p"]) for m in models])
-    assert cleaning.solved(1e-20, 0.0)
+    assert cleaning.solved(1e-20)
 
 
 def test_scaling_is_undone_exactly() -> None:
@@ -209,3 +209,28 @@ def test_weights_of_the_grammar_decide_what_cleaning_keeps(weight: float, kept: 
         assert size == law.complexity("tree", weights=grammar.weights)
         error = np.mean((law.numpy()(z) - np.sin(z)) ** 2) / np.sin(z).var()
         assert loss == pytest.approx(error, rel=1e-9, abs=1e-25)
+
+
+def test_absolute_values_of_what_has_one_sign_are_dropped() -> None:
+    """Exact on the rows, and wrong beside them, if they stayed."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.uniform(1, 5, 200), rng.uniform(-3, 3, 200)])
+    y = x[:, 0] - np.cos(x[:, 1]) / x[:, 0]
+    names = ["v", "a"]
+    grammar = Grammar(["+", "-", "*", "/", "abs", "cos"], names)
+    given = Problem(x, y, names, ["y"], grammar=grammar, dynamics="discrete")
+    cleaning = polish.Polish(given, 0, np.arange(200))
+    cleaning.propose([parse("abs(v - 1) + abs(cos(abs(a)) - v)/abs(v)", names)])
+    assert str(cleaning.front()[-1][2]) == "v - cos(a)/v"
+    assert cleaning.solved(0.0)
+
+
+def test_what_others_found_lends_its_terms_but_does_not_end_the_search() -> None:
+    given = problem("drag")
+    cleaning = polish.Polish(given, 1, np.arange(1000))
+    cleaning.start_from([parse("-sin(q) - 0.4*p*abs(p)", ["q", "p"])])
+    assert cleaning.best < 1e-20 and not cleaning.solved(1e-11)
+    cleaning = polish.Polish(given, 1, np.arange(1000))
+    cleaning.start_from([parse("-sin(q) - 0.7*p", ["q", "p"])])
+    cleaning.propose([parse("-0.5*q - 0.4*p*abs(p)", ["q", "p"])])
+    assert cleaning.solved(1e-11)

@@ -77,19 +77,64 @@ def test_a_warm_start_reaches_every_member() -> None:
     assert [c.law for c in members[1].asked[0].warm or ()] == [SHORT, MIDDLE]
 
 
-def test_the_time_left_is_shared_equally() -> None:
-    now = [0.0]
+def asked_by_time(*members: type[Knows], seconds: float, **changes: Any) -> list[Problem]:
+    """What each member of a list was asked, in order, where every search takes two seconds."""
+    now, asked = [0.0], []
 
-    class Slow(Knows):
-        def search(self, problem: Problem) -> Front:
-            now[0] += 2.0
-            return super().search(problem)
+    def timed(kind: type[Knows]) -> Knows:
+        class Slow(kind):  # type: ignore[misc, valid-type]
+            def search(self, problem: Problem) -> Front:
+                now[0] += 2.0
+                asked.append(problem)
+                return super().search(problem)  # type: ignore[no-any-return]
 
-    members = [Slow((SHORT,)), Slow((SHORT,)), Slow((SHORT,))]
-    problem(budget=Budget(12.0, 7), clock=lambda: now[0]).solve(make_backend(members))
-    budgets = [m.asked[0].budget for m in members]
+        return Slow(changes.pop(kind.name, (SHORT,)))
+
+    several = make_backend([timed(kind) for kind in members])
+    problem(budget=Budget(seconds, 7), clock=lambda: now[0], **changes).solve(several)
+    return asked
+
+
+class Trees(Knows):
+    name: ClassVar[str] = "trees"
+    trees: ClassVar[bool] = True
+
+
+class MoreTrees(Trees):
+    name: ClassVar[str] = "more"
+
+
+def test_libraries_alone_share_the_time_that_is_left_equally() -> None:
+    budgets = [p.budget for p in asked_by_time(Knows, Other, Knows, seconds=12.0)]
     assert [b.seconds for b in budgets] == pytest.approx([4.0, 5.0, 8.0])
     assert {b.iterations for b in budgets} == {7}
+
+
+def test_libraries_come_before_trees_and_leave_them_the_time() -> None:
+    asked = asked_by_time(Trees, Knows, seconds=5.0)
+    assert [p.budget.seconds for p in asked] == pytest.approx([0.5, 3.0, 1.0])
+    # The first was the library; what it found starts the trees.
+    assert [p.warm is not None for p in asked] == [False, True, True]
+
+
+def test_the_trees_that_came_furthest_go_on_with_other_seeds() -> None:
+    found = {"trees": (MIDDLE,), "more": (SHORT,)}
+    asked = asked_by_time(Trees, MoreTrees, seconds=10.0, seed=3, **found)
+    assert [p.budget.seconds for p in asked] == pytest.approx([2.5, 3.0, 6.0, 4.0, 2.0])
+    assert [p.seed for p in asked] == [3, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("found", "adequate", "alone", "after"),
+    [(TRUTH, None, 1, 1), (MIDDLE, 0.5, 3, 6), (MIDDLE, 1e-9, 10, 10), (SHORT, None, 10, 10)],
+)
+def test_an_exact_law_ends_the_search_and_one_that_is_good_enough_when_it_stood_for_long(
+    found: Law, adequate: float | None, alone: int, after: int
+) -> None:
+    """Found after 2 seconds it is believed after 6; found by a library, trees have their turn."""
+    trees = asked_by_time(Trees, seconds=20.0, trees=(found,), adequate=adequate)
+    both = asked_by_time(Knows, Trees, seconds=20.0, knows=(found,), adequate=adequate)
+    assert (len(trees), len(both)) == (alone, after)
 
 
 def test_progress_rises_over_all_members() -> None:

@@ -37,3 +37,9 @@ def finished(place: Path) -> dict[str, Any] | None:
     except FormatError:
         return None
     return row if isinstance(row, dict) and row.keys() == {*COLUMNS} else None
+
+
+def rows_in(folder: Path) -> list[dict[str, Any]]:
+    """The rows of all cells that a sweep in this folder has finished so far."""
+    rows = map(finished, sorted((folder / "cells").glob("*.safetensors")))
+    return [row for row in rows if row is not None]
