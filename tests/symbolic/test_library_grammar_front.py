@@ -7,11 +7,8 @@ from sjepa.errors import ConfigError, LawError
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.symbolic.canonical import canonicalise
 from sjepa.symbolic.front import combine_outputs
-<<<<<<< HEAD
 from sjepa.symbolic.parse import parse
-=======
 from sjepa.symbolic.text import to_text
->>>>>>> 216754a (A law that is good enough but not exact ends a search only when nothing simpler came up for long; sweeps resume row by row)
 
 
 def test_polynomial_library_has_every_monomial_once() -> None:
