@@ -210,19 +210,17 @@ class Problem:
         if self.inputs is not None:
             most = max(FEW_TERMS, min(most, int(TERMS_PER_ROW * len(self.inputs))))
         finite = self.grammar.library(self.outputs, max_terms=most)
-        kept = np.arange(len(finite))
+        defined = np.ones(len(finite), dtype=bool)
         if self.inputs is not None:
             rows = self.inputs if self.weights is None else self.inputs[self.weights > 0]
             run = finite.numpy()
             with np.errstate(all="ignore"):
-                parts = [run(rows[i : i + CHUNK]) for i in range(0, len(rows), CHUNK)]
-                kept = np.flatnonzero(
-                    np.all([(np.abs(p) <= MAX_SIZE).all(axis=0) for p in parts], axis=0)
-                )
+                for i in range(0, len(rows), CHUNK):
+                    defined &= (np.abs(run(rows[i : i + CHUNK])) <= MAX_SIZE).all(axis=0)
         joined = weights_for_tree(weights)["add"]
-        terms = [finite.terms[i] for i in kept]
+        terms = [t for t, ok in zip(finite.terms, defined, strict=True) if ok]
         added = [tree_complexity(sympy.Float(1.5) * t, weights) + joined for t in terms]
-        mask = finite.mask(self.outputs)[kept]
+        mask = finite.mask(self.outputs)[defined]
         return self._in_units(Library(terms, finite.inputs, added, mask, canonical=False))
 
     def _in_units(self, library: Library) -> Library:
