@@ -10,6 +10,19 @@ from sjepa.bayes.inference import posterior
 from sjepa.bayes.prediction import Prediction, Rollout
 from sjepa.bayes.prior import GP, Prior
 from sjepa.bayes.result import Posterior
+from sjepa.bayes.reversible import StructureChain, all_laws, sample_structures
 
 
-__all__ = ["GP", "Calibration", "Draws", "Posterior", "Prediction", "Prior", "Rollout", "posterior"]
+__all__ = [
+    "GP",
+    "Calibration",
+    "Draws",
+    "Posterior",
+    "Prediction",
+    "Prior",
+    "Rollout",
+    "StructureChain",
+    "all_laws",
+    "posterior",
+    "sample_structures",
+]

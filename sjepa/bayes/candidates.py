@@ -106,8 +106,11 @@ def retain(
     step: StepModel,
     most: int,
     gamma: float = 1.0,
+    rule: str = "mixed",
 ) -> list[ParametricLaw]:
     """At most `most` structures: half of them from the front of error and complexity.
+
+    With the rule "pareto" all of them, as the paper's Algorithm 2 is printed.
 
     The front keeps short rivals in the race, which few data cannot tell apart; the rest are
     those that look best on these rows, whose rivals are of their own length. Best means the log
@@ -133,6 +136,9 @@ def retain(
     if not scored:
         raise LawError("No candidate law is defined on all of the data.")
     scored.sort(key=lambda row: row[0])
+    if rule == "pareto":
+        chosen = [row for row in scored if row[1]][:most]
+        return sorted((s for _, _, s in chosen), key=lambda s: s.complexity)
     chosen = [row for row in scored if row[1]][: (most + 1) // 2]
     chosen += [row for row in scored if row not in chosen][: most - len(chosen)]
     return sorted((s for _, _, s in chosen), key=lambda s: s.complexity)

@@ -33,6 +33,7 @@ def posterior(
     proposal_data: Trajectories | None = None,
     n_bootstrap: int = 4,
     most: int = 20,
+    retained: Literal["mixed", "pareto"] = "mixed",
     evidence: str = "auto",
     gamma: float = 1.0,
     measure: str = "auto",
@@ -71,6 +72,10 @@ def posterior(
         a candidate has no weight however true. Backends that write expression trees search once.
     most : int
         Candidates kept, by their error and complexity on the data they were proposed on.
+    retained : "mixed" or "pareto"
+        Which: half from the front of error and complexity and the rest by their score, or, as the
+        paper's Algorithm 2 is printed, from that front alone. The front has one law of a length at
+        most, so that rivals of the same length get no weight.
     evidence : "auto", "laplace", "analytic" or "nested"
         "auto" is the closed form where there is one, else Laplace's approximation.
     gamma : float
@@ -107,6 +112,8 @@ def posterior(
         raise ConfigError(f"prior is a sjepa.bayes.Prior, got {type(settings).__name__}.")
     if evidence not in METHODS:
         raise ConfigError(f"evidence is one of {', '.join(METHODS)}, got {evidence!r}.")
+    if retained not in ("mixed", "pareto"):
+        raise ConfigError(f"retained is 'mixed' or 'pareto', got {retained!r}.", "retained")
     first, second = _split(
         trajectories, proposal_fraction, proposal_data, candidates is not None, seed
     )
@@ -127,7 +134,7 @@ def posterior(
     rows, held = Transitions.of(second), Transitions.of(first)
     check_inputs(found[0].law, trajectories)
     check_movement(rows, found[0].law)
-    kept = retain(found, held, step, most, gamma)
+    kept = retain(found, held, step, most, gamma, retained)
     units = Units.of(kept, held, step)
     gp = GP.make(correction)
     if covariance == "auto":
