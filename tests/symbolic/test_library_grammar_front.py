@@ -1,3 +1,5 @@
+from itertools import combinations_with_replacement
+
 import numpy as np
 import pytest
 import sympy
@@ -6,6 +8,7 @@ import torch
 from sjepa.errors import ConfigError, LawError
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.complexity import term_weight
 from sjepa.symbolic.front import combine_outputs
 from sjepa.symbolic.parse import parse
 from sjepa.symbolic.text import to_text
@@ -295,3 +298,16 @@ def test_a_wide_grammar_of_many_inputs_is_listed_without_writing_every_product()
     assert {"x0*x5", "x0**2*x3", "x1/x4", "x2*sin(x3)", "exp(x0)", "x0*x1*x2"} <= set(
         map(to_text, terms)
     )
+
+
+def test_terms_of_a_grammar_are_those_of_brute_force() -> None:
+    x, y = (parse(name, ["x", "y"]) for name in "xy")
+    factors = [x, y, *(f(s) for f in (sympy.sin, sympy.cos, sympy.Abs) for s in (x, y))]
+    products = {
+        canonicalise(sympy.Mul(*parts))
+        for k in range(5)
+        for parts in combinations_with_replacement(factors, k)
+    }
+    assert set(Grammar.default(["x", "y"]).terms(3.0)) == {
+        t for t in products if term_weight(t) <= 3.0
+    }
