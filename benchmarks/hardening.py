@@ -4,6 +4,7 @@
     OMP_NUM_THREADS=1 python -m benchmarks.hardening fits 50 --seed 7
     OMP_NUM_THREADS=1 python -m benchmarks.hardening files 5          # times the tests' number
     OMP_NUM_THREADS=1 python -m benchmarks.hardening faults
+    OMP_NUM_THREADS=1 python -m benchmarks.hardening kills 104        # and a fifth in a sweep
     OMP_NUM_THREADS=1 python -m benchmarks.hardening memory 3000000   # rows of five columns
 
 Run it from the top of the repository: the attacks are those of the tests.
@@ -27,6 +28,7 @@ import torch
 
 from sjepa import discover
 from tests.runs.fuzzing import longest, only_our_errors, outcomes, peak_memory
+from tests.runs.killing import kill_runs, kill_sweep
 from tests.runs.test_faults import SETTINGS, inject
 from tests.torture import BACKENDS, SETTINGS as OPTIONS, discover_call, fit_call
 
@@ -84,6 +86,18 @@ def faults() -> None:
             print(f"{search}, {'power cut' if cut else 'error'}: {dict(found)}")
 
 
+def kills(count: int, seed: int) -> None:
+    """`kill -9` at random moments of runs of both searches, and of a sweep of a benchmark."""
+    for search in SETTINGS:
+        with tempfile.TemporaryDirectory() as place:
+            print(
+                f"{search} runs: {dict(kill_runs(search, Path(place), count // 2, seed))}",
+                flush=True,
+            )
+    with tempfile.TemporaryDirectory() as place:
+        print(f"sweep: {dict(kill_sweep(Path(place), max(1, count // 5), seed))}")
+
+
 def memory(rows: int) -> None:
     """Peak of the resident memory over the size of the data, the data included (Linux only)."""
     t = np.arange(2000) * 0.01
@@ -110,7 +124,7 @@ def _resident(name: str) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["discover", "fits", "files", "faults", "memory"])
+    parser.add_argument("what", choices=["discover", "fits", "files", "faults", "kills", "memory"])
     parser.add_argument("count", type=int, nargs="?", default=100)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -125,6 +139,8 @@ def main() -> None:
             files(given.count)
         case "faults":
             faults()
+        case "kills":
+            kills(given.count, given.seed)
         case "memory":
             memory(given.count)
 

@@ -46,9 +46,9 @@ def data_for(search: str) -> Trajectories:
     return Trajectories(rows, [t, t, t])
 
 
-def fit(search: str, folder: Path) -> None:
-    """The same fit every time: checkpoints at the ends of cycles, not by the clock."""
-    with warnings.catch_warnings(), mock.patch("sjepa.runs.recorder.MIN_SECONDS", 1e9):
+def fit(search: str, folder: Path, apart: float = 1e9) -> None:
+    """The same fit every time: checkpoints at the ends of cycles, or so many seconds `apart`."""
+    with warnings.catch_warnings(), mock.patch("sjepa.runs.recorder.MIN_SECONDS", apart):
         warnings.simplefilter("ignore")
         model = SJEPA(random_state=0, **SETTINGS[search])  # type: ignore[arg-type]
         model.fit(data_for(search), run=folder)

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -15,6 +16,7 @@ import sjepa
 from sjepa.errors import SjepaError
 from tests.command import run as command
 
+from .killing import forked, kill_runs, kill_sweep
 from .small import arguments, oscillators
 
 
@@ -56,17 +58,6 @@ def nothing_half_written(folder: Path) -> None:
             assert not (folder / name).exists() or (folder / name).read_text().endswith("}")
 
 
-def forked(*given: object) -> int:
-    """Run the command in a fork of this process, which has everything imported already."""
-    if (child := os.fork()) == 0:
-        code = 1
-        try:
-            code = command(*given).returncode
-        finally:
-            os._exit(code)
-    return child
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_run_killed_twice_comes_to_the_same_result(
     data: Path, undisturbed: Path, tmp_path: Path
@@ -75,7 +66,7 @@ def test_a_run_killed_twice_comes_to_the_same_result(
     checkpoint = out / "checkpoint.safetensors"
     for given in (arguments(data, out), ["fit", "--resume", str(out)]):
         before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
-        child = forked(*given)
+        child = forked(partial(command, *given))
         while not checkpoint.exists() or checkpoint.stat().st_mtime_ns == before:
             assert os.waitpid(child, os.WNOHANG) == (0, 0), "it ended before it left a checkpoint"
             time.sleep(0.005)
@@ -104,7 +95,7 @@ def test_a_run_killed_at_a_random_moment_comes_to_the_same_result(
     """One moment at random in each twentieth of the run, from before its start to its end."""
     out, chance = tmp_path / "run", random.Random(moment)
     wanted = (moment + chance.random()) / 20 * lines(undisturbed)
-    child = forked(*arguments(data, out))
+    child = forked(partial(command, *arguments(data, out)))
     while lines(out) < wanted:
         time.sleep(0.001)
     time.sleep(0.1 * chance.random())
@@ -117,6 +108,19 @@ def test_a_run_killed_at_a_random_moment_comes_to_the_same_result(
     finished = command(*again)
     assert finished.returncode == 0, finished.stderr
     same_result(undisturbed, out)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("search", ["alternating", "elegant"])
+def test_runs_killed_at_random_moments_come_to_the_same_bytes(search: str, tmp_path: Path) -> None:
+    assert kill_runs(search, tmp_path, 12, seed=0)["resumed to the same bytes"] == 12
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_sweep_killed_again_and_again_keeps_what_it_has_finished(tmp_path: Path) -> None:
+    assert kill_sweep(tmp_path, 5, seed=0)["cells in all"] == 20
 
 
 def test_ctrl_c_stops_at_a_checkpoint_and_says_how_to_go_on(
