@@ -30,6 +30,7 @@ def front(
     texts: Sequence[Sequence[str]],
     notes: Sequence[str],
     longest: float,
+    least_squares: bool = True,
 ) -> Front:
     """The front of whole laws, from the equations found for each output."""
     notes = list(notes)
@@ -43,7 +44,8 @@ def front(
         for text in rows:
             try:
                 law = problem.equation(j, _read(text, task_of[j], problem))
-                found |= dict.fromkeys(_variants(law, problem, j))
+                laws = [e.expressions[0] for e in (law, _whole(law))]
+                found |= dict.fromkeys(_variants(law, problem, j) if least_squares else laws)
             except SjepaError:
                 unread += 1
         fronts.append(_scored(problem, j, list(found), longest))

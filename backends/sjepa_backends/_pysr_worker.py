@@ -143,6 +143,7 @@ class Session:
         named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         self.defaults = {p.name: p.default for p in parameters if p.kind in named}
         self.options = [name for name in self.defaults if name != "self"]
+        self.arguments = inspect.signature(pysr.PySRRegressor.fit).parameters
         self.models: dict[str, Any] = {}
 
     def search(self, request: dict[str, Any]) -> list[list[list[Any]]]:
@@ -189,8 +190,26 @@ class Session:
             # as text, and the parent knows what the names mean.
             settings["extra_sympy_mappings"] = {n: sympy.Function(n) for n in request["defined"]}
         if request.get("template"):
-            settings["expression_spec"] = self.pysr.TemplateExpressionSpec(**request["template"])
+            settings["expression_spec"] = self.built("TemplateExpressionSpec", request["template"])
+        if request.get("logger"):
+            settings["logger_spec"] = self.built("TensorBoardLoggerSpec", request["logger"])
+        missing = [name for name in request.get("units") or () if name not in self.arguments]
+        if missing:
+            raise SettingsError(f"PySR {self.version} knows no units ({missing[0]} of fit).")
         return settings
+
+    def built(self, name: str, arguments: dict[str, Any]) -> Any:
+        """One of PySR's own descriptions, if this version has it with these arguments."""
+        kind = getattr(self.pysr, name, None)
+        if kind is None:
+            raise SettingsError(f"PySR {self.version} has no {name}: install PySR 1.5 or later.")
+        known = inspect.signature(kind).parameters.values()
+        names = {p.name for p in known}
+        open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known)
+        for argument, value in arguments.items():
+            if value is not None and argument not in names and not open_ended:
+                raise SettingsError(f"{name} of PySR {self.version} has no {argument!r}.")
+        return kind(**arguments)
 
     def continued(
         self, settings: dict[str, Any], arrays: dict[str, Any], request: dict[str, Any]
@@ -221,6 +240,7 @@ class Session:
             optional["weights"] = arrays["weights"]
         if request.get("complexity_of_variables"):
             optional["complexity_of_variables"] = request["complexity_of_variables"]
+        optional |= request.get("units") or {}
         try:
             model.fit(arrays["inputs"], arrays["targets"], **optional)
         except RuntimeError as error:

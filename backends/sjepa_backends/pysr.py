@@ -17,6 +17,7 @@ from sjepa.backend import Backend, Problem
 from sjepa.errors import BackendError, BackendUnavailable, ConfigError
 from sjepa.symbolic.front import Front
 from sjepa_backends import _pysr_answer, _pysr_ask, _pysr_guess, _pysr_pool
+from sjepa_backends._pysr_extras import extras, in_our_names
 from sjepa_backends._pysr_julia import depot, julia_available
 from sjepa_backends._pysr_pool import stop_workers
 from sjepa_backends._pysr_process import Worker
@@ -68,7 +69,24 @@ class PySR(Backend):
     precision : 16, 32 or 64
         Of the search; the refit is in double precision.
     template : Template or mapping, optional
-        Known structure, for all outputs or for some of them by name.
+        Known structure, for all outputs or for some of them by name, with unknown parameters.
+    elementwise_loss : str, optional
+        What PySR minimises, as Julia code: a loss of LossFunctions.jl such as ``"L1DistLoss()"``,
+        or ``"f(x, y) = abs(x - y)"``. Its numbers are then kept, not refitted by least squares;
+        the front is still made by squared errors, so far outliers are better left out.
+    loss_function : str, optional
+        The whole objective as Julia code: a function of (tree, dataset, options); of
+        (expression, dataset, options) with a template.
+    denoise : bool, default=False
+        Let PySR smooth the targets by a Gaussian process first.
+    dimensional_constraint_penalty : float, optional
+        What a law whose units do not match adds to its loss; PySR's own is 1000. Units come with
+        the problem, as ``discover(..., units=...)``.
+    tensorboard : str, optional
+        Folder for TensorBoard's logs.
+    hall_of_fame : str, optional
+        Folder in which PySR keeps its table of equations, up to date while it searches: a run
+        folder, for instance. Among its files is a pickle, which nothing here ever reads.
     options : mapping, optional
         Further arguments of ``PySRRegressor``, passed on as they are; they win over ours.
     startup_timeout : float, default=900
@@ -94,6 +112,12 @@ class PySR(Backend):
     batching: bool | Literal["auto"] | None = None
     precision: Literal[16, 32, 64] = 32
     template: Template | Mapping[str, Any] | None = field(default=None, hash=False)
+    elementwise_loss: str | None = None
+    loss_function: str | None = None
+    denoise: bool = False
+    dimensional_constraint_penalty: float | None = None
+    tensorboard: str | None = None
+    hall_of_fame: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     startup_timeout: float = 900.0
     grace: float = 120.0
@@ -113,6 +137,11 @@ class PySR(Backend):
                 raise ConfigError(f"{name} must be positive, got {getattr(self, name)}.")
         if self.precision not in (16, 32, 64):
             raise ConfigError(f"precision must be 16, 32 or 64, got {self.precision}.")
+        if self.elementwise_loss is not None and self.loss_function is not None:
+            raise ConfigError("Give an elementwise_loss or a loss_function, not both.")
+        penalty = self.dimensional_constraint_penalty
+        if penalty is not None and not penalty >= 0:
+            raise ConfigError(f"dimensional_constraint_penalty is at least 0, got {penalty}.")
         if self.deterministic and self._wants_processes:
             raise ConfigError("A deterministic search has no use for procs and cluster_manager.")
         try:
@@ -166,8 +195,12 @@ class PySR(Backend):
                     for j, rows in zip(task.outputs, found, strict=True):
                         texts[j] = rows
                     done += len(task.outputs)
-        problem.report("Refitting the equations on all rows", 1.0)
-        return _pysr_answer.front(problem, tasks, texts, notes, self.maxsize)
+        own_loss = self.elementwise_loss is not None or self.loss_function is not None
+        if own_loss:
+            notes.append("searched with a loss of your own; losses told here are squared errors")
+        else:
+            problem.report("Refitting the equations on all rows", 1.0)
+        return _pysr_answer.front(problem, tasks, texts, notes, self.maxsize, not own_loss)
 
     def _templates(self, problem: Problem) -> Mapping[str, Template]:
         if isinstance(self.template, Template):
@@ -194,6 +227,7 @@ class PySR(Backend):
                 part = max(part, float(percent[1]) / 100)
             if seconds and math.isfinite(started):
                 part = max(part, (problem.clock() - started) / seconds)
+            line = in_our_names(line, task, problem)
             problem.report(line, before + share * min(part, 0.99))
 
         limit = seconds + self.grace if seconds else float("inf")
@@ -232,7 +266,9 @@ class PySR(Backend):
             settings["timeout_in_seconds"] = seconds * len(task.outputs) / len(problem.outputs)
         if self.batching is not None:
             settings["batching"] = self.batching
-        request["settings"] = settings | dict(self.options)
+        more = extras(self, task, problem)
+        request |= more
+        request["settings"] = settings | more["settings"] | dict(self.options)
         _pysr_ask.check_operators(request["settings"])
         request["warm"] = problem.warm is not None
         request["guesses"] = _pysr_guess.guesses(task, problem)

@@ -37,16 +37,26 @@ match _setting("IMPORT"):
 
 __version__ = _setting("VERSION", "2.7.2")
 with open(_setting("OPTIONS"), encoding="utf-8") as file:
-    OPTIONS = json.load(file)[__version__]
+    SIGNATURES = json.load(file)[__version__]
+OPTIONS = SIGNATURES["PySRRegressor"]
 
 
 class JuliaError(Exception):
     """Looks like juliacall's."""
 
 
-class TemplateExpressionSpec:
-    def __init__(self, combine, *, expressions, variable_names, parameters=None):
-        self.given = [combine, expressions, variable_names, parameters]
+if "TemplateExpressionSpec" in SIGNATURES:
+
+    class TemplateExpressionSpec:
+        def __init__(self, combine, *, expressions, variable_names, parameters=None):
+            self.given = [combine, expressions, variable_names, parameters]
+
+
+if "TensorBoardLoggerSpec" in SIGNATURES:
+
+    class TensorBoardLoggerSpec:
+        def __init__(self, log_dir="logs/run", log_interval=1, overwrite=False):
+            self.given = log_dir
 
 
 class PySRRegressor:
@@ -61,7 +71,7 @@ class PySRRegressor:
     def set_params(self, **options):
         self.options = self.options | options
 
-    def fit(self, X, y, weights=None, complexity_of_variables=None):
+    def fit(self, X, y, weights=None, complexity_of_variables=None, X_units=None, y_units=None):
         assert weights is None or weights.shape == y.shape
         self.fits += 1
         template = self.options.get("expression_spec")
@@ -70,13 +80,15 @@ class PySRRegressor:
             "options": {
                 k: v
                 for k, v in self.options.items()
-                if k not in ("extra_sympy_mappings", "expression_spec")
+                if k not in ("extra_sympy_mappings", "expression_spec", "logger_spec")
             },
             "tuples": [
                 k for k, v in self.options.get("constraints", {}).items() if type(v) is tuple
             ],
             "mappings": sorted(self.options.get("extra_sympy_mappings") or {}),
             "template": template and template.given,
+            "logs": getattr(self.options.get("logger_spec"), "given", None),
+            "units": [X_units, y_units],
             "complexity_of_variables": complexity_of_variables,
             "inputs": np.asarray(X).tolist(),
             "targets": np.asarray(y).tolist(),
@@ -111,7 +123,7 @@ class PySRRegressor:
 
 
 # The names of the real version's options, and how this one differs, are all the worker looks at.
-DEFAULTS = {"batching": False if __version__.startswith("1.") else "auto"}
+DEFAULTS = {"batching": "auto" if __version__.startswith("2.") else False}
 PySRRegressor.__init__.__signature__ = inspect.Signature(
     [
         inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),

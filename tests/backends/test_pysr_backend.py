@@ -22,8 +22,8 @@ from sjepa_backends.pysr import PySR, Template, stop_workers
 
 
 HERE = Path(__file__).parent
-OPTIONS = HERE.parent / "data_files" / "pysr" / "options.json"
-VERSIONS = ("1.5.10", "2.7.2")
+OPTIONS = HERE.parent / "data_files" / "pysr" / "signatures.json"
+VERSIONS = ("1.5.10", "2.0.0a2", "2.7.2")
 
 # One row is a float: PySR's table has no text when every equation is a constant.
 PENDULUM = [
@@ -101,7 +101,8 @@ def test_a_search_from_end_to_end(version: str, standin: Standin) -> None:
     np.testing.assert_array_equal(np.transpose(asked["weights"])[0], problem.weights[1:])
     # Printed past Python on both descriptors, relayed without colours.
     assert "Progress: 3 / 12 total iterations (25.000%)" in lines
-    assert any("y = (x₀ * x₀)" in line for line in lines)
+    # Rows of the hall of fame come in the names of the problem.
+    assert "q = (q * q) + -0.25544  (loss 3.045e+00, size 5)" in lines
     assert any(line.startswith("[juliapkg]") for line in lines)
 
 
@@ -434,3 +435,74 @@ def test_it_says_which_julia_it_uses_or_what_would_be_downloaded(
     monkeypatch.setattr("sjepa_backends.pysr.julia_available", lambda: (False, "no Julia"))
     with pytest.raises(BackendUnavailable, match="no Julia; .* download .* to /somewhere/depot"):
         PySR().describe()
+
+
+UNITS = {"q": "m", "p": "m/s", "q'": "m/s", "p'": "m/s**2"}
+PARTS = Template("f(q) + c[1] * g(p)", ["f", "g"], {"c": 1})
+PARTS_ROW = [[[3, 0.1, "f = #1; g = #1; c = [0.5]"]]] * 2
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_losses_units_logs_and_templates_reach_pysr(
+    version: str, standin: Standin, tmp_path: Path
+) -> None:
+    pytest.importorskip("pint")
+    standin.set(VERSION=version)
+    logs, kept = str(tmp_path / "logs"), str(tmp_path / "kept")
+    PySR(
+        elementwise_loss="L1DistLoss()", denoise=True, tensorboard=logs, hall_of_fame=kept,
+        dimensional_constraint_penalty=7.0,
+    ).search(pendulum(units=UNITS))  # fmt: skip
+    standin.set(ROWS=json.dumps(PARTS_ROW))
+    PySR(template=PARTS, loss_function="f(e, d, o) = 1").search(pendulum())
+    first, second = standin.asked
+    assert first["units"] == [["m", "m*s^-1"], ["m*s^-1", "m*s^-2"]] and first["logs"] == logs
+    wanted = {
+        "elementwise_loss": "L1DistLoss()", "denoise": True, "output_directory": kept,
+        "temp_equation_file": False, "dimensional_constraint_penalty": 7.0,
+        "dimensionless_constants_only": False,
+    }  # fmt: skip
+    assert wanted.items() <= first["options"].items()
+    assert second["template"][3] == {"c": 1} and second["logs"] is None
+    assert second["options"]["loss_function_expression"] == "f(e, d, o) = 1"
+    assert second["units"] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("lacks", "asked", "message"),
+    [
+        ("TensorBoardLoggerSpec", {"tensorboard": "logs"}, "has no TensorBoardLoggerSpec"),
+        ("TemplateExpressionSpec", {"template": PARTS}, "has no TemplateExpressionSpec"),
+        ("denoise", {"denoise": True}, "has no option 'denoise'"),
+        ("elementwise_loss", {"elementwise_loss": "L1DistLoss()"}, "no option 'elementwise_loss'"),
+        ("loss_function", {"loss_function": "f(t, d, o) = 1"}, "has no option 'loss_function'"),
+        ("output_directory", {"hall_of_fame": "kept"}, "has no option 'output_directory'"),
+    ],
+)
+def test_what_the_installed_version_lacks_is_refused_in_one_line(
+    lacks: str, asked: dict[str, Any], message: str, standin: Standin, tmp_path: Path
+) -> None:
+    recorded = json.loads(OPTIONS.read_text())["2.7.2"]
+    recorded.pop(lacks, None)
+    recorded["PySRRegressor"] = [o for o in recorded["PySRRegressor"] if o != lacks]
+    less = tmp_path / "less.json"
+    less.write_text(json.dumps({"2.7.2": recorded}))
+    standin.set(OPTIONS=str(less), VERSION="2.7.2")
+    with pytest.raises(ConfigError, match=f"^pysr: PySR 2.7.2 .*{message}") as raised:
+        PySR(**asked).search(pendulum())
+    assert "\n" not in str(raised.value)
+
+
+def test_numbers_found_by_a_loss_of_ones_own_are_not_refitted(standin: Standin) -> None:
+    """Least squares would undo what a robust loss is chosen for."""
+    problem = pendulum()
+    assert problem.targets is not None
+    targets = problem.targets.copy()
+    targets[::10] += 0.5
+    spoilt = problem.with_(targets=targets)
+    standin.set(ROWS=json.dumps([[[2, 0.0, "x1"]], [[6, 0.1, "x0 * -0.64"]]]))
+    robust = PySR(elementwise_loss="L1DistLoss()").search(spoilt)
+    assert robust[len(robust) - 1].law == Law.from_string(["p", "-0.64*q"], ["q", "p"])
+    assert "squared errors" in robust.notes[0]
+    fitted = PySR().search(spoilt)
+    assert fitted[len(fitted) - 1].law != robust[len(robust) - 1].law

@@ -16,19 +16,25 @@ from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.symbolic.operators import OPERATORS
 from sjepa.symbolic.parse import parse, symbol
 from sjepa_backends._pysr_ask import plan
+from sjepa_backends._pysr_extras import in_our_names
 from sjepa_backends._pysr_guess import guesses
 from sjepa_backends.pysr import PySR, Template
 from sjepa_julia import definitions
 
 
 RUNS = Path(__file__).parents[1] / "data_files" / "pysr"
-RECORDED = json.loads((RUNS / "options.json").read_text())
+RECORDED = json.loads((RUNS / "signatures.json").read_text())
 EVERYTHING = PySR(
     procs=4,
     cluster_manager="slurm",
     batching=True,
     options={"parsimony": 0.1, "maxdepth": 9},
+    elementwise_loss="L1DistLoss()",
+    denoise=True,
+    dimensional_constraint_penalty=10.0,
+    hall_of_fame="runs",
 )
+UNITS = {"q": "m", "p": "m/s", "q'": "m/s", "p'": "m/s**2"}
 
 
 def problem(**changes: Any) -> Problem:
@@ -55,10 +61,10 @@ def option_names(path: Path) -> set[str]:
     return {a.arg for a in (*init.args.args, *init.args.kwonlyargs)}
 
 
-@pytest.mark.parametrize("version", ["1.5.10", "2.7.2", "the installed one"])
+@pytest.mark.parametrize("version", ["1.5.10", "2.0.0a2", "2.7.2", "the installed one"])
 def test_every_option_we_send_exists(version: str) -> None:
     if version in RECORDED:
-        known = set(RECORDED[version])
+        known = set(RECORDED[version]["PySRRegressor"])
     else:
         spec = importlib.util.find_spec("pysr")
         if spec is None or spec.origin is None:
@@ -68,12 +74,84 @@ def test_every_option_we_send_exists(version: str) -> None:
     library = Library.from_terms(["1", "q", "sin(q)"], ["q", "p"])
     for backend in (PySR(), PySR(deterministic=False), EVERYTHING):
         for change in ({"grammar": nested}, {"grammar": None, "library": library}):
-            sent = asked(backend, budget=Budget(seconds=3.0), **change)["settings"]
+            sent = asked(backend, budget=Budget(seconds=3.0), units=UNITS, **change)["settings"]
             assert not sent.keys() - known
     # Added by the worker.
-    assert {"extra_sympy_mappings", "expression_spec", "warm_start"} <= known
+    assert {"extra_sympy_mappings", "expression_spec", "logger_spec", "warm_start"} <= known
     major = int((pysr_version() if version == "the installed one" else version).split(".")[0])
     assert ("guesses" in known) == (major >= 2)
+
+
+@pytest.mark.parametrize("version", ["1.5.10", "2.0.0a2", "2.7.2"])
+def test_what_the_worker_builds_and_passes_exists(version: str) -> None:
+    known = RECORDED[version]
+    template = Template("f(q) + c[1] * g(p)", ["f", "g"], {"c": 1})
+    request = asked(PySR(template=template, tensorboard="logs"), units=UNITS)
+    assert request["template"]["parameters"] == {"c": 1}
+    assert request["template"].keys() <= set(known["TemplateExpressionSpec"])
+    assert request["logger"].keys() <= set(known["TensorBoardLoggerSpec"])
+    assert {*request["units"], "weights", "complexity_of_variables"} <= set(known["fit"])
+
+
+def test_losses_are_sent_by_the_name_that_their_argument_has() -> None:
+    plain = asked(PySR(loss_function="f(tree, dataset, options) = 1"))["settings"]
+    assert plain["loss_function"] == "f(tree, dataset, options) = 1"
+    known = PySR(template=Template("f(q)", ["f"]), loss_function="g(e, dataset, options) = 1")
+    settings = asked(known)["settings"]
+    assert settings["loss_function_expression"] == "g(e, dataset, options) = 1"
+    assert "loss_function" not in settings
+    assert asked(PySR(elementwise_loss="L1DistLoss()"))["settings"]["elementwise_loss"]
+    assert not {"elementwise_loss", "denoise", "loss_function"} & asked()["settings"].keys()
+    with pytest.raises(ConfigError, match="elementwise_loss or a loss_function, not both"):
+        PySR(elementwise_loss="L1DistLoss()", loss_function="f(t, d, o) = 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("m/s**2", "m*s^-2"), ("N", "m*kg*s^-2"), ("", "1"), ("rad", "1"),
+        ("sqrt(m)", None), ("m**0.5", "m^(1//2)"),
+    ],
+)  # fmt: skip
+def test_units_are_sent_as_base_units_in_julias_spelling(text: str, sent: str | None) -> None:
+    pytest.importorskip("pint")
+    if sent is None:
+        with pytest.raises(ConfigError, match="cannot be read"):
+            asked(units=UNITS | {"p'": text})
+        return
+    request = asked(units=UNITS | {"p'": text}, dimensionless_constants=True)
+    assert request["units"] == {"X_units": ["m", "m*s^-1"], "y_units": ["m*s^-1", sent]}
+    assert request["settings"]["dimensionless_constants_only"] is True
+    # PySR's own penalty, unless one is asked for.
+    assert "dimensional_constraint_penalty" not in request["settings"]
+    sharp = asked(PySR(dimensional_constraint_penalty=5.0), units=UNITS)["settings"]
+    assert sharp["dimensional_constraint_penalty"] == 5.0
+
+
+def test_units_of_columns_that_are_terms_are_not_sent_and_a_penalty_needs_units() -> None:
+    pytest.importorskip("pint")
+    library = Library.from_terms(["q", "q**2", "p"], ["q", "p"])
+    request = asked(grammar=None, library=library, units=UNITS)
+    assert "units" not in request and "dimensionless_constants_only" not in request["settings"]
+    assert "units" not in asked()
+    with pytest.raises(ConfigError, match="needs units"):
+        asked(PySR(dimensional_constraint_penalty=5.0))
+
+
+def test_the_hall_of_fame_is_kept_where_it_is_wanted(tmp_path: Path) -> None:
+    settings = asked(PySR(hall_of_fame=str(tmp_path)))["settings"]
+    assert settings["output_directory"] == str(tmp_path) and not settings["temp_equation_file"]
+    assert asked()["settings"]["temp_equation_file"] and "output_directory" not in asked()
+
+
+def test_rows_of_the_hall_of_fame_are_told_in_our_names() -> None:
+    p = problem()
+    (task,), _ = plan(p, {})
+    row = "5           3.045e+00  1.063e-02  y₂ = (x₀ * x₁) + -0.25544"
+    assert in_our_names(row, task, p) == "p = (q * p) + -0.25544  (loss 3.045e+00, size 5)"
+    assert in_our_names("  2   1.0e+00  0.0e+00  y = x₁", task, p).startswith("q = p  (")
+    for line in ("Progress: 3 / 12 total iterations (25.000%)", "9 1.0 0.0 y₃ = x₀", "5 1 1 y = "):
+        assert in_our_names(line, task, p) in (line, "q =   (loss 1, size 5)")
 
 
 def test_complexities_are_our_weights_doubled() -> None:
