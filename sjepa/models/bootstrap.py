@@ -14,6 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 import sympy
+from scipy.stats import t
 
 from sjepa.backend import Backend, Problem
 from sjepa.backend.registry import make_backend
@@ -34,8 +35,6 @@ BLOCKS, MIN_ROWS, PLACES = 40, 24, 4
 AS_WELL = 0.01
 # Terms that are not in the law are listed if they were chosen this often.
 LISTED = 0.05
-# Resamples of free runs, which cost next to nothing.
-DRAWS = 1000
 # Supports to look at for one output of one resample.
 NODES = 50_000
 
@@ -55,8 +54,8 @@ def bootstrap(
 
     In each resample the search is asked for the simplest law that fits as well there as the
     chosen structure does; how often that has a term is the term's inclusion. The numbers are
-    those of the chosen structure: free runs through resampled stretches where the data are noisy,
-    since noise in the states biases a regression, and otherwise the regression.
+    those of the chosen structure: of free runs where the data are noisy, since noise in the states
+    biases a regression, and otherwise of the regression on each resample.
     """
     law = front.best()
     rng = np.random.default_rng(seed)
@@ -65,11 +64,12 @@ def bootstrap(
     if not (problem.library is not None and problem.library.covers(law)):
         problem = _of_terms(front, problem)
     chosen, numbers = _searches(law, problem, backend, rng, n)
-    numbers |= _free_runs(law, data, rng, order, held)
+    ends = {k: np.quantile(v, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) for k, v in numbers.items()}
+    ends |= _free_runs(law, data, order, held)
     rows = []
     for j, (output, pairs) in enumerate(zip(law.outputs, law.terms, strict=True)):
         for coefficient, term in pairs:
-            low, high = np.quantile(numbers[j, term], [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+            low, high = ends[j, term].tolist()
             share = chosen.pop((j, term), 0) / n
             rows.append(Interval(output, to_text(term), coefficient, low, high, share))
         others = [(-count, to_text(t)) for (i, t), count in chosen.items() if i == j]
@@ -146,38 +146,41 @@ def _draws(rng: np.random.Generator, n: int, cells: int) -> np.ndarray:
 
 
 def _free_runs(
-    law: Law, data: Trajectories, rng: np.random.Generator, order: int, held: bool
+    law: Law, data: Trajectories, order: int, held: bool
 ) -> dict[tuple[int, sympy.Expr], np.ndarray]:
-    """Numbers that fit free runs through resampled stretches, by one step from those that fit all.
+    """Ends of the intervals of numbers that were fitted to free runs.
 
-    Nothing where free runs did not make the numbers: without noise, or with too few stretches.
+    Stretches are few, and their noise is independent: each is left out once, which widens
+    intervals by what a stretch that decides a number is worth, and Student's distribution takes
+    the place of the normal one. Nothing where free runs did not make the numbers: without noise,
+    or with too few stretches.
     """
     try:
         stretches = Stretches.of(data, order=order, held=held)
     except SjepaError:
         return {}
-    if order != 1 or len(stretches) < FEW or not stretches.noisy:
+    count = len(stretches)
+    if order != 1 or count < FEW or not stretches.noisy:
         return {}
-    run = free_run(law, stretches)
-    free = law.with_free_terms()
-    structure, symbols, _ = free.skeleton
-    drawn = rng.multinomial(len(stretches), np.full(len(stretches), 1 / len(stretches)), size=DRAWS)
-    moves = np.stack(
+    run, free = free_run(law, stretches), law.with_free_terms()
+    curvature, slope = run.curvature.sum(axis=0), run.slope.sum(axis=0)
+    without = np.stack(
         [
-            solve_scaled(np.tensordot(w, run.curvature, 1), np.tensordot(w, run.slope, 1))
-            for w in drawn
+            solve_scaled(curvature - c, slope - s)
+            for c, s in zip(run.curvature, run.slope, strict=True)
         ]
     )
-    draws = run.law.coefficients + moves
+    width = t.ppf((1 + LEVEL) / 2, count - 1) * np.sqrt(count - 1) * without.std(axis=0)
+    middle = run.law.coefficients
+    structure, symbols, values = free.skeleton
+    position = {s: i for i, s in enumerate(symbols)}
+    numbers = dict(zip(symbols, map(sympy.Float, values.tolist()), strict=True))
     found = {}
-    for j, (expr, pairs) in enumerate(zip(structure, free.terms, strict=True)):
-        position = {s: i for i, s in enumerate(symbols)}
-        numbers = dict(zip(symbols, map(sympy.Float, free.coefficients.tolist()), strict=True))
+    for j, expr in enumerate(structure):
         for part in sympy.Add.make_args(expr):
-            front = [s for s in sympy.Mul.make_args(part) if s in position]
+            (own,) = [position[s] for s in sympy.Mul.make_args(part) if s in position]
             term = part.xreplace(numbers).as_coeff_Mul()[1]
-            assert len(front) == 1 and term in [t for _, t in pairs]
-            found[j, term] = draws[:, position[front[0]]]
+            found[j, term] = middle[own] + width[own] * np.array([-1.0, 1.0])
     return found
 
 
