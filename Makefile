@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint docs sdist wheel mutants bench clean
+.PHONY: demo test test-slow lint docs notebooks sdist wheel mutants bench clean
 
 # A stamp for each set of extras: installs again only when the requirements change.
 $(VENV)/.core: pyproject.toml constraints.txt
@@ -42,6 +42,10 @@ docs: $(VENV)/.docs
 	rm -rf docs/gallery/pictures && mkdir docs/gallery/pictures
 	cd docs/gallery/pictures && MPLBACKEND=agg PYTHONPATH=../../.. ../../../$(BIN)/python -m tests.docs.pages ../index.md
 	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build
+
+# Pages as notebooks, run from the top; the pages stay their source.
+notebooks: $(VENV)/.docs
+	$(BIN)/python -m tests.docs.notebooks
 
 # What a release holds besides the wheel: also tests, documentation and benchmarks.
 sdist: $(VENV)/.core

@@ -41,7 +41,7 @@ def given(x: Any, t: Any, u: Any, names: Sequence[str] | None, states: bool) -> 
 
 def _ask(x: Any, t: Any) -> None:
     """With a step alone nothing says whether a stack holds trajectories or frames."""
-    shape: tuple[int, ...] = () if isinstance(x, list | tuple) else np.shape(x)
+    shape: tuple[int, ...] = tuple(getattr(x, "shape", ()))
     if len(shape) > 2 and not isinstance(t, list | tuple) and np.ndim(t) == 0:
         raise DataError(
             f"x of shape {tuple(shape)} may be {shape[0]} trajectories or one of {shape[0]} "

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from sjepa.control import Linearisation, linearise
 from sjepa.data import Trajectories
-from sjepa.errors import ConfigError
+from sjepa.errors import ConfigError, DataError
 from sjepa.estimator.files import saved_from
 from sjepa.metrics import AffineMap, path_r2
 from sjepa.models import Simulation, Simulator, Transition
@@ -21,6 +22,7 @@ from sjepa.models.pretrained.embedder import encode_all
 from sjepa.models.simulate import START_ROWS, rows_of_actions
 from sjepa.runs.saving import save as save_files
 from sjepa.symbolic import Front, Grammar, Law, Library
+from sjepa.symbolic.front import folded
 
 
 if TYPE_CHECKING:
@@ -31,7 +33,6 @@ import pandas as pd
 
 # What is printed; the other columns are there for those who ask.
 SHOWN = ("chosen", "complexity", "loss", "score", "equation")
-WIDTH = 80
 
 
 class Equations(pd.DataFrame):
@@ -56,13 +57,7 @@ class Equations(pd.DataFrame):
         for row in self[list(SHOWN)].itertuples(index=False):
             mark = "> " if row.chosen else "  "
             start = f"{mark}{row.complexity:>10g} {row.loss:>9.3g} {row.score:>7.3g}  "
-            for equation in str(row.equation).split("; "):
-                room = WIDTH - len(start)
-                while equation:
-                    cut = equation if len(equation) <= room else equation[:room].rpartition(" ")[0]
-                    cut = cut or equation[:room]
-                    lines.append(start + cut)
-                    equation, start = equation[len(cut) :].strip(), " " * len(start)
+            lines += folded(start, str(row.equation))
         return "\n".join(lines)
 
 
@@ -88,7 +83,16 @@ class Fitted(BaseEstimator):
         integrator: str
         progress: Any
 
+        def fit(self, x: Any, t: Any = None, u: Any = None) -> Any: ...
+
         def _space(self, dimension: int | None, actions: Sequence[str] = ()) -> Any: ...
+
+    def __sklearn_tags__(self) -> Tags:
+        """`transform` gives coordinates; rows are moments, whose order is what is learned."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags = TransformerTags()
+        tags.input_tags.three_d_array = True
+        return tags
 
     @property
     def equations_(self) -> Equations:
@@ -112,13 +116,38 @@ class Fitted(BaseEstimator):
         """Coordinates of observations: an array for an array, a list for many trajectories."""
         check_is_fitted(self, "encoder_")
         if self._is_many(x):
-            return encode_all(self.encoder_, x.x if isinstance(x, Trajectories) else x)
+            given = x.x if isinstance(x, Trajectories) else x
+            return encode_all(self.encoder_, [self._observations(one) for one in given])
         return self._encode(x)
 
     def _encode(self, x: Any) -> np.ndarray:
-        return encode_all(self.encoder_, [np.asarray(x, dtype=float)])[0]
+        return encode_all(self.encoder_, [self._observations(x)])[0]
+
+    def _observations(self, x: Any) -> np.ndarray:
+        """Finite observations (n, *obs) of the kind that was fitted."""
+        x = np.asarray(x, dtype=float)
+        if x.ndim == 1 and self.obs_shape_ == (1,):
+            x = x[:, None]
+        if x.ndim != len(self.obs_shape_) + 1:
+            raise DataError(
+                f"Expected observations of shape (n, {', '.join(map(str, self.obs_shape_))}), got "
+                f"{x.shape}. Reshape your data: one observation alone is x[None]."
+            )
+        if x.shape[1:] != self.obs_shape_:
+            has, wanted = int(np.prod(x.shape[1:])), self.n_features_in_
+            raise DataError(
+                f"X has {has} features, but {type(self).__name__} is expecting {wanted} features "
+                f"as input: observations of shape {self.obs_shape_}, got {x.shape[1:]}."
+            )
+        if not np.isfinite(x).all():
+            raise DataError("x contains NaN or infinity; drop or repair these observations.")
+        return x
 
     transform = encode
+
+    def fit_transform(self, x: Any, t: Any = None, u: Any = None) -> np.ndarray | list[np.ndarray]:
+        """The coordinates of what is fitted."""
+        return self.fit(x, t, u).transform(x)
 
     def predict(self, x: Any, u: Any = None, t: Any = None) -> np.ndarray | list[np.ndarray]:
         """What law and correction give at observations ``(n, *obs)`` and actions (n, m).

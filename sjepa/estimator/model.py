@@ -251,7 +251,8 @@ class SJEPA(Fitted):
         self.history_: pd.DataFrame = history
         self.action_names_ = trajectories.action_names or ()
         self.step_ = float(np.median(np.concatenate(trajectories.steps)))
-        self._moved_by: tuple[Law | None, Transition | None] = (None, None)
+        # Now, so that using the model does not change it.
+        self._moved_by = (self.law_, Transition.of(self.law_, self.integrator))
         if self.correction is not None:
             encoded = trajectories.map(self._encode)
             if learned.correction is not None:

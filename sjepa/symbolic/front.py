@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -156,7 +158,8 @@ class Front:
             equation = equation if len(equation) <= 90 else equation[:89] + "…"
             mark = ">" if c is chosen else " "
             by = f"  ({c.backend})" if c.backend not in ("", self.backend) else ""
-            lines.append(f"{mark} {self.complexity(c):17g}  {c.loss:9.2e}  {equation}{by}")
+            start = f"{mark} {self.complexity(c):17g}  {c.loss:9.2e}  "
+            lines += folded(start, equation + by)
         form = [f"  form: {self.form}"] if self.form else []
         notes = [f"  note: {n}" for n in self.notes]
         return "\n".join([*lines, *form, *interval_lines(self.intervals), *notes])
@@ -333,6 +336,15 @@ def _number(value: Any) -> float:
     if type(value) not in (int, float) or not math.isfinite(value):
         raise ValueError(f"{value!r:.40} is no number")
     return float(value)
+
+
+def folded(start: str, equations: str, width: int = 80) -> list[str]:
+    """Lines that begin with `start`: all equations on one if they fit, else each on its own."""
+    room = width - len(start)
+    lines: list[str] = []
+    for part in [equations] if len(equations) <= room else re.split(r"(?<=;) ", equations):
+        lines += textwrap.wrap(part, room) or [""]
+    return [f"{start if i == 0 else ' ' * len(start)}{line}" for i, line in enumerate(lines)]
 
 
 def knee(best: float, worst: float = 1.0, exact: float = EXACT) -> float:

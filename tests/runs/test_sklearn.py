@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,11 +12,12 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from sklearn.utils import estimator_checks as checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sjepa
 from sjepa import SJEPA, Trajectories
 from sjepa.callbacks import Callback, Step
+from tests.docs.pages import ROOT
 
 
 T = np.arange(0.0, 6.0, 0.05)
@@ -25,24 +29,44 @@ STATES = [
 LIBRARY = sjepa.Library.polynomial(["z1", "z2"], 1)
 MIXED = [s[:16] @ np.random.default_rng(5).normal(size=(2, 4)) for s in STATES]
 
-# Those that fit use rows without order in time, which no law moves; they do not apply.
-APPLICABLE = [
-    "check_do_not_raise_errors_in_init_or_set_param",
-    "check_estimator_cloneable",
-    "check_estimator_repr",
-    "check_estimator_tags_renamed",
-    "check_get_params_invariance",
-    "check_mixin_order",
-    "check_no_attributes_set_in_init",
-    "check_parameters_default_constructible",
-    "check_set_params",
-    "check_valid_tag_types",
-]
+
+class RowsInTime(SJEPA):
+    """The second argument of `fit` is the times, where the checks give labels: rows in turn."""
+
+    def fit(self, x: object, y: object = None) -> RowsInTime:  # type: ignore[override]
+        return super().fit(x, 1.0)  # type: ignore[return-value]
+
+    def fit_transform(self, x: object, y: object = None) -> object:  # type: ignore[override]
+        return self.fit(x).transform(x)
+
+    def score(self, x: object, y: object = None) -> float:  # type: ignore[override]
+        return super().score(x, 1.0)
 
 
-@pytest.mark.parametrize("name", [n for n in APPLICABLE if hasattr(checks, n)])
-def test_scikit_learns_own_checks(name: str) -> None:
-    getattr(checks, name)("SJEPA", SJEPA())
+OWN_WORDS = "refused, in words that name the trajectory"
+NOT_APPLICABLE = {
+    "check_complex_data": OWN_WORDS,
+    "check_estimators_empty_data_messages": OWN_WORDS,
+    "check_fit2d_1sample": OWN_WORDS,
+    "check_dtype_object": "what is not a number is refused as a ValueError, not as a TypeError",
+    "check_fit1d": "an array (T,) is one reading over time",
+    "check_transformer_data_not_an_array": "a list is a list of trajectories",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(
+    [RowsInTime(encoder="identity", backend="stlsq", verbose=False)],
+    expected_failed_checks=lambda _: NOT_APPLICABLE,
+)
+def test_scikit_learns_own_checks(estimator: SJEPA, check: Callable[[SJEPA], None]) -> None:
+    check(estimator)
+
+
+def test_the_documentation_lists_the_checks_that_do_not_apply() -> None:
+    page = (ROOT / "docs/howto/scikit-learn.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `(check_\w+)` \| (.*) \|$", page, re.M))
+    assert listed == NOT_APPLICABLE
 
 
 def test_all_parameters_are_stored_untouched_and_cloned() -> None:
@@ -79,6 +103,8 @@ def test_it_is_the_end_of_a_pipeline() -> None:
     np.testing.assert_allclose(np.linalg.eigvals(matrix).imag, [1.3, -1.3], rtol=1e-3)
     assert pipeline.score(STATES[2], T) > 0.999
     assert pipeline.transform(STATES[2]).shape == STATES[2].shape
+    both = SJEPA(encoder="identity").fit_transform(STATES, T)
+    np.testing.assert_array_equal(np.stack(both), np.stack(STATES))
     scaled = Pipeline([("half", FunctionTransformer(lambda x: x / 2)), ("sjepa", SJEPA())])
     assert scaled.set_params(sjepa__latent_dim=1)["sjepa"].latent_dim == 1
 

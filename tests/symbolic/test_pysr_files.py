@@ -1,5 +1,6 @@
 """Reading what real PySR runs left behind, and what people write by hand."""
 
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -101,9 +102,13 @@ def test_operators_of_pysr_and_our_own_are_read(
 
 def test_inputs_are_inferred_in_natural_order(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "1,1.0,z10", "4,0.5,sin(z2) + alpha")
-    assert law_from_pysr(path).inputs == ("alpha", "z2", "z10")
-    path = written(tmp_path / "b.csv", "1,1.0,x10", "4,0.5,exp(x2) * 1.0e-3")
-    assert law_from_pysr(path).inputs == tuple(f"x{i}" for i in range(11))
+    with pytest.warns(UserWarning, match=r"taken as alpha, z2, z10\. Name them"):
+        assert Law.from_pysr(path).inputs == ("alpha", "z2", "z10")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Law.from_pysr(path, inputs=["z2", "alpha", "z10"]).inputs[0] == "z2"
+        path = written(tmp_path / "b.csv", "1,1.0,x10", "4,0.5,exp(x2) * 1.0e-3")
+        assert Law.from_pysr(path).inputs == tuple(f"x{i}" for i in range(11))
 
 
 def test_a_back_up_is_read_when_it_is_all_there_is(tmp_path: Path) -> None:

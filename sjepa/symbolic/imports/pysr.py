@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -107,7 +108,8 @@ def law_from_pysr(
     inputs : list of str, optional
         By default the regressor's feature names. A file does not say them, so they are taken from
         its equations: every column up to the last one used if they are called x0, x1, ..., and
-        otherwise the names that occur, in natural order.
+        otherwise the names that occur, in natural order, with a warning: the columns of the data
+        may have another.
     outputs : list of str, optional
         By default y, or y0, y1, ... for several, as PySR calls them.
     dynamics : "continuous" or "discrete", optional
@@ -162,6 +164,12 @@ def _frame(
     if inputs is None:
         known = getattr(source, "feature_names_in_", None)
         inputs = _inputs_of(tables) if known is None else [str(n) for n in known]
+        if known is None and len(inputs) > 1 and not _NUMBERED.fullmatch(inputs[0]):
+            warnings.warn(
+                f"{tables[0].origin} does not say in what order its inputs were given; they are "
+                f"taken as {', '.join(inputs)}. Name them in the order of the data: inputs=[...].",
+                stacklevel=4,
+            )
     if outputs is None:
         base = "y" if "y" not in inputs else "target"
         outputs = [base] if len(tables) == 1 else [f"{base}{i}" for i in range(len(tables))]
