@@ -22,6 +22,7 @@ from sjepa.report.film import sheet
 from sjepa.report.svg import number, pretty
 from sjepa.report.words import listed, numbers, r2, sentence
 from sjepa.symbolic.export.html import equations
+from sjepa.symbolic.intervals import LEVEL, Interval
 
 
 # Of the coefficients; the full numbers stand at the end of the page.
@@ -58,7 +59,8 @@ def render(data: ReportData) -> str:
         laws=laws,
         texts=TEXTS,
         pareto="" if front is None else Markup(charts.pareto(front, chosen)),
-        terms="",
+        terms=[] if front is None else [_term(row) for row in front.intervals],
+        level=f"{LEVEL:.0%}",
         **_motion(data),
         film=None if data.film is None else _film(data.film, data.names),
         training=[
@@ -105,6 +107,18 @@ def _law(data: ReportData, i: int, entry: Entry) -> dict[str, Any]:
         else f"{data.front.complexity(candidate):g}",
         "loss": "" if candidate is None else number(candidate.loss),
         "r2": "" if np.isnan(entry.score) else r2(entry.score),
+    }
+
+
+def _term(row: Interval) -> dict[str, str]:
+    """A row of the table; a term that the law lacks has no number."""
+    own = row.coefficient != 0
+    return {
+        "output": pretty(row.output),
+        "name": row.term if own else f"{row.term} (in its place)",
+        "coefficient": number(row.coefficient, DIGITS) if own else "",
+        "interval": f"{number(row.low, DIGITS)} to {number(row.high, DIGITS)}" if own else "",
+        "inclusion": f"{row.inclusion:.0%}",
     }
 
 

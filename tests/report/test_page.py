@@ -18,6 +18,7 @@ from sjepa.report import ReportData, collect, render, write_report
 from sjepa.report.beside import MAX_LAWS, MAX_SIMULATED
 from sjepa.report.content import entries_of
 from sjepa.report.history import history_table
+from sjepa.symbolic.intervals import Interval
 from tests.report.conftest import EVIL, pendulum
 
 
@@ -272,3 +273,10 @@ def test_pictures_become_a_film(filmed: tuple[sjepa.SJEPA, sjepa.Trajectories]) 
     brightest = sheet[:12, :24].sum(axis=0).argmax()
     assert np.linspace(-1.5, 1.5, 24)[brightest] == pytest.approx(content.film.z[0, 0], abs=0.1)
     assert collect(model.law_).film is None
+
+
+def test_intervals_of_the_terms_are_shown_where_they_were_asked_for(front: sjepa.Front) -> None:
+    assert "How sure of each term" not in render(collect(front))
+    rows = (Interval("p", "q", -1.7, -1.72, -1.69, 1.0), Interval("p", "q**3", 0, 0, 0, 0.15))
+    text = Elements(render(collect(replace(front, intervals=rows)))).text
+    assert "pq−1.7−1.72 to −1.69100%" in text and "q**3 (in its place)15%" in text

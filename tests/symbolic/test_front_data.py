@@ -76,3 +76,15 @@ def test_the_knee_takes_nine_tenths_of_the_fall() -> None:
     rows = [Candidate(law(t), v, i + 1.0, 0.0) for i, (t, v) in enumerate(losses.items())]
     # 10**-4.5 is 3.16e-5, which the third law is the first to reach.
     assert Front.of(rows).best() == law("x + x**3")
+
+
+def test_a_front_is_printed_on_80_columns_with_each_equation_whole() -> None:
+    long = "0.9994*p - 0.1998*p**3 + 0.9999*torque"
+    law = Law.from_string(
+        [long, "-0.1998*p + 0.9999*torque - 1.2*sin(q)"], ["q", "p", "torque"], ["q", "p"]
+    )
+    shown = repr(Front.of([Candidate.score(law, [0.1, 0.1])]))
+    assert max(map(len, shown.splitlines())) <= 80
+    first, second = law.lines(digits=4)
+    lines = [line.strip() for line in shown.splitlines()]
+    assert lines[1].endswith(f"{first};") and second.startswith(lines[2].rstrip("…"))
