@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from typing import Any
 
@@ -15,8 +17,8 @@ import sympy
 
 from sjepa.backend import Backend, Budget, Problem
 from sjepa.backend.registry import available_backends, make_backend
-from sjepa.errors import DataError
-from sjepa.symbolic import Front, Grammar, Law, Library
+from sjepa.errors import BackendError, DataError
+from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.symbolic.text import to_text
 
 
@@ -32,7 +34,7 @@ ENDLESS: dict[str, dict[str, Any]] = {
     "gplearn": {"generations": 10_000},
 }
 NAMES = ["stlsq", "subset", "pysindy", "operon", pytest.param("pysr", marks=pytest.mark.julia)]
-NAMES += ["gplearn", "subset+pysindy"]
+NAMES += ["gplearn", "subset+gplearn"]
 
 
 def build(name: str, settings: dict[str, dict[str, Any]] = SMALL) -> Backend:
@@ -301,3 +303,34 @@ def test_reports_its_progress(backend: Backend) -> None:
     oscillator(progress=lambda line, share: seen.append((line, share))).solve(backend)
     assert seen and all(line and 0.0 <= share <= 1.0 for line, share in seen)
     assert [share for _, share in seen] == sorted(share for _, share in seen)
+
+
+Tamper = Callable[[Candidate], Candidate]
+LIES: dict[str, Tamper] = {
+    "claims a loss": lambda c: replace(c, loss=0.5 * c.loss - 1.0),
+    "does not allow": lambda c: replace(c, law=Law.from_string(["q*p**5", "q"], ["q", "p"])),
+    "with outputs": lambda c: replace(c, law=Law(c.law.expressions, ["q", "p"], ["p", "q"])),
+    "with inputs": lambda c: replace(c, law=Law.from_string(["a", "b"], ["a", "b"], ["q", "p"])),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_wrong_answer_is_refused_and_does_not_spoil_a_list(backend: Backend, lie: str) -> None:
+    front = oscillator().solve(backend)
+
+    class Lying(Backend):
+        name = backend.name
+        trees, proves = backend.trees, backend.proves
+
+        def search(self, problem: Problem) -> Front:
+            return replace(front, candidates=tuple(map(LIES[lie], front)))
+
+    with pytest.raises(BackendError, match=f"^{re.escape(backend.name)}: .*{lie}") as raised:
+        oscillator().solve(Lying())
+    assert "\n" not in str(raised.value)
+    noise = 1e-3 * np.random.default_rng(1).normal(size=(200, 2))  # exact laws end a list early
+    z = states()
+    noisy = oscillator(targets=np.stack([z[:, 1], -z[:, 0]], axis=1) + noise)
+    both = noisy.solve(make_backend([Lying(), "stlsq"]))
+    assert used(both.best()) == [{"p"}, {"q"}]
+    assert {c.backend for c in both} == {"stlsq"} and any(lie in note for note in both.notes)

@@ -33,13 +33,19 @@ def plot_results(table: pd.DataFrame) -> Figure:
         )
         right.plot(
             done["omega_tree"], _error(done).clip(lower=1e-12), "o",
-            color=colour, alpha=0.7, ms=5, label=name,
+            color=colour, alpha=0.35, ms=4,
+        )  # fmt: skip
+        # Where the backend stands as a whole.
+        right.plot(
+            done["omega_tree"].median(), _error(done).clip(lower=1e-12).median(), "D",
+            color=colour, ms=9, mec="white", label=f"{name}, medians",
         )  # fmt: skip
     left.set(
         xscale="log", ylim=(0, 1.02), xlabel="seconds for one search", ylabel="share recovered"
     )
     right.set(yscale="log", xlabel="complexity (tree)", ylabel="relative error")
     left.legend(frameon=False, loc="lower right")
+    right.legend(frameon=False, fontsize=8)
     for ax in (left, right):
         ax.spines[["top", "right"]].set_visible(False)
     return figure
