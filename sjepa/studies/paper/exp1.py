@@ -13,6 +13,7 @@ from torch import nn
 from sjepa.backend import Progress
 from sjepa.backend.registry import available_backends, make_backend
 from sjepa.callbacks import Step
+from sjepa.metrics import latent_spread
 from sjepa.models import NeuralField, SparseLaw, Whitening, make_encoder
 from sjepa.studies.paper.common import Result, Split, generator, law_metrics, load
 from sjepa.studies.paper.evaluation import evaluate_latents
@@ -36,9 +37,13 @@ CONDITIONS = (
     "post_hoc",
     "sjepa",
     "one_step_collapse",
+    "one_step_attached",
     "fixed_point",
     "pysindy_pca",
 )
+# Conditions that begin with the warm start.
+WARM = ("neural_jepa", "post_hoc", "sjepa", "one_step_attached")
+DIAGNOSTICS = ("one_step_collapse", "one_step_attached", "fixed_point")
 LIBRARY = Library.paper(["z1", "z2"])
 FIXED_POINT = (0.65, -0.35)
 
@@ -112,8 +117,9 @@ class SeedRun:
                     model = deepcopy(warm)
                     self._phase(model, "neural_jepa")
                 law = self._post_hoc(model)
-            elif name in ("one_step_collapse", "fixed_point"):
-                model = self.fresh() if name == "one_step_collapse" else self._constant()
+            elif name in DIAGNOSTICS:
+                model = self._start(name, warm)
+                before = latent_spread(model.encode(self.train.x)).min_std
                 law = self._diagnostic(model, name)
             elif name == "pysindy_pca":
                 found = self._pca()
@@ -129,6 +135,8 @@ class SeedRun:
                 else:
                     law, diagnostics = self._sjepa(model)
             results.append(self._result(name, model, law, perf_counter() - start, diagnostics))
+            if name in DIAGNOSTICS:  # a small spread after training may be that of the start
+                results[-1].metrics["min_std_before"] = before
         return results
 
     def _post_hoc(self, model: LatentModel) -> Law:
@@ -149,15 +157,24 @@ class SeedRun:
         return self._reported(model), loop.diagnostics
 
     def _diagnostic(self, model: LatentModel, name: str) -> Law:
-        # From scratch, with every coefficient at zero. Nothing in this objective spreads the
-        # embeddings out, and nothing asks for a law. (Started from the warm encoder it does not
-        # collapse within its epochs: the encoder drifts along the flow as fast as its target lags
-        # behind, and the identity predicts that well.)
+        # With every coefficient at zero: nothing in this objective asks for a law.
         model.symbolic = SparseLaw(LIBRARY, LIBRARY.inputs).to(self.device)
         self._phase(model, name)
         assert model.symbolic is not None
         model.symbolic.threshold_(self.profile.settings.prune)
         return self._reported(model, debias=False)
+
+    def _start(self, name: str, warm: LatentModel | None) -> LatentModel:
+        """Where a diagnostic begins.
+
+        The text's objective begins from scratch: from the warm encoder it does not collapse within
+        its epochs, since the encoder drifts along the flow as fast as its target lags behind. With
+        targets that are differentiated it does, so that one begins with the warm encoder.
+        """
+        if name == "one_step_attached":
+            assert warm is not None
+            return deepcopy(warm)
+        return self.fresh() if name == "one_step_collapse" else self._constant()
 
     def _constant(self) -> LatentModel:
         """Both encoders as the same nonzero constant map."""

@@ -79,7 +79,7 @@ _TILED = TrainingConfig(batching="trajectories", passes=10, patience=10)
 _HALF = _TILED.with_(passes=5, symbolic_rate=5e-3)
 _SHORT = {
     "warm_start": 80, "neural_jepa": 50, "post_hoc": 30, "dynamics_phase": 30, "space_phase": 70,
-    "one_step_collapse": 60, "fixed_point": 4, "symbolic_incomplete": 40,
+    "one_step_collapse": 60, "one_step_attached": 60, "fixed_point": 4, "symbolic_incomplete": 40,
     "hybrid_regularised": 80, "hybrid_unregularised": 80, "symbolic_complete": 40,
     "neural_only": 80,
 }  # fmt: skip

@@ -175,11 +175,7 @@ def _exp1_jobs(
 ) -> list[Result]:
     results = parts.results(wanted, seeds)
     left = {s: _left(wanted, s, results) for s in seeds}
-    warm = {
-        s: parts.warm(s)
-        for s in seeds
-        if any(c in ("neural_jepa", "post_hoc", "sjepa") for c in left[s])
-    }
+    warm = {s: parts.warm(s) for s in seeds if any(c in exp1.WARM for c in left[s])}
     cold = [s for s, snapshot in warm.items() if snapshot is None]
     for seed, snapshot in workers(delayed(_warm)(s, setup) for s in cold):
         parts.keep_warm(seed, snapshot)

@@ -16,6 +16,7 @@ LABELS = {
     "post_hoc": "Post-hoc symbolic",
     "sjepa": "SJEPA symbolic",
     "one_step_collapse": "One-step collapse diagnostic",
+    "one_step_attached": "One-step, targets differentiated, warm start",
     "fixed_point": "Collapsed fixed-point control",
     "pysindy_pca": "PySINDy on PCA coordinates",
     "symbolic_incomplete": "Symbolic, incomplete",
@@ -33,6 +34,7 @@ HEADINGS = {
     "ood_rollout": "OOD rollout",
     "test_divergence": "test divergence",
     "ood_divergence": "OOD divergence",
+    "min_std_before": "min std before",
     "min_std": "min std",
     "cov_trace": "Tr Cov",
     "probe_r2_train": "train probe R²",
@@ -65,8 +67,8 @@ TABLES: Mapping[str, Sequence[tuple[str, Sequence[str], Sequence[str] | None]]] 
         ),
         (
             "Collapse diagnostics",
-            ("latent_mse", "min_std", "cov_trace", "omega_terms"),
-            ("sjepa", "one_step_collapse", "fixed_point", "pysindy_pca"),
+            ("latent_mse", "min_std_before", "min_std", "cov_trace", "omega_terms"),
+            ("sjepa", "one_step_collapse", "one_step_attached", "fixed_point", "pysindy_pca"),
         ),
         (
             "Representation and alignment",

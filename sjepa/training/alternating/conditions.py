@@ -44,8 +44,10 @@ class Condition:
         Most passes over the data.
     encoder_scale : float, default=1
         Factor on the encoder's learning rate.
-    targets : {"ema", "context"}
-        Which encoder the prediction targets come from.
+    targets : {"ema", "context", "attached"}
+        Which encoder the prediction targets come from: the target encoder, the context encoder
+        without gradient, or with it. The paper stops gradients; its proposition on collapse does
+        not need that, and only without it does training reach the collapse from a spread-out start.
     target_follows : bool, default=True
         Whether the target encoder follows every update of a trained encoder.
     allow_collapse : bool, default=False
@@ -68,7 +70,7 @@ class Condition:
     correction: float = 0.0
     epochs: int = 100
     encoder_scale: float = 1.0
-    targets: Literal["ema", "context"] = "ema"
+    targets: Literal["ema", "context", "attached"] = "ema"
     target_follows: bool = True
     allow_collapse: bool = False
     delta: float | None = None
@@ -136,6 +138,11 @@ EXPERIMENT_1: Mapping[str, Condition] = _table(
     Condition(
         name="one_step_collapse", uses=("symbolic",), trains=("encoder", "symbolic"),
         symbolic=EXP1_SYMBOLIC, epochs=100, encoder_scale=0.35, allow_collapse=True,
+    ),
+    Condition(
+        name="one_step_attached", uses=("symbolic",), trains=("encoder", "symbolic"),
+        symbolic=EXP1_SYMBOLIC, epochs=100, encoder_scale=0.35, allow_collapse=True,
+        targets="attached",
     ),
     Condition(
         name="fixed_point", uses=("symbolic",), trains=("encoder", "symbolic"),

@@ -145,7 +145,8 @@ class Objective:
         scale = None
         if self.settings.scale_free:
             scale = variance_of(z if valid is None else z[valid])
-        return {"discrepancy": self.settings.discrepancy, "scale": scale}
+        stop = self.condition.targets != "attached"
+        return {"discrepancy": self.settings.discrepancy, "scale": scale, "stop_gradient": stop}
 
     def _check_terms(self) -> None:
         """Terms that need something this run does not have are refused before it starts."""
@@ -184,12 +185,12 @@ class Objective:
         return z[:, starts] if self.model.history > 1 else z
 
     def _targets(self, chunk: Chunk, starts: slice, count: int) -> Tensor:
-        own = self.condition.targets == "context"
+        own, attached = self.condition.targets != "ema", self.condition.targets == "attached"
         points = chunk.context if own and chunk.encoded else chunk.target
         if chunk.encoded:
             return _windows(points[:, 1:], starts, self.steps, count)
         encoder = self.model.encoder if own else self.model.target
-        with torch.no_grad():
+        with torch.set_grad_enabled(attached and torch.is_grad_enabled()):
             if self.model.history > 1:
                 return _windows(encoder(points)[:, 1:], starts, self.steps, count)
             if chunk.stride > self.steps:  # windows do not touch: encode nothing in between

@@ -222,7 +222,7 @@ class Phase:
             return TrainingData.of(data)
         self.model.eval()
         context = self.model.encode(data.x)
-        own = self.condition.targets == "context"
+        own = self.condition.targets != "ema"
         return TrainingData.of(data, (context, context if own else self.model.encode(data.x, True)))
 
     def state_dict(self) -> dict[str, Any]:

@@ -55,12 +55,14 @@ def one_step_loss(
     discrepancy: str = "squared",
     scale: Tensor | None = None,
     mask: Tensor | None = None,
+    stop_gradient: bool = True,
 ) -> Tensor:
     """L_pred: mean discrepancy between predicted and encoded next states, both (..., d).
 
-    No gradient reaches the target. ``mask`` (...) is false at padding.
+    No gradient reaches the target, unless asked for. ``mask`` (...) is false at padding.
     """
-    return masked_mean(_discrepancy(discrepancy)(predicted, target.detach(), scale), mask)
+    target = target.detach() if stop_gradient else target
+    return masked_mean(_discrepancy(discrepancy)(predicted, target, scale), mask)
 
 
 def rollout_loss(
@@ -71,6 +73,7 @@ def rollout_loss(
     discrepancy: str = "squared",
     scale: Tensor | None = None,
     mask: Tensor | None = None,
+    stop_gradient: bool = True,
 ) -> Tensor:
     """L_roll = Σ_h w_h d(ẑ_{t+h}, sg z_{t+h}) for free rollouts (..., K, d), without the start.
 
@@ -78,7 +81,8 @@ def rollout_loss(
     L_pred when the horizon grows; it does not favour late steps, whose errors are larger anyway.
     With a mask (..., K) every step is averaged over its own valid entries.
     """
-    error = _discrepancy(discrepancy)(predicted, target.detach(), scale)  # (..., K)
+    target = target.detach() if stop_gradient else target
+    error = _discrepancy(discrepancy)(predicted, target, scale)  # (..., K)
     horizon = error.shape[-1]
     if weights is None:
         weights = error.new_full((horizon,), 1.0 / horizon)

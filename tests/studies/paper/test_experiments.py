@@ -172,9 +172,7 @@ def test_seeds_may_follow_one_another(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 def invoke(*arguments: str) -> Result:
-    """Typer leaves the name of a command out when it is the only one."""
-    name = ["experiment"] if len(app.registered_commands) > 1 else []
-    return CliRunner().invoke(app, [*name, *arguments])
+    return CliRunner().invoke(app, ["experiment", *arguments])
 
 
 def test_seeds_may_be_given_both_ways() -> None:

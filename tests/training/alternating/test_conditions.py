@@ -16,6 +16,7 @@ ACTIVE = {
     "dynamics_phase": (1, 1, 0, 1, 0),
     "space_phase": (1, 1, 1, 1, 0),
     "one_step_collapse": (1, 0, 0, 1, 0),
+    "one_step_attached": (1, 0, 0, 1, 0),
     "fixed_point": (1, 0, 0, 1, 0),
     "frozen": (1, 1, 0, 1, 1),
     "symbolic_incomplete": (1, 1, 0, 1, 0),
@@ -42,16 +43,17 @@ def test_schedule_and_rates() -> None:
     epochs = {name: c.epochs for name, c in EXPERIMENT_1.items()}
     assert epochs == {
         "warm_start": 130, "neural_jepa": 90, "post_hoc": 65, "dynamics_phase": 65,
-        "space_phase": 85, "one_step_collapse": 100, "fixed_point": 5,
+        "space_phase": 85, "one_step_collapse": 100, "one_step_attached": 100, "fixed_point": 5,
     }  # fmt: skip
     assert all(c.epochs == 260 for c in EXPERIMENT_2.values())
     scale = {name: c.encoder_scale for name, c in EXPERIMENT_1.items() if c.updates_encoder}
     assert scale == {
         "warm_start": 1.0, "neural_jepa": 0.5, "space_phase": 0.35, "one_step_collapse": 0.35,
+        "one_step_attached": 0.35,
         "fixed_point": 0.2,
     }  # fmt: skip
     assert {name for name, c in CONDITIONS.items() if c.allow_collapse} == {
-        "one_step_collapse", "fixed_point",
+        "one_step_collapse", "one_step_attached", "fixed_point",
     }  # fmt: skip
 
 
