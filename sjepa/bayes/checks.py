@@ -60,7 +60,7 @@ def warn_observed(result: Posterior, evidence: Trajectories) -> None:
         warnings.warn(
             f"One-step residuals alternate (correlation {lag:.2f}), as noise of observation does. "
             "It is treated as noise of the transition, so intervals of long rollouts will be "
-            "too wide; smooth the states first.",
+            "too wide; use noise='observation'.",
             NumericalWarning,
             stacklevel=3,
         )

@@ -85,7 +85,7 @@ class Draws(nn.Module):
         u: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """The next state with transition noise."""
+        """The next state with noise."""
         return self.add_noise(self(z, dt, u), dt, generator)
 
     def add_noise(
@@ -105,10 +105,14 @@ class Draws(nn.Module):
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """(mean, state) after each (dt, u), for those who do not need all in memory at once."""
         z = self.expand(z0) if z0.ndim == 1 else z0
+        observed = self.step.noise == "observation"
+        if observed and noise:
+            z = self.add_noise(z, None, generator)  # the state is not where it is seen
         for dt, u in steps:
             mean = self(z, dt, u)
-            z = self.add_noise(mean, dt, generator) if noise else mean
-            yield mean, z
+            seen = self.add_noise(mean, dt, generator) if noise else mean
+            yield mean, seen
+            z = mean if observed else seen
 
     def rollout(
         self,

@@ -10,11 +10,14 @@ from sjepa.bayes.candidates import propose, retain, structures
 from sjepa.bayes.checks import check_inputs, check_movement, warn_observed
 from sjepa.bayes.fit import METHODS, StructureFit, fit
 from sjepa.bayes.joint import Joint
+from sjepa.bayes.observed import fit_observed
 from sjepa.bayes.prior import GP, Prior, Units
 from sjepa.bayes.result import Posterior
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError
+from sjepa.models.free_runs import Stretches
+from sjepa.models.selection import FEW
 from sjepa.symbolic import Front, Grammar, Law, Library
 
 
@@ -28,7 +31,7 @@ def posterior(
     library: Library | Sequence[str] | None = None,
     grammar: Grammar | None = None,
     feature_names: Sequence[str] | None = None,
-    form: str = "derivative",
+    form: str | None = None,
     proposal_fraction: float = 0.5,
     proposal_data: Trajectories | None = None,
     n_bootstrap: int = 4,
@@ -41,7 +44,7 @@ def posterior(
     covariance: Any = "auto",
     correction: str | GP | None = None,
     integrator: str = "rk4",
-    noise: Literal["step", "time"] = "step",
+    noise: Literal["step", "time", "observation"] = "step",
     seed: int = 0,
     budget: Budget | float | None = None,
     progress: Progress | None = None,
@@ -60,8 +63,9 @@ def posterior(
         searched.
     backend, library, grammar, form, budget
         How candidates are searched, see :func:`sjepa.discover`; several backends as a list.
-        The default form takes states as exact, as the model of the noise does: noise of the
-        transition is part of the motion, which windows of the weak form would smooth away.
+        The default form takes states as exact, as noise of the transition does: it is part of
+        the motion, which windows of the weak form would smooth away. With noise of observation
+        the form is decided by the data.
     proposal_fraction : float
         Share of the trajectories (of a single one: its first part) on which candidates are
         searched, the rest being evidence.
@@ -92,8 +96,11 @@ def posterior(
     integrator : str
         How a vector field is followed for one step. "euler" is the likelihood printed in the
         paper; the default makes fewer errors with long steps.
-    noise : "step" or "time"
-        Whether every step has the same noise, or noise in proportion to its length.
+    noise : "step", "time" or "observation"
+        Whether every step has the same noise, or noise in proportion to its length; or whether
+        states move exactly by the law and what is seen of them is noisy. Laws are then compared by
+        free runs through stretches of the data, whose starts are integrated out, and rollouts
+        start somewhere around the observation.
 
     Examples
     --------
@@ -108,6 +115,8 @@ def posterior(
     """
     trajectories = Trajectories.of(x, t, u, names=feature_names, states=True)
     settings = Prior() if prior is None else prior
+    if form is None:
+        form = "auto" if noise == "observation" else "derivative"
     if not isinstance(settings, Prior):
         raise ConfigError(f"prior is a sjepa.bayes.Prior, got {type(settings).__name__}.")
     if evidence not in METHODS:
@@ -137,12 +146,16 @@ def posterior(
     kept = retain(found, held, step, most, gamma, retained)
     units = Units.of(kept, held, step)
     gp = GP.make(correction)
+    seen = _stretches(second, gp, covariance, evidence) if noise == "observation" else None
     if covariance == "auto":
         covariance = "full" if gp is None or gp.outputs == "multi" else "diagonal"
     fits: list[StructureFit] = []
     for i, structure in enumerate(kept):
         if progress is not None:
             progress(f"evidence of candidate {i + 1} of {len(kept)}", i / len(kept))
+        if seen is not None:
+            fits.append(fit_observed(structure, seen, units, settings))
+            continue
         joint = Joint(structure, rows, step, units, settings, covariance)
         if gp is None:
             fits.append(fit(joint, evidence, seed))
@@ -153,9 +166,21 @@ def posterior(
     if progress is not None:
         progress("done", 1.0)
     result = Posterior(fits, gamma, step)
-    if gp is None:
+    if gp is None and seen is None:
         warn_observed(result, second)
     return result
+
+
+def _stretches(data: Trajectories, gp: GP | None, covariance: Any, evidence: str) -> Stretches:
+    if gp is not None or covariance != "auto" or evidence not in ("auto", "laplace"):
+        raise ConfigError(
+            "noise='observation' has a covariance and an evidence of its own, and no correction: "
+            "leave those out.", "noise",
+        )  # fmt: skip
+    stretches = Stretches.of(data)
+    if len(stretches) < FEW:
+        raise DataError(f"Free runs need {FEW} stretches, these data give {len(stretches)}.")
+    return stretches
 
 
 def _split(

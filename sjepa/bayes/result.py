@@ -159,7 +159,10 @@ class Posterior:
         batch = self.draws(draws, seed)
         generator = torch.Generator().manual_seed(seed + 1)
         with torch.no_grad():
-            means = batch(batch.expand(z), steps, actions)
+            begin = batch.expand(z)
+            if self.step.noise == "observation":  # the state is not where it is seen
+                begin = batch.add_noise(begin, None, generator)
+            means = batch(begin, steps, actions)
             samples = batch.add_noise(means, steps, generator)
         spread = self.step.spread(1.0 if steps is None else steps)
         spread = spread.unsqueeze(-1) if isinstance(spread, Tensor) else spread

@@ -14,7 +14,7 @@ from sjepa.errors import ConfigError, lookup
 from sjepa.models.integrators import INTEGRATORS, Field, join
 
 
-NOISES = ("step", "time")
+NOISES = ("step", "time", "observation")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +61,14 @@ class StepModel:
         F is a vector field that the integrator follows for Δt, or the next state itself.
     integrator : str
         "euler" gives the likelihood that the paper writes down.
-    noise : "step" or "time"
-        Σ_Δt = Σ for every step, or Σ_Δt = Δt Σ as in a diffusion.
+    noise : "step", "time" or "observation"
+        Σ_Δt = Σ for every step, or Σ_Δt = Δt Σ as in a diffusion; or steps without noise, and Σ
+        is that of what is seen of each state.
     """
 
     dynamics: Literal["continuous", "discrete"] = "continuous"
     integrator: str = "rk4"
-    noise: Literal["step", "time"] = "step"
+    noise: Literal["step", "time", "observation"] = "step"
 
     def __post_init__(self) -> None:
         lookup(INTEGRATORS, self.integrator, "integrator")
@@ -86,7 +87,7 @@ class StepModel:
 
     def spread(self, dt: Tensor | float) -> Tensor | float:
         """What multiplies a standard deviation of the noise in one step."""
-        if self.noise == "step":
+        if self.noise != "time":
             return 1.0
         return dt.sqrt() if isinstance(dt, Tensor) else dt**0.5
 

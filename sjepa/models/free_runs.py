@@ -157,13 +157,18 @@ class FreeRun:
 
     `errors` (S,) are mean squares on each stretch in units of the noise, with numbers that were
     fitted to the other folds; 1 is what a true law leaves. `curvature` (S, p, p) and `slope`
-    (S, p) are each stretch's share in the normal equations of the numbers, at the fit.
+    (S, p) are each stretch's share in the normal equations of the numbers, at the fit. There
+    `squares` (S,) are the sums of squares of `values` numbers in all, and `start_volumes` (S,) the
+    logarithms of the determinants of the starts' own normal equations.
     """
 
     law: Law
     errors: np.ndarray
     curvature: np.ndarray
     slope: np.ndarray
+    squares: np.ndarray
+    start_volumes: np.ndarray
+    values: int
 
 
 def free_run(law: Law, stretches: Stretches, folds: int = 4) -> FreeRun:
@@ -188,7 +193,10 @@ def free_run(law: Law, stretches: Stretches, folds: int = 4) -> FreeRun:
                 break
         else:
             damping *= 10.0
-    curvature, slope = _normal(runner.residual(path), jacobian, runner.size)
+    left = runner.residual(path)
+    curvature, slope = _normal(left, jacobian, runner.size)
+    by_start = _blocks(left, jacobian, runner.size)[1]
+    volumes = np.linalg.slogdet(np.einsum("sni,snj->sij", by_start, by_start))[1]
     # Numbers without each fold, by one more step of the same equations.
     fold = np.arange(len(start)) * folds // len(start)
     own = np.tile(numbers, (len(start), 1))
@@ -202,7 +210,8 @@ def free_run(law: Law, stretches: Stretches, folds: int = 4) -> FreeRun:
             lowest_each = np.minimum(lowest_each, runner.errors(path))
             begin = begin + _step(runner.residual(path), jacobian, runner.size, 0.0)[1]
     best = free.with_coefficients(numbers) if np.isfinite(numbers).all() else free
-    return FreeRun(best, lowest_each, curvature, slope)
+    squares = (left**2).sum(axis=(0, 2))
+    return FreeRun(best, lowest_each, curvature, slope, squares, volumes, left.size)
 
 
 def better(errors: np.ndarray, than: np.ndarray) -> bool:
