@@ -150,7 +150,8 @@ def discover_call(seed: int, backend: str | None = None) -> Any:
 def fit_call(seed: int) -> Any:
     """One random fit of an ``SJEPA`` on tiny data."""
     rng = np.random.default_rng(seed)
-    x, t, u = data(rng, oddities(rng), 5, actions=rng.random() < 0.2)
+    odd = oddities(rng)
+    x, t, u = data(rng, odd, 5 if "short" in odd else 20, actions=rng.random() < 0.2)
     way = pick(rng, ("elegant", "elegant", "alternating", "identity"))
     d = x[0].shape[1]
     options: dict[str, Any] = {"latent_dim": int(pick(rng, (1, 1, 2, d)))}
