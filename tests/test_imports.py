@@ -142,3 +142,11 @@ def test_public_names_stay_what_they_are_after_everything_is_imported() -> None:
     )
     out = run(code)
     assert out.returncode == 0, out.stderr
+
+
+def test_parts_are_there_after_the_plain_import() -> None:
+    """As the documentation writes them; in a process of its own, where nothing else imported them."""
+    names = ["bayes", "callbacks", "control", "data", "models", "report"]
+    code = f"import sjepa; print(*(getattr(sjepa, n).__name__ for n in {names}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == [f"sjepa.{n}" for n in names], done.stderr
