@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sjepa.backend import Budget, Problem
@@ -506,3 +508,27 @@ def test_numbers_found_by_a_loss_of_ones_own_are_not_refitted(standin: Standin) 
     assert "squared errors" in robust.notes[0]
     fitted = PySR().search(spoilt)
     assert fitted[len(fitted) - 1].law != robust[len(robust) - 1].law
+
+
+@pytest.mark.parametrize("run", ["v15_run_two", "v20_run_two"])
+def test_the_drag_pendulum_comes_out_of_the_rows_of_a_real_search(
+    run: str, standin: Standin
+) -> None:
+    tables = [
+        pd.read_csv(OPTIONS.parent / "ours" / run / f"hall_of_fame_output{i}.csv", dtype=str)
+        for i in (1, 2)
+    ]
+    rows = [
+        [
+            [int(c), float(loss), re.sub(r"\bq\b", "x0", re.sub(r"\bp\b", "x1", text))]
+            for c, loss, text in table.itertuples(index=False)
+        ]
+        for table in tables
+    ]
+    standin.set(ROWS=json.dumps(rows), VERSION="1.5.10" if "15" in run else "2.0.0a2")
+    z = np.random.default_rng(3).uniform(-2, 2, (80, 2))
+    slopes = np.column_stack([z[:, 1], -np.sin(z[:, 0]) - 0.4 * z[:, 1] * np.abs(z[:, 1])])
+    grammar = Grammar(["+", "-", "*", "sin", "abs"], ["q", "p"])
+    front = Problem(z, slopes, ["q", "p"], grammar=grammar).solve(PySR())
+    assert front.best().round(9).lines() == ["q' = p", "p' = -0.4*p*Abs(p) - sin(q)"]
+    assert not any("could not be read" in note for note in front.notes)

@@ -155,3 +155,44 @@ def test_a_real_failure_leaves_the_worker_in_order(worker: None) -> None:
     with pytest.raises(BackendError, match="UndefVarError"):
         PySR(options={"elementwise_loss": "nosuchloss()"}).search(problem)
     assert SMALL.search(problem).best() == PENDULUM
+
+
+@pytest.mark.julia
+@needs_pysr
+def test_a_real_search_finds_both_terms_of_experiment_2_whatever_the_seed(worker: None) -> None:
+    z = np.random.default_rng(0).uniform(-2, 2, (300, 2))
+    q, p = z.T
+    targets = np.column_stack([p, -np.sin(q) - 0.4 * p * np.abs(p)])
+    masks = {"q": {"terms": ["p"]}, "p": {"terms": ["sin(q)", "p*Abs(p)"]}}
+    grammar = Grammar(["+", "-", "*", "sin", "abs"], ["q", "p"], masks=masks)
+    truth = Law.from_string(["p", "-sin(q) - 0.4*p*Abs(p)"], ["q", "p"])
+    for seed in range(6):
+        front = SMALL.search(Problem(z, targets, ["q", "p"], grammar=grammar, seed=seed))
+        assert front.best().round(6) == truth
+
+
+@pytest.mark.julia
+@needs_pysr
+def test_real_losses_units_logs_and_hall_of_fame(worker: None, tmp_path: Path) -> None:
+    pytest.importorskip("pint")
+    grammar = Grammar(["+", "-", "*", "sin"], ["q", "p"])
+    units = {"q": "", "p": "1/s", "q'": "1/s", "p'": "1/s**2"}
+    backend = PySR(
+        niterations=12, populations=6, elementwise_loss="L1DistLoss()",
+        tensorboard=str(tmp_path / "logs"), hall_of_fame=str(tmp_path / "kept"),
+        dimensional_constraint_penalty=100.0,
+    )  # fmt: skip
+    found = backend.search(pendulum(grammar=grammar, units=units)).best()
+    assert found.round(4) == PENDULUM
+    assert list((tmp_path / "kept").glob("*/hall_of_fame*.csv"))
+    assert list((tmp_path / "logs").glob("events*"))
+
+
+@pytest.mark.julia
+@needs_pysr
+def test_a_real_syntax_error_is_told_with_its_text(worker: None) -> None:
+    from sjepa.errors import BackendError
+
+    problem = pendulum(grammar=Grammar(["+", "-", "*", "sin"], ["q", "p"]))
+    with pytest.raises(BackendError, match=r"ParseError: .*f\(x, y\) = x \+"):
+        PySR(elementwise_loss="f(x, y) = x +").search(problem)
