@@ -200,8 +200,14 @@ def discover(
                 rows.inputs, rows.targets, own, features=rows.features, **_kind(space), **common
             )
             end = problem.deadline()
-            noisy = form == "auto" and rows.form == "derivative" and is_noisy(data)
-            if backend.trees and x_dot is None and (noisy or form == "weak"):
+            if (
+                backend.trees
+                and x_dot is None
+                and (
+                    form == "weak"
+                    or (form == "auto" and rows.form == "derivative" and is_noisy(data))
+                )
+            ):
                 front = problem.with_(budget=_share(problem, 1 - SELECT_SHARE)).solve(backend)
                 front, problem = _select(front, problem, data, options)
                 form = "weak"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import sympy
 from scipy.optimize import nnls
 
 from sjepa.backend import Problem
@@ -17,9 +18,13 @@ from sjepa.symbolic.law import Law
 
 # Share of a budget for the search; writing long laws down takes the rest.
 SEARCH_SHARE = 0.7
-# Inverses up to this size are computed afresh for each term that goes; larger ones are updated,
-# and computed afresh after this many terms.
+# What is left of the variance by a law that is exact, in sums of products of doubles.
+ROUNDING = 1e-15
+# Ill-conditioned inverses up to this size are computed afresh for each term that goes; others are
+# updated, and computed afresh after this many terms.
 SMALL, REFRESH = 60, 20
+# What every column of unit norm must have of its own for that.
+UPDATABLE = 0.02
 
 
 @dataclass(frozen=True)
@@ -82,37 +87,46 @@ def backward(
 
     With `weights`, least for its weight.
     """
-    keep = list(support)
+    keep = np.array(list(support), dtype=int)
     scale = np.sqrt(np.maximum(np.diag(gram.xx), 1e-300))
     price = np.ones(len(scale)) if weights is None else np.maximum(weights, 1e-3)
     inverse, fresh = np.zeros((0, 0)), 0
-    while keep:
-        index = np.array(keep)
-        if len(keep) <= SMALL or fresh == 0:
-            a = gram.xx[np.ix_(index, index)] / np.outer(scale[index], scale[index])
-            inverse = np.linalg.pinv(a, rcond=1e-14, hermitian=True)
-            fresh = REFRESH
-        coefficients = inverse @ (gram.xy[index, output] / scale[index])
+    while len(keep):
+        if fresh == 0:
+            a = gram.xx[np.ix_(keep, keep)] / np.outer(scale[keep], scale[keep])
+            inverse, sound = _inverse(a)
+            fresh = REFRESH if sound or len(keep) > SMALL else 1
+        coefficients = inverse @ (gram.xy[keep, output] / scale[keep])
         # The residual rises by c_i^2 / (A^-1)_ii when term i goes.
         rise = coefficients**2 / np.maximum(np.diag(inverse), 1e-300)
-        out = int(np.argmin(rise / price[index]))
-        keep.pop(out)
-        yield list(keep)
-        # The inverse without a row and column of what it inverts.
-        rest = np.delete(np.arange(len(index)), out)
-        column = inverse[rest, out]
-        inverse = inverse[np.ix_(rest, rest)] - np.outer(column, column) / max(
-            inverse[out, out], 1e-300
-        )
+        out = int(np.argmin(rise / price[keep]))
+        keep = np.delete(keep, out)
+        yield keep.tolist()
         fresh -= 1
+        if fresh:  # the inverse without a row and column of what it inverts
+            rest = np.delete(np.delete(inverse, out, 0), out, 1)
+            column = np.delete(inverse[:, out], out)
+            inverse = rest - np.outer(column, column) / max(inverse[out, out], 1e-300)
+
+
+def _inverse(a: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Of a symmetric matrix, and whether it is so sound that it can be updated."""
+    try:
+        if np.linalg.cholesky(a).diagonal().min() > UPDATABLE:
+            return np.linalg.inv(a), True
+    except np.linalg.LinAlgError:
+        pass
+    return np.linalg.pinv(a, rcond=1e-14, hermitian=True), False
 
 
 def undominated(fits: Iterable[SupportFit]) -> list[SupportFit]:
-    """Those that no other fit beats, cheapest first."""
+    """Those that no other fit beats, cheapest first; what beats an exact one fits rounding."""
     kept: list[SupportFit] = []
     for f in sorted(fits, key=lambda f: (f.cost, f.loss, not f.certified)):
         if not kept or f.loss < kept[-1].loss:
             kept.append(f)
+            if f.loss <= ROUNDING:
+                break
     return kept
 
 
@@ -166,17 +180,21 @@ def _written(
 ) -> Iterator[Candidate]:
     """Laws as expressions, as long as there is time: each takes about so long per term."""
     start, terms = problem.clock(), 0
+    library, names = problem.candidate_library, (problem.names, problem.outputs)
+    equations: dict[int, sympy.Expr] = {}  # many laws share an equation
     for parts in joint:
         length = sum(int(np.count_nonzero(f.coefficients)) for f in parts)
         now = problem.clock()
         if terms and now + length * (now - start) / terms > end:
             return
         terms += length
-        coefficients = np.stack([f.coefficients for f in parts], axis=1)
-        law = problem.candidate_library.law(coefficients, problem.outputs, problem.dynamics)
+        for f in parts:
+            if id(f) not in equations:
+                equations[id(f)] = library.expression(f.coefficients)
+        law = Law.of_canonical([equations[id(f)] for f in parts], *names, problem.dynamics)
         # The proof is about the weights of the library, so it says nothing about tree sizes.
         certified = problem.measure == "terms" and all(f.certified for f in parts)
-        yield problem.candidate(law.canonical(), certified)
+        yield problem.candidate(law, certified)
 
 
 def _asked_for(problem: Problem, fits: Sequence[SupportFit]) -> list[SupportFit]:

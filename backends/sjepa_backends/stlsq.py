@@ -108,8 +108,12 @@ class STLSQ(Backend):
                 seen.add(support)
                 yield support
         # Short ones first: they are soon done, and what they end in is what is wanted.
+        left: set[tuple[int, ...]] = set()  # the way down from here is known
         for support in sorted(seen, key=lambda s: (len(s), s)) if self.step_back else ():
             for shorter in backward(sums, j, support, problem.candidate_library.weights):
+                if tuple(shorter) in left:
+                    break
+                left.add(tuple(shorter))
                 yield tuple(shorter)
 
     def _thresholded(

@@ -9,6 +9,7 @@ import numpy as np
 
 from sjepa.errors import BackendError
 from sjepa.symbolic.front import Candidate, Front
+from sjepa.symbolic.law import Law
 
 
 if TYPE_CHECKING:
@@ -49,21 +50,24 @@ def _checked(problem: Problem, backend: Backend, claimed: Candidate) -> Candidat
                 f"the problem has {', '.join(wanted)}."
             )
     law = law.canonical()
-    equations = "; ".join(law.lines(digits=4))
     if not problem.admits(law):
         raise BackendError(
-            f"{backend.name}: returned {equations}, which the library or grammar does not allow."
+            f"{backend.name}: returned {_text(law)}, which the library or grammar does not allow."
         )
     if claimed.certified and not backend.proves:
         raise BackendError(
-            f"{backend.name}: certifies {equations}, but does not say that it proves anything."
+            f"{backend.name}: certifies {_text(law)}, but does not say that it proves anything."
         )
     own = problem.candidate(law, claimed.certified)
     pairs = [(claimed.loss, own.loss), *zip(claimed.losses, own.losses, strict=False)]
     for loss, ours in pairs:
         if not np.isclose(loss, ours, rtol=RELATIVE, atol=ABSOLUTE):
             raise BackendError(
-                f"{backend.name}: claims a loss of {loss:.4g} for {equations}; "
+                f"{backend.name}: claims a loss of {loss:.4g} for {_text(law)}; "
                 f"on the rows of the problem it is {ours:.4g}."
             )
     return replace(own, backend=claimed.backend or backend.name)
+
+
+def _text(law: Law) -> str:
+    return "; ".join(law.lines(digits=4))

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from sjepa.backend.base import Backend
 
 
+# Losses below this share of the sums they are a difference of have lost digits: rows keep them.
+CANCELLED = 1e-10
 # Columns are the same if the cosine of their angle is this close to 1.
 SAME = 1e-10
 
@@ -334,15 +336,41 @@ class Problem:
     def losses(self, law: Law) -> np.ndarray:
         """Mean squared error of each output in units of its variance; inf where undefined."""
         columns = [self.outputs.index(output) for output in law.outputs]
-        if self.inputs is None:
+        if self.inputs is None or self._from_sums(law):
             coefficients = np.zeros((len(self.candidate_library), len(self.outputs)))
             coefficients[:, columns] = self.candidate_library.coefficients(law)
-            return self.sums.loss(coefficients)[columns]
+            losses = self.sums.loss(coefficients)[columns]
+            if self.inputs is None:
+                return losses
+            cancelled = losses < CANCELLED * self.sums.largest(coefficients)[columns]
+            for i in np.flatnonzero(cancelled):
+                equation = (columns[i], law.expressions[i])
+                if equation not in self._row_losses:
+                    self._row_losses[equation] = self._row_loss(self.equation(*equation, False))[0]
+                losses[i] = self._row_losses[equation]
+            return losses
+        return self._row_loss(law)
+
+    def _from_sums(self, law: Law) -> bool:
+        """Whether a loss follows from sums that a backend has had taken."""
+        if self.library is None or "sums" not in self.__dict__:
+            return False
+        known = self.library.term_weights
+        return all(term in known for row in law.terms for _, term in row)
+
+    def _row_loss(self, law: Law) -> np.ndarray:
+        """The same, row by row."""
+        columns = [self.outputs.index(output) for output in law.outputs]
         inputs, targets = self.rows()
         run = law.numpy()
         with np.errstate(all="ignore"):
             error = self._mean(lambda rows: (run(inputs[rows]) - targets[rows][:, columns]) ** 2)
         return np.where(np.isfinite(error), error / self.variance[columns], np.inf)
+
+    @cached_property
+    def _row_losses(self) -> dict[tuple[int, sympy.Expr], float]:
+        """Many laws share an equation."""
+        return {}
 
     def complexity(self, law: Law) -> float:
         """By the measure that orders the front, with the weights of the library or grammar."""

@@ -153,6 +153,12 @@ def increasing(t: Array, index: int, where: Where = place) -> None:
         )
 
 
+def is_even(t: Array) -> bool:
+    """Whether the steps are equal."""
+    step = np.diff(t)
+    return bool(len(step)) and bool(np.ptp(step) < 1e-9 * step.max())
+
+
 def same_length(n: int, x: Array, what: str, where: str) -> None:
     """Compare a length with the number of observations, guessing what went wrong."""
     if n == len(x):

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sjepa.data._check import Array, squarable, stretches
+from sjepa.data._check import Array, is_even, squarable, stretches
 from sjepa.data.names import numbered, with_velocity_names
 from sjepa.data.noise import noise_level
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError
 
 
+_MOVING = 4_096  # rows of a moving sum at once
 _CHUNK = 65_536  # points in all windows fitted at once; bounds the memory to a few megabytes
 
 
@@ -50,13 +52,10 @@ def local_polynomial(
     width = min(2 * half + 1, n)
     degree = min(degree, width - 1)
     value, slope = (np.empty(x.shape), np.empty(x.shape)) if into is None else into
+    if is_even(t):
+        table = _even_table(float((t[-1] - t[0]) / (n - 1)), width, degree)
+        return LocalFit(value, slope, *_moving(table, x, half, columns, value, slope))
     gains = np.empty((2, n))
-    step = np.diff(t)
-    even, mean = bool(np.ptp(step) < 1e-9 * step.max()), float(np.mean(step))
-    del step  # as long as the data
-    if even:  # only the position in the window matters: fit `width` windows instead of n
-        grid = np.broadcast_to(mean * np.arange(width), (width, width))
-        table = _weights(grid, np.arange(width), degree)
     together = max(1, _CHUNK // width)
     for begin in range(0, n, together):
         here = slice(begin, min(begin + together, n))
@@ -64,11 +63,54 @@ def local_polynomial(
         start = np.clip(rows - half, 0, n - width)
         centre = rows - start  # position of each point in its own window
         window = start[:, None] + np.arange(width)  # (c, width)
-        w = table[centre] if even else _weights(t[window], centre, degree)
+        w = _weights(t[window], centre, degree)
         fitted = np.einsum("crw,cwd->rcd", w, x[window][..., columns])
         value[here, columns], slope[here, columns] = fitted
         gains[:, here] = np.linalg.norm(w, axis=2).T
     return LocalFit(value, slope, gains[0], gains[1])
+
+
+@lru_cache(maxsize=64)
+def _even_table(step: float, width: int, degree: int) -> Array:
+    """Weights (width, 2, width) for equal steps, where only the place in a window matters."""
+    grid = np.broadcast_to(step * np.arange(width), (width, width))
+    return _weights(grid, np.arange(width), degree)
+
+
+def _moving(
+    table: Array, x: Array, half: int, columns: Any, value: Array, slope: Array
+) -> tuple[Array, Array]:
+    """Values and slopes for equal steps: moving sums inside, other rows of the table at the ends.
+
+    Returns the gains of both.
+    """
+    n, width = len(x), len(table)
+    inside = n - width + 1 if half < width else 0
+    first = half if inside else n
+    centre = np.full(n, min(half, width - 1), dtype=np.int32)
+    for rows, places in (
+        (slice(0, first), slice(0, first)),
+        (slice(first + inside, n), slice(half + 1, width)),
+    ):
+        ends = x[:width] if rows.start == 0 else x[n - width :]
+        w = table[places]
+        if len(w):
+            fitted = np.einsum("crw,wd->rcd", w, ends[:, columns])
+            value[rows, columns], slope[rows, columns] = fitted
+            centre[rows] = np.arange(width)[places]
+    for begin in range(0, inside, _MOVING):  # pieces that stay in the cache
+        size = min(_MOVING, inside - begin)
+        part = np.asarray(x[begin : begin + size + width - 1, columns], dtype=float)
+        product = np.empty((size, part.shape[1]))
+        here = slice(first + begin, first + begin + size)
+        for out, weights in ((value, table[half, 0]), (slope, table[half, 1])):
+            total = np.zeros_like(product)
+            for k, weight in enumerate(weights.tolist()):
+                if weight:
+                    total += np.multiply(part[k : k + size], weight, out=product)
+            out[here, columns] = total
+    gains = np.linalg.norm(table, axis=2)[centre]
+    return gains[:, 0], gains[:, 1]
 
 
 def _weights(t: Array, centre: Array, degree: int) -> Array:
@@ -84,6 +126,8 @@ def _weights(t: Array, centre: Array, degree: int) -> Array:
     design = s[..., None] ** np.arange(degree + 1) * root[..., None]
     weights = np.linalg.pinv(design)[:, :2] * root[:, None, :]
     weights[:, 1] /= reach
+    if degree == width - 1:  # the polynomial goes through the point itself
+        weights[:, 0] = np.arange(width) == centre[:, None]
     return weights
 
 

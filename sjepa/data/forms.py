@@ -75,7 +75,7 @@ def continuous_rows(
         form = "derivative"
         if data.u is not None and is_held(found, library, points, used):
             form = "zoh"
-        elif not trees and is_noisy(data):
+        elif not trees and is_noisy(data, found.noise if order == 1 else None):
             form = "weak"
     d = data.obs_shape[0]
     # The slope of a constant column is rounding; as a target it would be fitted like any other.
@@ -96,11 +96,15 @@ def continuous_rows(
     return Rows(form, targets[:, -d:], inputs if columns is None else inputs[:, used])
 
 
-def is_noisy(data: Trajectories) -> bool:
-    """Whether noise is more than a small share of the spread of any state or action."""
-    series = [data.x] if data.u is None else [data.x, data.u]
-    for one in series:
-        if (noise_level(one, data.t) > NOISY * np.maximum(spread(one), 1e-300)).any():
+def is_noisy(data: Trajectories, noise: Array | None = None) -> bool:
+    """Whether noise is more than a small share of the spread of any state or action.
+
+    `noise` is that of the states, where it is known.
+    """
+    series = [(data.x, noise)] if data.u is None else [(data.x, noise), (data.u, None)]
+    for one, level in series:
+        level = noise_level(one, data.t) if level is None else level
+        if (level > NOISY * np.maximum(spread(one), 1e-300)).any():
             return True
     return False
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from sjepa.data._check import Array, stretches
+from sjepa.data._check import Array, is_even, stretches
 
 
 _ORDERS = range(3, 9)
@@ -26,15 +28,16 @@ def noise_level(x: Array | list[Array], t: Array | list[Array]) -> Array:
     times = [times[i][part] for i, part in cuts]
     series = [series[i][part].reshape(len(times[k]), -1) for k, (i, part) in enumerate(cuts)]
     levels = []
+    even = [is_even(b) for b in times]
     for order in _ORDERS:
         parts = [
-            _residuals(a, b, order)
-            for a, b in zip(series, times, strict=True)
+            _even_residuals(a, order) if same else _residuals(a, b, order)
+            for a, b, same in zip(series, times, even, strict=True)
             if len(a) > order + 1
         ]
         if parts:
-            r = np.concatenate(parts)
-            levels.append(_TO_STD * np.median(np.abs(r), axis=0))
+            r = np.abs(np.concatenate(parts))
+            levels.append(_TO_STD * np.median(r, axis=0, overwrite_input=True))
     if not levels:
         return np.zeros(series[0].shape[1])
     # Motion that does not quite cancel only adds, so the smallest is the nearest.
@@ -47,6 +50,11 @@ def _rounding(series: list[Array]) -> Array:
     coarse = (changes == 0).mean(axis=0) > 0.5
     resolution = np.min(np.where(changes > 0, changes, np.inf), axis=0)
     return np.where(coarse & np.isfinite(resolution), resolution, 0.0) / np.sqrt(12)
+
+
+def _even_residuals(x: Array, order: int) -> Array:
+    """The same for equal steps: plain differences."""
+    return np.diff(x.astype(float), n=order, axis=0) / math.sqrt(math.comb(2 * order, order))
 
 
 def _residuals(x: Array, t: Array, order: int) -> Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.interpolate import CubicSpline
@@ -20,7 +21,7 @@ from sjepa.data.noise import noise_level
 from sjepa.errors import DataError
 from sjepa.models.transition import order_of
 from sjepa.symbolic import Law
-from sjepa.symbolic.parse import symbol
+from sjepa.symbolic.emit import NUMPY, run
 
 
 # A stretch lasts this many times spread over root mean square velocity: 2 pi would be a period.
@@ -44,6 +45,8 @@ ITERATIONS, STARTS = 6, 3
 # the difference between stretches or by the share CLEAR: where a few stretches show all of a
 # difference it is real, and its standard error large.
 SIGNIFICANT, MIN_GAIN, CLEAR = 2.0, 0.01, 0.1
+# Errors that leave no law such a gain.
+NOTHING_TO_WIN = MIN_GAIN
 # After this many longer laws that gain nothing the rest are skipped: PATIENCE where the errors are
 # those of noise alone, LONG_PATIENCE where they are not.
 PATIENCE, LONG_PATIENCE = 3, 8
@@ -75,6 +78,7 @@ class Stretches:
         parts = _check.stretches(data.lengths)
         some = data._cut(parts)
         found = derivatives(some)
+        noise = found.noise if order == 1 else noise_level(some.x, some.t)
         d = data.obs_shape[0]
         everything = np.concatenate(some.x).astype(float)
         spread = np.maximum(everything.std(axis=0), 1e-9 * np.abs(everything).max(axis=0) + 1e-300)
@@ -118,7 +122,7 @@ class Stretches:
             every,
             u,
             np.stack([smooth[i][k] for i, k in first]),
-            np.maximum(noise_level(some.x, some.t), FLOOR * spread),
+            np.maximum(noise, FLOOR * spread),
             spread,
             max(1, int(np.ceil(rate * step * every / SHORT))),
         )
@@ -164,21 +168,45 @@ class FreeRun:
 
     law: Law
     errors: np.ndarray
-    curvature: np.ndarray
-    slope: np.ndarray
-    squares: np.ndarray
-    start_volumes: np.ndarray
     values: int
+    _normal: Callable[[], tuple[np.ndarray, ...]]
+
+    @cached_property
+    def normal(self) -> tuple[np.ndarray, ...]:
+        """Taken only when asked for: it needs the derivatives of the paths."""
+        return self._normal()
+
+    @property
+    def curvature(self) -> np.ndarray:
+        return self.normal[0]
+
+    @property
+    def slope(self) -> np.ndarray:
+        return self.normal[1]
+
+    @property
+    def squares(self) -> np.ndarray:
+        return self.normal[2]
+
+    @property
+    def start_volumes(self) -> np.ndarray:
+        return self.normal[3]
 
 
-def free_run(law: Law, stretches: Stretches, folds: int = 4) -> FreeRun:
+def free_run(law: Law, stretches: Stretches, folds: int = 4, enough: float = 0.0) -> FreeRun:
     """Fit a law's numbers and the first state of every stretch to what was seen.
 
-    Without folds the numbers stay as they are, and only starts are fitted.
+    Without folds the numbers stay as they are, and only starts are fitted. A law whose mean error
+    is `enough` without any fit is left as it is.
     """
     free = law.with_free_terms()
     runner = _Runner(free, stretches)
     numbers, start = free.coefficients, stretches.start.copy()
+    if enough:
+        errors, count = runner.errors(runner.path(numbers, start)), stretches.x.size
+        if errors.mean() <= enough:
+            at = numbers, start
+            return FreeRun(free, errors, count, lambda: runner.normal(*runner.linearised(*at)))
     path, jacobian = runner.linearised(numbers, start)
     lowest, damping = runner.total(path), 1e-3
     for _ in range(ITERATIONS if folds else 0):
@@ -193,10 +221,8 @@ def free_run(law: Law, stretches: Stretches, folds: int = 4) -> FreeRun:
                 break
         else:
             damping *= 10.0
-    left = runner.residual(path)
-    curvature, slope = _normal(left, jacobian, runner.size)
-    by_start = _blocks(left, jacobian, runner.size)[1]
-    volumes = np.linalg.slogdet(np.einsum("sni,snj->sij", by_start, by_start))[1]
+    normal = runner.normal(path, jacobian)
+    curvature, slope = normal[:2]
     # Numbers without each fold, by one more step of the same equations.
     fold = np.arange(len(start)) * folds // len(start)
     own = np.tile(numbers, (len(start), 1))
@@ -210,8 +236,7 @@ def free_run(law: Law, stretches: Stretches, folds: int = 4) -> FreeRun:
             lowest_each = np.minimum(lowest_each, runner.errors(path))
             begin = begin + _step(runner.residual(path), jacobian, runner.size, 0.0)[1]
     best = free.with_coefficients(numbers) if np.isfinite(numbers).all() else free
-    squares = (left**2).sum(axis=(0, 2))
-    return FreeRun(best, lowest_each, curvature, slope, squares, volumes, left.size)
+    return FreeRun(best, lowest_each, stretches.x.size, lambda: normal)
 
 
 def better(errors: np.ndarray, than: np.ndarray) -> bool:
@@ -232,12 +257,14 @@ def judge(
 
     Not all of them are run: some laws in a row that are no better end it, or the time does.
     """
-    chosen, runs = 0, [free_run(laws[0], stretches, folds)]
+    chosen, runs = 0, [free_run(laws[0], stretches, folds, NOTHING_TO_WIN)]
     for i, law in enumerate(laws[1:], 1):
         settled = runs[chosen].errors.mean() < NOISE_ALONE
         if i - chosen > (PATIENCE if settled else LONG_PATIENCE) or not time_left():
             break
-        runs.append(free_run(law, stretches, folds))
+        if runs[chosen].errors.mean() <= NOTHING_TO_WIN:
+            break
+        runs.append(free_run(law, stretches, folds, NOTHING_TO_WIN))
         if better(runs[i].errors, runs[chosen].errors):
             chosen = i
     return chosen, runs
@@ -249,14 +276,9 @@ class _Runner:
     def __init__(self, law: Law, stretches: Stretches) -> None:
         self.stretches, self.discrete = stretches, law.dynamics == "discrete"
         self.order = order_of(law)
-        self.size = self.order * len(law.outputs)
-        structure, symbols, values = law.skeleton
-        names = [f"number_{i}" for i in range(len(values))]
-        renamed = dict(zip(symbols, map(symbol, names), strict=True))
-        self.run = Law(
-            [e.xreplace(renamed) for e in structure], [*law.inputs, *names], law.outputs,
-            "discrete", canonical=False,
-        ).numpy()  # fmt: skip
+        self.outputs = len(law.outputs)
+        self.size = self.order * self.outputs
+        self.program = law.program
         self.uses_actions = len(law.inputs) > self.size
         d, spread = stretches.x.shape[2], stretches.spread
         far = FAR * spread + np.abs(stretches.middle)
@@ -265,35 +287,58 @@ class _Runner:
             far, spread = np.concatenate([far, FAR * moving]), np.concatenate([spread, moving])
         self.far, self.spread = far, np.maximum(spread, 1e-300)
 
-    def velocity(self, z: np.ndarray, u: np.ndarray | None, numbers: np.ndarray) -> np.ndarray:
-        actions = [] if u is None else [np.broadcast_to(u, (*z.shape[:-1], u.shape[-1]))]
-        change = self.run(np.concatenate([z, *actions, numbers], axis=-1))
-        if self.order == 1:
-            return change
-        return np.concatenate([z[..., self.size // 2 :], change], axis=-1)
+    def velocity(
+        self, z: np.ndarray, u: np.ndarray | None, numbers: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Of states (size, ...) with actions (m, S), for each of the numbers an array (..., S)."""
+        program = self.program
+        memory: list[Any] = [None] * program.size
+        memory[: self.size] = z
+        if u is not None:
+            memory[self.size : program.inputs] = u
+        for slot, value in program.constants:
+            memory[slot] = value
+        for slot, values in zip(program.coefficients, numbers, strict=True):
+            memory[slot] = values
+        change = np.empty_like(z)
+        if self.order == 2:
+            change[: self.size // 2] = z[self.size // 2 :]
+        for row, value in zip(change[-self.outputs :], run(program, memory, NUMPY), strict=True):
+            row[...] = value
+        return change
 
     def path(self, numbers: np.ndarray, start: np.ndarray) -> np.ndarray:
         """States (H k + 1, ..., S, size) for numbers (..., S, p) and starts (..., S, size)."""
-        data = self.stretches
+        data, every = self.stretches, self.stretches.every
         numbers = np.broadcast_to(numbers, (*start.shape[:-1], numbers.shape[-1]))
-        nodes = data.t[:, :: data.every]
-        z, path = start, [start]
+        # The components come first here: every operation is on arrays in one piece.
+        given = list(np.ascontiguousarray(np.moveaxis(numbers, -1, 0)))
+        z = np.ascontiguousarray(np.moveaxis(start, -1, 0))
+        nodes = data.t[:, ::every]
+        count = (nodes.shape[1] - 1) * every + 1
+        path = np.empty((count, *z.shape))
+        path[0] = z
+        far = self.far.reshape(-1, *[1] * (z.ndim - 1))
         with np.errstate(all="ignore"):
             for h in range(nodes.shape[1] - 1):
-                u = data.u[:, h] if data.u is not None and self.uses_actions else None
-                step = (nodes[:, h + 1] - nodes[:, h])[:, None]
-                before, (z, slope) = z, self._next(z, step, u, numbers)
-                z = np.clip(np.where(np.isfinite(z), z, self.far), -self.far, self.far)
-                if data.every > 1:
-                    last = self.velocity(z, None if u is None else u[:, 2], numbers)
-                    inside = data.t[:, h * data.every + 1 : (h + 1) * data.every]
-                    for share in ((inside - nodes[:, h : h + 1]) / step).T:
-                        path.append(_cubic(before, z, slope, last, step, share[:, None]))
-                path.append(z)
-            return np.clip(np.nan_to_num(np.stack(path), nan=np.inf), -self.far, self.far)
+                u = data.u[:, h].T if data.u is not None and self.uses_actions else None
+                step = nodes[:, h + 1] - nodes[:, h]
+                before, (z, slope) = z, self._next(z, step, u, given)
+                z = np.clip(np.where(np.isfinite(z), z, far), -far, far)
+                if every > 1:
+                    last = self.velocity(z, None if u is None else u[:, 2], given)
+                    inside = data.t[:, h * every + 1 : (h + 1) * every]
+                    share = ((inside - nodes[:, h : h + 1]) / step[:, None]).T
+                    share = share.reshape(len(share), *[1] * (z.ndim - 2), -1)
+                    path[h * every + 1 : (h + 1) * every] = _cubic(
+                        before, z, slope, last, step, share
+                    )
+                path[(h + 1) * every] = z
+            path = np.clip(np.nan_to_num(path, copy=False, nan=np.inf), -far, far)
+        return np.moveaxis(path, 1, -1)
 
     def _next(
-        self, z: np.ndarray, step: np.ndarray, u: np.ndarray | None, numbers: np.ndarray
+        self, z: np.ndarray, step: np.ndarray, u: np.ndarray | None, numbers: Sequence[np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
         """The state at the end of a step, by the classic method of order four, and the velocity."""
         if self.discrete:
@@ -307,8 +352,15 @@ class _Runner:
             k2 = self.velocity(z + part / 2 * k1, middle, numbers)
             k3 = self.velocity(z + part / 2 * k2, middle, numbers)
             k4 = self.velocity(z + part * k3, last, numbers)
-            z = z + part / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+            z = z + part / 6 * (k1 + 2 * (k2 + k3) + k4)
         return z, slope
+
+    def normal(self, path: np.ndarray, jacobian: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Each stretch's normal equations, sum of squares and log volume of its start."""
+        left = self.residual(path)
+        r, a, b = _blocks(left, jacobian, self.size)
+        volumes = np.linalg.slogdet(a.transpose(0, 2, 1) @ a)[1]
+        return *_normal(r, a, b), (left**2).sum(axis=(0, 2)), volumes
 
     def linearised(
         self, numbers: np.ndarray, start: np.ndarray, numbers_too: bool = True
@@ -347,7 +399,7 @@ class _Runner:
 
 
 def _parabola(u: np.ndarray | None, share: float) -> np.ndarray | None:
-    """Actions at a share of a step, through those at its start, middle and end (S, 3, m)."""
+    """Actions at a share of a step, through those at its start, middle and end (m, 3, S)."""
     if u is None:
         return None
     a, b, c = u[:, 0], u[:, 1], u[:, 2]
@@ -356,12 +408,14 @@ def _parabola(u: np.ndarray | None, share: float) -> np.ndarray | None:
 
 def _cubic(
     a: np.ndarray, b: np.ndarray, slope_a: np.ndarray, slope_b: np.ndarray, step: np.ndarray,
-    s: np.ndarray,
+    share: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
-    """Values at shares s of a step, by the cubic with these ends and slopes."""
-    rest = 1 - s
-    ends = a * rest**2 * (1 + 2 * s) + b * s**2 * (1 + 2 * rest)
-    return ends + step * s * rest * (slope_a * rest - slope_b * s)
+    """Values at shares (k, ..., S) of a step, by the cubic with these ends and slopes."""
+    rest = 1 - share
+    near, far = rest**2 * (1 + 2 * share), share**2 * (1 + 2 * rest)
+    bend, back = step * share * rest**2, step * share**2 * rest
+    s = (slice(None), None)  # shares first, then components
+    return a * near[s] + b * far[s] + slope_a * bend[s] - slope_b * back[s]
 
 
 def _blocks(
@@ -374,12 +428,13 @@ def _blocks(
     return r, j[..., :size], j[..., size:]
 
 
-def _normal(residual: np.ndarray, jacobian: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Each stretch's normal equations of the numbers, its start eliminated."""
-    r, a, b = _blocks(residual, jacobian, size)
-    inverse = np.linalg.pinv(a)
-    b_left = b - a @ (inverse @ b)
-    return np.einsum("snp,snq->spq", b_left, b_left), np.einsum("snp,sn->sp", b_left, r)
+def _normal(
+    r: np.ndarray, a: np.ndarray, b: np.ndarray, inverse: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Each stretch's normal equations of the numbers, its start eliminated (by a's `inverse`)."""
+    left = b - a @ ((np.linalg.pinv(a) if inverse is None else inverse) @ b)
+    across = left.transpose(0, 2, 1)
+    return across @ left, (across @ r[..., None])[..., 0]
 
 
 def _step(
@@ -388,10 +443,10 @@ def _step(
     """Moves of the numbers (p,) and of the starts (S, size)."""
     r, a, b = _blocks(residual, jacobian, size)
     inverse = np.linalg.pinv(a)
-    curvature, slope = _normal(residual, jacobian, size)
+    curvature, slope = _normal(r, a, b, inverse)
     h = curvature.sum(axis=0)
     move = solve_scaled(h + damping * np.diag(np.diag(h)), slope.sum(axis=0))
-    return move, np.einsum("isn,sn->si", np.moveaxis(inverse, 1, 0), r - b @ move)
+    return move, (inverse @ (r - b @ move)[..., None])[..., 0]
 
 
 def solve_scaled(a: np.ndarray, b: np.ndarray) -> np.ndarray:

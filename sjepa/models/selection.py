@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import sympy
+
 from sjepa.backend import Problem
 from sjepa.backend.rivals import exchanges, extensions
 from sjepa.data import Trajectories
@@ -109,8 +111,8 @@ def _before(front: Front, one: Candidate, other: Candidate) -> bool:
 
 
 def _same(one: Candidate, other: Candidate) -> bool:
-    def terms(candidate: Candidate) -> list[set[str]]:
-        return [{str(t) for _, t in row} for row in candidate.law.terms]
+    def terms(candidate: Candidate) -> list[set[sympy.Expr]]:
+        return [{t for _, t in row} for row in candidate.law.terms]
 
     return terms(one) == terms(other)
 

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 import sympy
 
 from sjepa.errors import LawError
+from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.operators import NODES
 from sjepa.symbolic.powers import MAX_ROOT, power, rational, tame
 from sjepa.symbolic.text import to_text
@@ -52,9 +54,33 @@ def canonicalise(expr: sympy.Expr) -> sympy.Expr:
     return _doubles(exact)
 
 
+@lru_cache(maxsize=4096)
 def canonical_key(expr: sympy.Expr) -> str:
     """Text that is equal for equal canonical forms, across processes and versions of Python."""
-    return to_text(expr, digits=12)
+    # Term by term: the laws of a front are written in the same few terms.
+    return " + ".join(sorted(f"{c:.12g}*{_term_text(term)}" for c, term in split_terms(expr)))
+
+
+@lru_cache(maxsize=4096)
+def _term_text(term: sympy.Expr) -> str:
+    return to_text(term, digits=12)
+
+
+def canonical_sum(coefficients: Iterable[float], terms: Iterable[sympy.Expr]) -> sympy.Expr:
+    """The canonical form of a sum of canonical terms, no two of which can be gathered."""
+    pairs = [(c, t) for c, t in zip(coefficients, terms, strict=True) if c]
+    largest = max((abs(c) for c, _ in pairs), default=0.0)
+    if not math.isfinite(largest):
+        raise LawError("An expression contains a constant that is not a finite number.")
+    return sympy.Add(*(_times(c, t) for c, t in pairs if abs(c) > NEGLIGIBLE * largest))
+
+
+def _times(coefficient: float, term: sympy.Expr) -> sympy.Expr:
+    """A number times a term without one, as SymPy would order it but without its searches."""
+    number = _as_double(coefficient)
+    if number == 1 or term == 1:
+        return term if number == 1 else number
+    return sympy.Mul._from_args((number, *sympy.Mul.make_args(term)))
 
 
 def threshold(expr: sympy.Expr, smallest: float) -> sympy.Expr:
@@ -275,7 +301,7 @@ def _is_structure(exponent: sympy.Expr) -> bool:
     return bool(exponent.is_Rational and exponent.q <= MAX_ROOT)
 
 
-def _as_double(value: sympy.Rational) -> sympy.Expr:
+def _as_double(value: sympy.Rational | float) -> sympy.Expr:
     rounded = float(f"{float(value):.{DIGITS}g}")
     return (
         sympy.Integer(int(rounded))

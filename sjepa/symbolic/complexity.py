@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import sympy
 
@@ -33,6 +34,8 @@ _NODE_WEIGHTS = {
     "compare": 1.0,
 }
 
+_DEFAULT_WEIGHTS = _NODE_WEIGHTS | {name: row.weight for name, row in OPERATORS.items()}
+
 # What one term costs in the experiments of the paper, as a rule: a bare constant 0.5, a variable
 # 1, each function 1 on top of its argument, each further degree 0.5. It reproduces the weights
 # printed there: 1, z, sin z, z^2, z1*z2, p|p| cost 0.5, 1, 2, 1.5, 2, 3.
@@ -44,7 +47,7 @@ EACH_DEGREE = 0.5
 
 def weights_for_tree(overrides: Mapping[str, float] | None = None) -> dict[str, float]:
     """Node weights by name, with some of them replaced."""
-    weights = _NODE_WEIGHTS | {name: row.weight for name, row in OPERATORS.items()}
+    weights = dict(_DEFAULT_WEIGHTS)
     for name, weight in (overrides or {}).items():
         key = name if name in weights else table.operator(name).name
         if not weight >= 0:
@@ -66,8 +69,15 @@ def tree_complexity(
     """
     if isinstance(expressions, sympy.Expr):
         expressions = [expressions]
+    if not weights:
+        return float(sum(map(_default_tree, expressions)))
     full = weights_for_tree(weights)
     return float(sum(_tree(e, full) for e in expressions))
+
+
+@lru_cache(maxsize=4096)
+def _default_tree(expr: sympy.Expr) -> float:
+    return _tree(expr, _DEFAULT_WEIGHTS)
 
 
 def dag_complexity(
@@ -195,15 +205,16 @@ def _term(expr: sympy.Basic) -> float:
     return _TERM_FUNCTION + sum(_term(a) for a in expr.args)
 
 
-def split_terms(expr: sympy.Expr) -> list[tuple[float, sympy.Expr]]:
+@lru_cache(maxsize=4096)
+def split_terms(expr: sympy.Expr) -> tuple[tuple[float, sympy.Expr], ...]:
     """The sum as (coefficient, term) pairs; zero has none.
 
     >>> x = sympy.Symbol("x", real=True)
     >>> split_terms(2 * x - 3)
-    [(-3.0, 1), (2.0, x)]
+    ((-3.0, 1), (2.0, x))
     """
     pairs = [a.as_coeff_Mul() for a in sympy.Add.make_args(expr) if a != 0]
-    return [(float(c), term) for c, term in pairs]
+    return tuple((float(c), term) for c, term in pairs)
 
 
 def terms_complexity(

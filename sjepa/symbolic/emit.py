@@ -72,14 +72,14 @@ class NumpyLaw:
                 f"got shape {z.shape}."
             )
         memory: list[Any] = [None] * program.size
-        memory[: program.inputs] = [z[..., i] for i in range(program.inputs)]
+        memory[: program.inputs] = np.ascontiguousarray(z.transpose(-1, *range(z.ndim - 1)))
         for slot, value in program.constants:
             memory[slot] = value
         for slot, value in zip(program.coefficients, self.coefficients, strict=True):
             memory[slot] = value
         with np.errstate(all="ignore"):
             results = run(program, memory, NUMPY)
-        out = np.empty((*z.shape[:-1], len(results)))
+        out = np.empty((len(results), *z.shape[:-1]))  # a column at a time, each in one piece
         for i, result in enumerate(results):
-            out[..., i] = result
-        return out
+            out[i] = result
+        return out.transpose(*range(1, out.ndim), 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,11 +17,35 @@ from sjepa.errors import DataError
 from sjepa.symbolic.library import Library
 
 
+if TYPE_CHECKING:
+    from sjepa.symbolic.emit import NumpyLaw
+
+
 CHUNK = 16_384
+# Rows that tell roughly where the best law is.
+SOME, LARGE = 1_000, 10.0
+# Rows whose features stay in the cache until their products are taken.
+PIECE = 4_096
 # Squares of larger numbers, summed over rows, leave the range of double precision.
 MAX_SIZE = 1e150
 # What a column of unit norm must have of its own for plain elimination to be accurate.
 WELL_CONDITIONED = 1e-4
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """Sums of r = y - features @ coefficients (P, k): xr (P, k) and rr (k,)."""
+
+    coefficients: np.ndarray
+    xr: np.ndarray
+    rr: np.ndarray
+
+    def moved(self, coefficients: np.ndarray, xx: np.ndarray) -> Residuals:
+        """The same for other coefficients; exact to rounding if they are close."""
+        by = coefficients - self.coefficients
+        change = xx @ by
+        rr = self.rr - 2.0 * _dot(by, self.xr) + _dot(by, change)
+        return Residuals(coefficients, self.xr - change, rr)
 
 
 @dataclass(frozen=True)
@@ -37,6 +62,9 @@ class Gram:
         Number of rows seen.
     weight : float
         Sum of the sample weights.
+    near : Residuals, optional
+        The same sums of what a law near the best one leaves of the targets: losses of laws that
+        are nearly exact are differences of these small sums and keep their digits.
 
     Examples
     --------
@@ -54,6 +82,7 @@ class Gram:
     y: np.ndarray
     rows: int
     weight: float
+    near: Residuals | None = None
 
     @classmethod
     def from_features(
@@ -85,27 +114,49 @@ class Gram:
         """
         features = library.numpy()
         total: Gram | None = None
+        near: np.ndarray | None = None
         for inputs, targets, *weights in chunks:
-            for start in range(0, len(inputs), CHUNK):
-                part = slice(start, start + CHUNK)
+            if near is None:
+                near = _nearby(features, inputs, targets)
+            for start in range(0, len(inputs), PIECE):
+                part = slice(start, start + PIECE)
                 x, y = np.asarray(inputs[part]), np.asarray(targets[part], dtype=float)
                 w = None
                 if weights:  # rows without weight may hold anything
                     w = np.asarray(weights[0][part], dtype=float)
                     x, y, w = x[w > 0], y[w > 0], w[w > 0]
-                theta = features(x)
-                for values, names in ((theta, library.names), (y, ["a target"] * y.shape[1])):
-                    if len(values) and not np.abs(values).max() <= MAX_SIZE:
-                        row, j = np.argwhere(~(np.abs(values) <= MAX_SIZE))[0]
-                        raise DataError(
-                            f"{names[j]} is {values[row, j]:.3g}, not finite in row {start + row} "
-                            "or of no finite square: rescale the data, or choose other terms."
-                        )
-                gram = cls.from_features(theta, y, w)
+                theta = features(x).T
+                with np.errstate(all="ignore"):  # what overflows is refused below, by name
+                    rows = np.concatenate([theta, y.T - near.T @ theta])
+                    gram = cls._from_columns(rows, near, y, w)
+                if not np.diag(gram.xx).sum() + gram.yy.sum() <= MAX_SIZE**2:
+                    _refuse(np.concatenate([theta, y.T]), library, start)
                 total = gram if total is None else total + gram
         if total is None:
             raise DataError("The iterator of chunks is empty: there is nothing to fit.")
         return total
+
+    @classmethod
+    def _from_columns(
+        cls, rows: np.ndarray, near: np.ndarray, targets: np.ndarray, weights: np.ndarray | None
+    ) -> Gram:
+        """From features and residuals (P + k, n): a symmetric product takes half the work."""
+        terms = len(near)
+        if weights is not None:
+            rows = rows * np.sqrt(weights)
+        products = rows @ rows.T
+        xx, xr = products[:terms, :terms], products[:terms, terms:]
+        left = Residuals(near, xr, products[terms:, terms:].diagonal())
+        whole = left.moved(np.zeros_like(near), xx)
+        return cls(
+            xx,
+            whole.xr,
+            whole.rr,
+            targets.sum(axis=0) if weights is None else weights @ targets,
+            rows.shape[1],
+            float(rows.shape[1] if weights is None else weights.sum()),
+            left,
+        )
 
     def __add__(self, other: Gram) -> Gram:
         return Gram(
@@ -115,7 +166,16 @@ class Gram:
             self.y + other.y,
             self.rows + other.rows,
             self.weight + other.weight,
+            self._near_both(other),
         )
+
+    def _near_both(self, other: Gram) -> Residuals | None:
+        if self.near is None or other.near is None:
+            return None
+        here, there = self.near, other.near
+        if there.coefficients is not here.coefficients:
+            there = there.moved(here.coefficients, other.xx)
+        return Residuals(here.coefficients, here.xr + there.xr, here.rr + there.rr)
 
     @property
     def variance(self) -> np.ndarray:
@@ -128,12 +188,19 @@ class Gram:
 
     def loss(self, coefficients: np.ndarray) -> np.ndarray:
         """Mean squared error of each output in units of its variance, for (P, k) coefficients."""
-        residual = (
-            self.yy
-            - 2.0 * np.einsum("pk,pk->k", coefficients, self.xy)
-            + np.einsum("pk,pq,qk->k", coefficients, self.xx, coefficients)
-        )
+        residual = self._near.moved(coefficients, self.xx).rr
         return np.maximum(residual, 0.0) / self.weight / self.variance
+
+    def largest(self, coefficients: np.ndarray) -> np.ndarray:
+        """The size of the sums that `loss` is a difference of, in the same unit."""
+        size = np.abs(coefficients - self._near.coefficients)
+        sums = _dot(size, np.abs(self.xx) @ size)
+        with np.errstate(over="ignore"):  # targets that are next to nothing
+            return np.maximum(sums, self._near.rr) / self.weight / self.variance
+
+    @property
+    def _near(self) -> Residuals:
+        return self.near or Residuals(np.zeros_like(self.xy), self.xy, self.yy)
 
     def solve(self, support: np.ndarray, output: int, ridge: float = 0.0) -> np.ndarray:
         """Least-squares coefficients (P,) of one output on a boolean or index support.
@@ -153,6 +220,39 @@ class Gram:
                 a = a + ridge * np.eye(len(index))
             result[index] = solve_normal(a, b) / scale
         return result
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Inner product of each column."""
+    return np.einsum("pk,pk->k", a, b)
+
+
+def _nearby(features: NumpyLaw, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Coefficients (P, k) of the whole library, by least squares on some of the rows."""
+    every = max(1, len(inputs) // SOME)
+    with np.errstate(all="ignore"):
+        theta, y = features(inputs[::every]), np.asarray(targets[::every], dtype=float)
+        scale = np.sqrt((theta**2).sum(axis=0))
+    scale[~(scale > 0)] = 1.0
+    theta = theta / scale
+    if not (np.isfinite(theta).all() and np.isfinite(y).all()):
+        return np.zeros((theta.shape[1], y.shape[1]))
+    near = np.linalg.lstsq(theta, y, rcond=1e-6)[0]
+    # Large parts that cancel would lose more digits than they save.
+    near[:, ~(np.abs(near).max(axis=0) <= LARGE * np.linalg.norm(y, axis=0))] = 0.0
+    return near / scale[:, None]
+
+
+def _refuse(rows: np.ndarray, library: Library, start: int) -> None:
+    """Name the first of the columns (terms + k, n) that has no finite square, if there is one."""
+    bad = np.argwhere(~(np.abs(rows) <= MAX_SIZE))
+    if len(bad):
+        j, row = bad[0]
+        name = library.names[j] if j < len(library) else "a target"
+        raise DataError(
+            f"{name} is {rows[j, row]:.3g}, not finite in row {start + row} "
+            "or of no finite square: rescale the data, or choose other terms."
+        )
 
 
 def solve_normal(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -108,6 +108,19 @@ class Law:
         return cls([parse(e, names) for e in equations], names, outputs, dynamics)
 
     @classmethod
+    def of_canonical(
+        cls,
+        expressions: Sequence[sympy.Expr],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        dynamics: Dynamics = "continuous",
+    ) -> Law:
+        """From expressions that are in canonical form already."""
+        law = cls(expressions, inputs, outputs, dynamics, canonical=False)
+        law._is_canonical = True
+        return law
+
+    @classmethod
     def from_json(cls, text: str | bytes) -> Law:
         """Read what :meth:`to_json` wrote. Nothing in the text is executed."""
         try:
@@ -238,7 +251,7 @@ class Law:
     @property
     def terms(self) -> tuple[tuple[tuple[float, sympy.Expr], ...], ...]:
         """For each output, its (coefficient, term) pairs."""
-        return tuple(tuple(measures.split_terms(e)) for e in self.expressions)
+        return tuple(measures.split_terms(e) for e in self.expressions)
 
     def complexity(
         self,

@@ -11,7 +11,7 @@ import numpy as np
 import sympy
 
 from sjepa.errors import ConfigError, LawError
-from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.canonical import canonical_sum, canonicalise
 from sjepa.symbolic.complexity import term_weight
 from sjepa.symbolic.law import Dynamics, Law
 from sjepa.symbolic.parse import check_names, parse, symbol
@@ -249,9 +249,26 @@ class Library:
         ]
         return Law(expressions, self.inputs, outputs, dynamics, canonical=False)
 
+    def expression(self, coefficients: np.ndarray) -> sympy.Expr:
+        """One equation with these coefficients (terms,), in canonical form."""
+        values = np.asarray(coefficients, dtype=float).tolist()
+        if self._plain:
+            return canonical_sum(values, self.terms)
+        parts = (sympy.Mul(sympy.Float(c), t) for c, t in zip(values, self.terms, strict=True) if c)
+        return canonicalise(sympy.Add(*parts))
+
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether no sum of terms can be gathered: none of them is over a sum."""
+        return not any(part.base.has(sympy.Add) for t in self.terms for part in t.atoms(sympy.Pow))
+
+    @cached_property
+    def _position(self) -> dict[sympy.Expr, int]:
+        return {t: i for i, t in enumerate(self.terms)}
+
     def coefficients(self, law: Law) -> np.ndarray:
         """The coefficients (terms, outputs) of a law that uses only terms of this library."""
-        position = {t: i for i, t in enumerate(self.terms)}
+        position = self._position
         result = np.zeros((len(self), len(law.outputs)))
         for j, pairs in enumerate(law.terms):
             for coefficient, term in pairs:
@@ -264,8 +281,7 @@ class Library:
 
     def covers(self, law: Law) -> bool:
         """Whether every term of the law is in the library and allowed for its output."""
-        allowed = self.mask(law.outputs)
-        position = {t: i for i, t in enumerate(self.terms)}
+        allowed, position = self.mask(law.outputs), self._position
         return all(
             term in position and allowed[position[term], j]
             for j, pairs in enumerate(law.terms)
