@@ -20,6 +20,7 @@ from sjepa.data.rows import discrete_rows, inputs_of
 from sjepa.errors import ConfigError, DataError, NumericalWarning
 from sjepa.models.bootstrap import bootstrap
 from sjepa.models.selection import judge_front
+from sjepa.streams import Stream
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.front import combine_outputs
@@ -68,13 +69,17 @@ def discover(
     warm: Front | None = None,
     progress: Progress | None = None,
     verbose: bool | None = None,
+    executor: Any = "local",
+    workers: int = 1,
 ) -> Front:
     """Find the equations of motion of given states.
 
     Parameters
     ----------
     x : array (T, d), list of arrays, pandas tables, or Trajectories
-        One or many trajectories, of any lengths.
+        One or many trajectories, of any lengths. Data that do not fit into memory: a folder of
+        files, an iterator of trajectories, a Dask dataframe or bag, a Ray dataset; one pass is
+        made over them, and only sums are kept.
     t : float, array or list of arrays
         A constant step, or times; irregular times are fine.
     u : array (T, m) or list of arrays, optional
@@ -131,6 +136,8 @@ def discover(
     verbose : bool, optional
         By default a progress bar is shown in terminals and notebooks and nothing elsewhere; True
         writes lines where no bar can be drawn, False shows nothing.
+    executor, workers : "local", "dask", "ray" or a client, and how many processes
+        Where data that are not in memory are summed up.
 
     Returns
     -------
@@ -151,7 +158,12 @@ def discover(
     _check(form, order, x_dot, n_bootstrap, constraints)
     _check_lags(lags, order, form, x_dot, u)
     with ProgressBar(verbose, "preparing the data", progress) as bar:
-        data = Trajectories.of(x, t, u, names=feature_names, states=True)
+        stream = Stream.of(x, t, feature_names)
+        if stream is None:
+            data = Trajectories.of(x, t, u, names=feature_names, states=True)
+        else:
+            data = stream.pilot
+            _check_stream(form, x_dot, u, lags or n_bootstrap)
         measured = data.obs_shape[0]
         if lags:
             data = with_lags(data, lags)
@@ -196,9 +208,16 @@ def discover(
                 at_points = "derivative" if form == "weak" and backend.trees else form
                 rows = continuous_rows(data, terms, form=at_points, trees=backend.trees, **options)
             own = names if order == 1 else space.inputs
-            problem = Problem(
-                rows.inputs, rows.targets, own, features=rows.features, **_kind(space), **common
-            )
+            given: dict[str, Any] = {
+                "inputs": rows.inputs, "targets": rows.targets, "features": rows.features
+            }  # fmt: skip
+            if stream is not None:
+                library_ = None if backend.trees else terms
+                sums, sample = stream.sums(rows, library_, seed, executor, workers)
+                given = {"gram": sums}
+                if sample is not None:
+                    given = {"inputs": sample[0], "targets": sample[1]}
+            problem = Problem(names=own, **given, **_kind(space), **common)
             end = problem.deadline()
             if (
                 backend.trees
@@ -250,6 +269,15 @@ def _check_lags(lags: int, order: int, form: str, x_dot: Any, u: Any) -> None:
         raise ConfigError("Take lags, or derivatives (order=2, x_dot), and not both.", "lags")
     if lags and u is not None and form not in ("auto", "discrete"):
         raise ConfigError("Lags of actions need a map: form='discrete', or order=2.", "form")
+
+
+def _check_stream(form: str, x_dot: Any, u: Any, rest: Any) -> None:
+    if form == "discrete" or x_dot is not None or u is not None or rest:
+        raise ConfigError(
+            "Data that are not in memory bring their own actions and times, and are fitted as "
+            "derivatives or integrals: leave out u, x_dot, lags, n_bootstrap and form='discrete'.",
+            "form",
+        )
 
 
 def _space(
@@ -420,7 +448,7 @@ def _select(
 def _doubts(front: Front, problem: Problem, doubt: str) -> list[str]:
     """What makes a law doubtful."""
     doubts = [doubt] if doubt else []
-    rows = 0 if problem.targets is None else len(problem.targets)
+    rows = problem.sums.rows if problem.targets is None else len(problem.targets)
     terms = len(problem.candidate_library) if problem.library is not None else 0
     if rows <= terms:
         doubts.append(

@@ -143,13 +143,21 @@ _EXCESS = 1.8
 _SAMPLE = 4000  # points used to choose a window
 
 
+class Smoothing(NamedTuple):
+    """Noise (d,) and, where the data chose them, half-width and degree of each column's window."""
+
+    noise: Array
+    windows: tuple[tuple[int, int], ...] | None
+
+
 class Derivatives(NamedTuple):
     """Smoothed trajectories and their time derivatives.
 
     ``trajectories``: x replaced by its smooth version (unchanged for differences);
     ``x_dot``: one array (T, d) per trajectory; ``valid``: one bool array (T,) per trajectory,
     False near ends where the derivative is much noisier than inside; ``noise`` (d,): estimated
-    standard deviation of the noise in each column; ``method``: what was used for each column.
+    standard deviation of the noise in each column; ``method``: what was used for each column;
+    ``windows``: where the data chose, half-width and degree of each column's window.
     """
 
     trajectories: Trajectories
@@ -157,6 +165,12 @@ class Derivatives(NamedTuple):
     valid: list[Array]
     noise: Array
     method: tuple[str, ...]
+    windows: tuple[tuple[int, int], ...] | None = None
+
+    @property
+    def smoothing(self) -> Smoothing:
+        """What can be used again on other data."""
+        return Smoothing(self.noise, self.windows)
 
 
 def differentiate(
@@ -167,6 +181,7 @@ def differentiate(
     window: int | None = None,
     degree: int = 4,
     lam: float | None = None,
+    like: Smoothing | None = None,
 ) -> Derivatives:
     """Time derivatives of vector observations, on regular or irregular time grids.
 
@@ -185,6 +200,8 @@ def differentiate(
         For savgol: points in a window, odd (chosen as in auto if None), and degree.
     lam : float, optional
         For spline: fixed smoothing parameter.
+    like : Smoothing, optional
+        What was found on other data of the same kind, used again.
     """
     if len(trajectories.obs_shape) != 1:
         raise DataError(
@@ -195,9 +212,12 @@ def differentiate(
     squarable(trajectories.x, "x")
     squarable(trajectories.u or (), "u")
     d = trajectories.obs_shape[0]
-    noise = noise_level(trajectories.x, trajectories.t)
+    noise = noise_level(trajectories.x, trajectories.t) if like is None else like.noise
     with np.errstate(over="ignore", invalid="ignore"):
-        found = _differentiated(trajectories, method, noise, d, order, window, degree, lam)
+        if like is not None and like.windows is not None:
+            found = _apply(trajectories, like.windows, noise, trust_ends=False)
+        else:
+            found = _differentiated(trajectories, method, noise, d, order, window, degree, lam)
     squarable(found.x_dot, "A derivative")
     return found
 
@@ -228,7 +248,9 @@ def _differentiated(
         raise DataError(
             f"there is no method {method!r}; use auto, finite_difference, savgol or spline."
         )
-    return _apply(trajectories, chosen, noise, trust_ends=method == "finite_difference")
+    found = _apply(trajectories, chosen, noise, trust_ends=method == "finite_difference")
+    free = method == "auto" or (method == "savgol" and window is None)
+    return found._replace(windows=tuple(chosen) if free else None)
 
 
 def second_derivatives(trajectories: Trajectories, **options: Any) -> Derivatives:

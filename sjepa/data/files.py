@@ -71,7 +71,7 @@ def read(
     if videos_of(path) and not (path.is_dir() and _tables(path)):
         return read_video(path, step=_step(time, path))
     if path.is_dir():
-        files = _listing(path)
+        files = list_files(path)
         parts = [
             read(f, time=time, id=id, columns=columns, actions=actions, allow_nan=allow_nan)
             for f in files
@@ -148,7 +148,7 @@ def _step(time: str | float | None, path: Path) -> float | None:
         raise DataError(f"{path}: a video has no column {time!r}; give a step as time.") from None
 
 
-def _listing(folder: Path) -> list[Path]:
+def list_files(folder: Path) -> list[Path]:
     """The files of a folder that can be read, run2 before run10."""
     if not (files := _tables(folder)):
         raise DataError(f"{folder}: the folder holds none of {', '.join(_READERS)}.")

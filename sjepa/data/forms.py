@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -39,6 +39,7 @@ class Rows:
     targets: Array
     inputs: Array | None = None
     features: Array | None = None
+    again: Mapping[str, Any] = field(default_factory=dict)  # what gives such rows of other data
 
 
 def continuous_rows(
@@ -78,6 +79,8 @@ def continuous_rows(
         elif not trees and is_noisy(data, found.noise if order == 1 else None):
             form = "weak"
     d = data.obs_shape[0]
+    again = {**options, "order": order, "form": form, "window": points, "columns": columns}
+    again |= {"trees": trees, "like": found.smoothing if order == 1 else None}
     # The slope of a constant column is rounding; as a target it would be fitted like any other.
     still = spread(smooth.x)[-d:] == 0
     if form == "weak" or (form == "zoh" and not trees):
@@ -87,13 +90,14 @@ def continuous_rows(
         del found
         features, targets = weak_rows(source, library, points, used, hold=form == "zoh")
         targets[:, -d:][:, still] = 0.0
-        return Rows(form, targets[:, -d:], features=features)
+        return Rows(form, targets[:, -d:], features=features, again=again)
     if form == "derivative":
         inputs, targets = derivative_rows(found)
     else:
         inputs, targets = (zoh_accelerations if order == 2 else zoh_rows)(data)
     targets[:, -d:][:, still] = 0.0
-    return Rows(form, targets[:, -d:], inputs if columns is None else inputs[:, used])
+    inputs = inputs if columns is None else inputs[:, used]
+    return Rows(form, targets[:, -d:], inputs, again=again)
 
 
 def is_noisy(data: Trajectories, noise: Array | None = None) -> bool:

@@ -107,14 +107,19 @@ class Gram:
         )
 
     @classmethod
-    def from_chunks(cls, library: Library, chunks: Iterable[tuple[np.ndarray, ...]]) -> Gram:
+    def from_chunks(
+        cls,
+        library: Library,
+        chunks: Iterable[tuple[np.ndarray, ...]],
+        near: np.ndarray | None = None,
+    ) -> Gram:
         """From an iterator of (inputs (n, d), targets (n, k)[, weights (n,)]).
 
-        Only one chunk is in memory at a time; a large chunk is cut into pieces.
+        Only one chunk is in memory at a time; a large chunk is cut into pieces. `near` are
+        coefficients (P, k) from which residuals are taken; by default those of some rows.
         """
         features = library.numpy()
         total: Gram | None = None
-        near: np.ndarray | None = None
         for inputs, targets, *weights in chunks:
             if near is None:
                 near = _nearby(features, inputs, targets)
@@ -173,7 +178,7 @@ class Gram:
         if self.near is None or other.near is None:
             return None
         here, there = self.near, other.near
-        if there.coefficients is not here.coefficients:
+        if not np.array_equal(there.coefficients, here.coefficients):
             there = there.moved(here.coefficients, other.xx)
         return Residuals(here.coefficients, here.xr + there.xr, here.rr + there.rr)
 

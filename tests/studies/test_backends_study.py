@@ -7,7 +7,7 @@ import pytest
 
 from sjepa import Law
 from sjepa.data import simulate
-from sjepa.errors import ConfigError, MissingDependency, SjepaError, UnknownBackend
+from sjepa.errors import ConfigError, SjepaError, UnknownBackend
 from sjepa.studies.backends import COLUMNS, benchmark, matrix, plot_results, summary
 from sjepa.studies.backends.cells import Cell, field_error, match, run_cell, valid_time
 
@@ -119,7 +119,6 @@ def test_two_workers_give_the_rows_of_one() -> None:
         ({"backends": ["nope"]}, UnknownBackend, "No backend"),
         ({"seeds": []}, ConfigError, "Nothing to run"),
         ({"executor": "slurm"}, ConfigError, "local, dask, ray"),
-        ({"executor": "ray"}, MissingDependency, "pip install 'ray'"),
     ],
 )
 def test_wrong_requests_are_refused_before_anything_runs(

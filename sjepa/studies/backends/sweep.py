@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import joblib
 import pandas as pd
 
 from sjepa.backend.registry import make_backend
 from sjepa.data import SYSTEMS
-from sjepa.errors import ConfigError, MissingDependency
+from sjepa.errors import ConfigError
+from sjepa.executors import run_on
 from sjepa.storage import make_folder, writing
 from sjepa.studies.backends.cells import COLUMNS, Cell, run_cell, system_of
 from sjepa.studies.backends.kept import finished, keep, kept_at
 from sjepa.studies.backends.problems import PROBLEMS
 
 
-EXECUTORS = ("local", "dask", "ray")
 SUITES = {"odes": (*SYSTEMS,), "static": (*PROBLEMS,), "all": (*SYSTEMS, *PROBLEMS)}
 
 
@@ -34,7 +32,7 @@ def benchmark(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     seconds: float | None = 60.0,
     workers: int = 1,
-    executor: str = "local",
+    executor: Any = "local",
     out: str | Path | None = None,
     progress: Callable[[dict[str, Any], int, int], None] | None = None,
 ) -> pd.DataFrame:
@@ -48,7 +46,7 @@ def benchmark(
     suite : "odes" (trajectories of known systems), "static" (y = f(x)) or "all"
     options : settings of a backend, by its name
     seconds : budget of one search, in processor time
-    workers, executor : how many processes, and joblib's place to run them: "local", "dask", "ray"
+    workers, executor : how many processes, and where: "local", "dask", "ray" or a client
     out : folder for results.parquet and results.csv, and for each cell as soon as it is finished;
         a sweep that was stopped and is started again in its folder runs only the rest
     progress : called with each finished row, the number finished and the number in all
@@ -68,11 +66,10 @@ def benchmark(
     if not cells:
         raise ConfigError("Nothing to run: give at least one system, backend, noise and seed.")
     rows = []
-    with _place(executor):
-        for row in _each(cells, workers, None if out is None else Path(out)):
-            rows.append(row)
-            if progress is not None:
-                progress(row, len(rows), len(cells))
+    for row in _each(cells, executor, workers, None if out is None else Path(out)):
+        rows.append(row)
+        if progress is not None:
+            progress(row, len(rows), len(cells))
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     table = table.sort_values(["system", "backend", "noise", "seed"], ignore_index=True)
     if out is not None:
@@ -80,7 +77,9 @@ def benchmark(
     return table
 
 
-def _each(cells: Sequence[Cell], workers: int, out: Path | None) -> Iterator[dict[str, Any]]:
+def _each(
+    cells: Sequence[Cell], executor: Any, workers: int, out: Path | None
+) -> Iterator[dict[str, Any]]:
     """The rows of the cells, first those that an earlier sweep left in the folder."""
     todo = []
     for cell in cells:
@@ -90,14 +89,14 @@ def _each(cells: Sequence[Cell], workers: int, out: Path | None) -> Iterator[dic
             todo.append((cell, place))
         else:
             yield row
-    pool = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
-    for place, row in pool(joblib.delayed(_run)(*one) for one in todo):
+    for place, row in run_on(executor, _run, todo, workers):
         if place is not None:
             keep(place, row)
         yield row
 
 
-def _run(cell: Cell, place: Path | None) -> tuple[Path | None, dict[str, Any]]:
+def _run(_: int, one: tuple[Cell, Path | None]) -> tuple[Path | None, dict[str, Any]]:
+    cell, place = one
     return place, run_cell(cell)
 
 
@@ -143,25 +142,3 @@ def matrix(table: pd.DataFrame) -> pd.DataFrame:
         for b, n in columns
     }
     return pd.DataFrame({"system": table["system"].unique(), **data})
-
-
-def _place(executor: str) -> Any:
-    if executor not in EXECUTORS:
-        raise ConfigError(
-            f"executor is one of {', '.join(EXECUTORS)}, got {executor!r}.", "executor"
-        )
-    if executor == "local":
-        return nullcontext()
-    try:
-        if executor == "dask":
-            from dask.distributed import Client
-
-            Client(processes=False)
-        else:
-            from ray.util.joblib import register_ray
-
-            register_ray()
-    except ImportError:
-        package = "dask[distributed]" if executor == "dask" else "ray"
-        raise MissingDependency(f"executor={executor!r} needs: pip install '{package}'") from None
-    return joblib.parallel_config(backend=executor)
