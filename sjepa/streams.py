@@ -141,8 +141,7 @@ def _here(piece: Any) -> Any:
 
 def _pieces(x: Any) -> list[Any] | Iterator[Any] | None:
     if isinstance(x, str | Path):
-        path = Path(x)
-        return list(list_files(path)) if path.is_dir() else [path]
+        return list_files(Path(x)) if Path(x).is_dir() else None
     if isinstance(x, list | tuple) and x and all(isinstance(p, str | Path) for p in x):
         return [Path(p) for p in x]
     if hasattr(x, "__dask_graph__") and hasattr(x, "to_delayed"):
