@@ -150,6 +150,19 @@ def dynamics_complexity(
     ----------
     encoder : encoder, or a pair of them
         Context and target encoder; one serves as both. None takes the observations themselves.
+
+    Examples
+    --------
+    No law at all is cheapest, and the two terms of a rotation leave nothing to the correction:
+
+    >>> t = np.arange(0, 3, 0.01)
+    >>> data = Trajectories(np.stack([np.cos(2 * t), np.sin(2 * t)], axis=1), t)
+    >>> library = Library.from_terms(["a", "b"], inputs=["a", "b"])
+    >>> found = dynamics_complexity(None, data, library, delta=1e-6)
+    >>> found.gamma.omega, found.value < 0.1
+    (0.0, True)
+    >>> float(found.table["omega"][found.table["r_corr"] == 0].min())
+    2.0
     """
     if not delta > 0 or (delta_roll is not None and not delta_roll > 0):
         raise ConfigError("delta and delta_roll must be positive.")
