@@ -42,7 +42,7 @@ NONSENSE: dict[str, list[Any]] = {
     "grammar": [3, ["+"], sjepa.Library.paper(["z1", "z2"])],
     "delta": ["small", -1.0, 0.0, np.nan, None, [0.1]],
     "delta_roll": ["auto", -1.0, 0.0, [0.1]],
-    "select": ["shortest", None],
+    "select": ["shortest", 3],
     "correction": ["neurl", 3, {"widht": 8}, {"updates": 0}],
     "integrator": ["rk5", None, 4],
     "dynamics": ["map", None],

@@ -63,8 +63,8 @@ def fit(
         float | None, typer.Option(help="Largest adequate error of free rollouts.")
     ] = None,
     select: Annotated[
-        str, typer.Option(help="adequate: the simplest adequate law; mdl: the shortest code.")
-    ] = "adequate",
+        str | None, typer.Option(help="mdl: the shortest code, not the simplest adequate law.")
+    ] = None,
     integrator: Annotated[str, typer.Option(help="rk4, euler, ...")] = "rk4",
     dynamics: Annotated[
         str, typer.Option(help="continuous: velocities; discrete: the next coordinates.")

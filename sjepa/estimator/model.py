@@ -63,9 +63,9 @@ class SJEPA(Fitted):
         alternating search a number is the paper's δ_pred: L_pred is held at it by a multiplier.
     delta_roll : float, optional
         Largest adequate error of free rollouts, as a share of the variance of the coordinates.
-    select : "adequate" or "mdl"
-        Take the simplest adequate law, or the one with the shortest code (minimum description
-        length).
+    select : "mdl", optional
+        Take the law with the shortest code (minimum description length) instead of the simplest
+        adequate one.
     correction : None, "neural", "neural_only", mapping or nn.Module
         A bounded network that learns the residual of the law; "neural_only" leaves the law out.
         Options are those of :class:`sjepa.training.CorrectionSettings`. The alternating search
@@ -150,7 +150,7 @@ class SJEPA(Fitted):
         grammar: Grammar | None = None,
         delta: float | str = "auto",
         delta_roll: float | None = None,
-        select: Literal["adequate", "mdl"] = "adequate",
+        select: Literal["mdl"] | None = None,
         correction: Any = None,
         integrator: str = "rk4",
         dynamics: Literal["continuous", "discrete"] = "continuous",
@@ -251,6 +251,8 @@ class SJEPA(Fitted):
         self.history_: pd.DataFrame = history
         self.action_names_ = trajectories.action_names or ()
         self.step_ = float(np.median(np.concatenate(trajectories.steps)))
+        self.obs_shape_ = tuple(trajectories.obs_shape)
+        self.n_features_in_ = int(np.prod(self.obs_shape_))
         # Now, so that using the model does not change it.
         self._moved_by = (self.law_, Transition.of(self.law_, self.integrator))
         if self.correction is not None:
@@ -267,8 +269,6 @@ class SJEPA(Fitted):
             self.doubts_ += doubts
             said = [f"rho_corr {v:.3g}: the correction's share." for v in figures.values()]
             self.diagnostics_ += [*said, *doubts]
-        self.obs_shape_ = tuple(trajectories.obs_shape)
-        self.n_features_in_ = int(np.prod(self.obs_shape_))
         if trajectories.names is not None:
             self.feature_names_in_ = np.array(trajectories.names, dtype=object)
         return self

@@ -254,7 +254,7 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "grammar": (lambda v: v is None or isinstance(v, Grammar), "a Grammar"),
     "delta": (_is_delta, "'auto' or a positive number"),
     "delta_roll": (lambda v: v is None or (_is_delta(v) and v != "auto"), "a positive number"),
-    "select": _one_of("adequate", "mdl"),
+    "select": _one_of(None, "mdl"),
     "dynamics": _one_of("continuous", "discrete"),
     "order": _one_of(1, 2),
     "device": (lambda v: isinstance(v, str | torch.device), "'auto', 'cpu', 'cuda' or 'mps'"),

@@ -45,7 +45,7 @@ def learn_frozen(
     dynamics: Dynamics = "continuous",
     integrator: str = "rk4",
     feature_names: Sequence[str] | None = None,
-    select: str = "adequate",
+    select: str | None = None,
     delta_roll: float | None = None,
     phase: Mapping[str, Any] | None = None,
 ) -> Learned:

@@ -60,7 +60,7 @@ def conclude(
     found: Sequence[Found],
     delta: float | str,
     delta_roll: float | None,
-    select: str = "adequate",
+    select: str | None = None,
 ) -> SearchResult:
     """Select the simplest adequate admissible candidate, or the shortest code, and refine it."""
     notes = []

@@ -33,7 +33,7 @@ def learn_elegant(
     options: Mapping[str, Any] | None = None,
     *,
     delta_roll: float | None = None,
-    select: str = "adequate",
+    select: str | None = None,
 ) -> Learned:
     """Search structures and coordinates together; see :mod:`sjepa.training.elegant`.
 

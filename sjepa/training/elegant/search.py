@@ -43,7 +43,7 @@ def elegant_search(
     validation: Trajectories | None = None,
     delta: float | str = "auto",
     delta_roll: float | None = None,
-    select: str = "adequate",
+    select: str | None = None,
     checks: CollapseChecks | None = None,
     structures: Sequence[Structure] = (),
     rank: int | None = None,
