@@ -2,10 +2,12 @@
 
 from importlib import import_module
 from importlib.metadata import version as installed
+from typing import Any
 
 import typer
 from docutils import nodes
 from docutils.statemachine import StringList
+from latex2mathml.converter import convert as latex_to_mathml
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -34,6 +36,7 @@ autodoc_typehints = "none"  # the docstrings say it, in words
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 
+html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = "sjepa"
 html_static_path: list[str] = []
@@ -67,5 +70,13 @@ class Commands(SphinxDirective):
         return node.children
 
 
+def formula(writer: Any, node: nodes.Element) -> None:
+    """TeX as MathML, which browsers typeset themselves: reading needs no network either."""
+    display = "block" if isinstance(node, nodes.math_block) else "inline"
+    writer.body.append(latex_to_mathml(node.astext(), display=display))
+    raise nodes.SkipNode
+
+
 def setup(app: Sphinx) -> None:
     app.add_directive("commands", Commands)
+    app.add_html_math_renderer("mathml", (formula, None), (formula, None))
