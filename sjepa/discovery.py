@@ -156,7 +156,7 @@ def discover(
     p' = -4*q
     """
     _check(form, order, x_dot, n_bootstrap, constraints)
-    _check_lags(lags, order, form, x_dot, u)
+    _check_lags(lags, order, x_dot)
     with ProgressBar(verbose, "preparing the data", progress) as bar:
         stream = Stream.of(x, t, feature_names)
         if stream is None:
@@ -166,6 +166,10 @@ def discover(
             _check_stream(form, x_dot, u, lags or n_bootstrap)
         measured = data.obs_shape[0]
         if lags:
+            if data.u is not None and form not in ("auto", "discrete"):
+                raise ConfigError(
+                    "Lags of actions need a map: form='discrete', or order=2.", "form"
+                )
             data = with_lags(data, lags)
             form = "discrete" if form == "auto" else form
         backend = make_backend(_small_or_large(data, library) if backend is None else backend)
@@ -189,6 +193,7 @@ def discover(
             inputs, following = discrete_rows(data)
             common |= {"dynamics": "discrete", **_kind(space)}
             problem = Problem(inputs, following[:, :measured], names, **common)
+            end = problem.deadline()
             front = problem.solve(backend) if constraints else search_map(backend, problem)
         else:
             if x_dot is not None:
@@ -239,7 +244,7 @@ def discover(
         if n_bootstrap and len(front):
             front = bootstrap(
                 front, problem, backend, data, n_bootstrap, seed=seed, order=order,
-                held=form == "zoh",
+                held=form == "zoh", end=end,
             )  # fmt: skip
     doubts = _doubts(front, problem, doubt)
     for text in doubts:
@@ -262,13 +267,11 @@ def _check(form: str, order: int, x_dot: Any, n_bootstrap: int, constraints: Seq
         raise ConfigError("order=2 takes second derivatives itself: use order=1 with such data.")
 
 
-def _check_lags(lags: int, order: int, form: str, x_dot: Any, u: Any) -> None:
+def _check_lags(lags: int, order: int, x_dot: Any) -> None:
     if not (isinstance(lags, int) and lags >= 0):
         raise ConfigError(f"lags is a number of steps back, got {lags!r}.", "lags")
     if lags and (order == 2 or x_dot is not None):
         raise ConfigError("Take lags, or derivatives (order=2, x_dot), and not both.", "lags")
-    if lags and u is not None and form not in ("auto", "discrete"):
-        raise ConfigError("Lags of actions need a map: form='discrete', or order=2.", "form")
 
 
 def _check_stream(form: str, x_dot: Any, u: Any, rest: Any) -> None:

@@ -86,11 +86,16 @@ def test_what_lags_cannot_do_is_said():
         ({"lags": -1}, ConfigError, "lags"),
         ({"lags": 1, "order": 2}, ConfigError, "not both"),
         ({"lags": 1, "u": u, "form": "weak"}, ConfigError, "need a map"),
+        (
+            {"lags": 1, "x": Trajectories(q, STEP, u), "t": None, "form": "weak"},
+            ConfigError,
+            "need a map",
+        ),
         ({"lags": 70}, DataError, "do not fit"),
         ({"lags": 1, "t": np.cumsum(1 + np.arange(60))}, DataError, "equal steps"),
     ):
         with pytest.raises(error, match=why):
-            sjepa.discover(q, **{"t": STEP, **options})
+            sjepa.discover(**{"x": q, "t": STEP, **options})
 
 
 def test_lags_on_the_command_line(tmp_path):

@@ -7,6 +7,7 @@ weighted sum of them.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -49,13 +50,15 @@ def bootstrap(
     seed: int = 0,
     order: int = 1,
     held: bool = False,
+    end: float = math.inf,
 ) -> Front:
     """The front with intervals of its chosen law from `n` resamples.
 
     In each resample the search is asked for the simplest law that fits as well there as the
     chosen structure does; how often that has a term is the term's inclusion. The numbers are
     those of the chosen structure: of free runs where the data are noisy, since noise in the states
-    biases a regression, and otherwise of the regression on each resample.
+    biases a regression, and otherwise of the regression on each resample. At `end`, by the
+    problem's clock, no more are drawn, and a note says so.
     """
     law = front.best()
     rng = np.random.default_rng(seed)
@@ -63,7 +66,9 @@ def bootstrap(
         backend = make_backend("subset", max_nodes=NODES)
     if not (problem.library is not None and problem.library.covers(law)):
         problem = _of_terms(front, problem)
-    chosen, numbers = _searches(law, problem, backend, rng, n)
+    cells, asked = list(_cells(problem)), n
+    draws = _draws(rng, n, len(cells))
+    chosen, numbers, n = _searches(law, problem, backend, draws, cells, end)
     ends = {k: np.quantile(v, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) for k, v in numbers.items()}
     ends |= _free_runs(law, data, order, held)
     rows = []
@@ -78,35 +83,37 @@ def bootstrap(
             for count, term in sorted(others)
             if -count >= LISTED * n
         ]
-    return replace(front, intervals=tuple(rows))
+    notes = front.notes if n == asked else (*front.notes, f"out of time after {n} resamples")
+    return replace(front, intervals=tuple(rows), notes=notes)
 
 
 def _searches(
-    law: Law, problem: Problem, backend: Backend, rng: np.random.Generator, n: int
-) -> tuple[Counter[tuple[int, sympy.Expr]], dict[tuple[int, sympy.Expr], np.ndarray]]:
-    """How often each term of each output is chosen, and the numbers of the law's own terms."""
+    law: Law, problem: Problem, backend: Backend, draws: np.ndarray, cells: list[Gram], end: float
+) -> tuple[Counter[tuple[int, sympy.Expr]], dict[tuple[int, sympy.Expr], list[float]], int]:
+    """How often each term of each output is chosen, the numbers of the law's own terms, and the
+    resamples that there was time for."""
     whole, own = problem.candidate_library, problem.candidate_library.coefficients(law) != 0
-    cells = list(_cells(problem))
-    draws = _draws(rng, n, len(cells))
     chosen: Counter[tuple[int, sympy.Expr]] = Counter()
-    numbers: dict[tuple[int, sympy.Expr], np.ndarray] = {}
-    xx, xy, yy, y = (np.stack([getattr(g, k) for g in cells]) for k in ("xx", "xy", "yy", "y"))
+    numbers: dict[tuple[int, sympy.Expr], list[float]] = {}
+    stacks = [np.stack([getattr(g, k) for g in cells]) for k in ("xx", "xy", "yy", "y")]
     size = np.array([[g.rows, g.weight] for g in cells])
-    for j, output in enumerate(law.outputs):
+    parts = []
+    for j in range(len(law.outputs)):
         index = np.flatnonzero(problem.usable[:, j] | own[:, j])
-        terms = [whole.terms[i] for i in index]
-        library = Library(terms, whole.inputs, whole.weights[index].tolist(), canonical=False)
-        support = np.flatnonzero(own[index, j])
-        refits = np.empty((n, len(support)))
-        for i, drawn in enumerate(draws):
-            rows, weight = drawn @ size
-            products = np.tensordot(drawn, xx, 1)[np.ix_(index, index)]
-            sums = Gram(
-                products, np.tensordot(drawn, xy, 1)[index][:, [j]], drawn @ yy[:, [j]],
-                drawn @ y[:, [j]], int(rows), float(weight),
-            )  # fmt: skip
+        terms, weights = [whole.terms[i] for i in index], whole.weights[index].tolist()
+        parts.append((index, Library(terms, whole.inputs, weights, canonical=False)))
+    for i, drawn in enumerate(draws):
+        if i and problem.clock() > end:
+            return chosen, numbers, i
+        rows, weight = drawn @ size
+        xx, xy, yy, y = (np.tensordot(drawn, stack, 1) for stack in stacks)
+        for j, (index, library) in enumerate(parts):
+            products, output = xx[np.ix_(index, index)], law.outputs[j]
+            sums = Gram(products, xy[index][:, [j]], yy[[j]], y[[j]], int(rows), float(weight))
+            support = np.flatnonzero(own[index, j])
             column = sums.solve(support, 0)[:, None]
-            refits[i] = column[support, 0]
+            for k in support:
+                numbers.setdefault((j, library.terms[k]), []).append(float(column[k, 0]))
             enough = float(sums.loss(column)[0]) * (1 + AS_WELL) + 1e-15
             resample = Problem(
                 gram=sums, library=library, names=problem.names, outputs=[output],
@@ -115,8 +122,7 @@ def _searches(
             known = resample.front([library.law(column, [output], problem.dynamics)], "")
             found = resample.with_(warm=known).solve(backend)
             chosen.update((j, term) for _, term in found.select(delta=enough * 1.001).terms[0])
-        numbers |= {(j, terms[k]): refits[:, c] for c, k in enumerate(support)}
-    return chosen, numbers
+    return chosen, numbers, len(draws)
 
 
 def _cells(problem: Problem) -> Iterator[Gram]:

@@ -131,6 +131,12 @@ def test_intervals_are_printed_and_saved(found):
             Front.from_dict({**found.to_dict(), "intervals": spoilt})
 
 
+def test_a_budget_ends_the_resampling():
+    result = front(n_bootstrap=10_000, budget=0.01)
+    assert any(note.startswith("out of time after ") for note in result.notes)
+    assert result.intervals
+
+
 def test_a_number_of_resamples_is_checked():
     with pytest.raises(ConfigError, match="n_bootstrap"):
         sjepa.discover(np.ones((50, 1)), 0.1, n_bootstrap=-1)
