@@ -112,6 +112,8 @@ def test_what_would_go_unread_is_refused_and_a_default_is_fine(way: str) -> None
         ({"search": "alternating", "options": {"printed": "yes"}}, "options"),
         ({"search": "alternating", "options": {"printed": True, "refit": True}}, "options"),
         ({"search": "alternating", "options": {"ema": "never"}}, "options"),
+        ({"search": "alternating", "options": {"lambda_s": "small"}}, "options"),
+        ({"search": "alternating", "options": {"lambda_r": -1.0}}, "options"),
         ({"search": "alternating", "encoder": "identity", "options": {"cycles": 2}}, "options"),
         ({"search": "alternating", "correction": {"lambda_c": -1.0}}, "correction"),
         ({"latent_dim": 9}, "latent_dim"),

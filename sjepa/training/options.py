@@ -85,6 +85,9 @@ def training_plan(
         )
     ]
     weights = {field: given.pop(name) for name, field in _WEIGHTS.items() if name in given}
+    for value in weights.values():
+        if not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            raise ConfigError(f"{' and '.join(_WEIGHTS)} are weights from 0, got {value!r:.60}.")
     phases[1:] = [phase.with_(delta=delta, **weights) for phase in phases[1:]]
     if correction is not None:
         phases[1:] = [phase.hybrid(correction) for phase in phases[1:]]
