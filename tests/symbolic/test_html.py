@@ -48,6 +48,12 @@ def test_the_dot_stands_on_the_letter_not_on_its_index() -> None:
     assert "<mo>+</mo></msup>" in step.mathml() and "mover" not in step.mathml()
 
 
+def test_a_number_stands_off_a_name_of_several_letters() -> None:
+    law = Law.from_string("1.5*speed - 2*x", ["speed", "x"], ["speed"])
+    assert '<mn>1.5</mn><mspace width="0.17em"></mspace><mi>speed</mi>' in law.mathml()
+    assert "<mn>2</mn><mo>&#8290;</mo><mi>x</mi>" in law.mathml()
+
+
 def test_a_front_marks_its_choice_and_escapes_its_notes() -> None:
     laws = [Law.from_string(e, ["x"]) for e in ("x", "x + 0.1*x**3", "x + 0.1*x**3 + 0.01")]
     rows = [Candidate.score(law, [v]) for law, v in zip(laws, (0.3, 1e-4, 9.9e-5), strict=True)]

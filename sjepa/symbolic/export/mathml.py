@@ -23,7 +23,12 @@ def mathml_markup(expr: sympy.Expr, digits: int) -> str:
     text = text.replace("<mo><", "<mo>&lt;").replace("<mo>-</mo>", "<mo>&#x2212;</mo>")
     text = _VELOCITY.sub(_dotted, text)
     text = _INDEXED_POWER.sub(r"<msubsup>\1\2\3</msubsup>", text)
-    return _ENTITY.sub(_numeric_entity, text)
+    return _BEFORE_WORD.sub(_THIN_SPACE, _ENTITY.sub(_numeric_entity, text))
+
+
+# A number and a name of several letters run together where the sign between them is invisible.
+_BEFORE_WORD = re.compile(r"<mo>&#8290;</mo>(?=<mi>[^\W\d]{2,}</mi>)")
+_THIN_SPACE = '<mspace width="0.17em"></mspace>'
 
 
 # The power of an indexed name stands above its index, not behind it.
