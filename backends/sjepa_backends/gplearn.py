@@ -19,8 +19,7 @@ from sjepa.symbolic.parse import parse
 from sjepa_backends.stlsq import STLSQ
 
 
-MAX_TERMS = 40  # for each output, those of the best programs first
-SEARCH, SELECTION = 0.4, 0.2  # shares of the time; the rest is for reading and refitting
+MAX_TERMS, SEARCH, SELECTION = 40, 0.4, 0.2  # terms for each output; shares of the time
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class GPLearn(Backend):
     generations: int = 12
 
     def search(self, problem: Problem) -> Front:
-        count, end = len(problem.outputs), problem.deadline(SEARCH)
+        count, end, last = len(problem.outputs), problem.deadline(SEARCH), problem.deadline()
         pools: list[list[sympy.Expr]] = []
         for j, output in enumerate(problem.outputs):
             now = problem.clock()
@@ -49,7 +48,8 @@ class GPLearn(Backend):
             budget = Budget(problem.budget.seconds and SELECTION * problem.budget.seconds)
             select = problem.with_(library=library, grammar=None, progress=None, budget=budget)
             laws += [c.law for c in STLSQ().search(select)]
-        laws += [refit(law, *problem.rows(), problem.weights).canonical() for law in laws]
+        rows = (*problem.rows(), problem.weights)
+        laws += [refit(law, *rows).canonical() for law in laws if problem.clock() < last]
         return problem.front(laws, self.name)
 
     def _terms(self, problem: Problem, j: int, end: float) -> Iterator[sympy.Expr]:
