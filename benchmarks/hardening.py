@@ -5,6 +5,7 @@
     OMP_NUM_THREADS=1 python -m benchmarks.hardening files 5          # times the tests' number
     OMP_NUM_THREADS=1 python -m benchmarks.hardening faults
     OMP_NUM_THREADS=1 python -m benchmarks.hardening kills 104        # and a fifth in a sweep
+    OMP_NUM_THREADS=1 python -m benchmarks.hardening budgets          # seconds beyond a budget
     OMP_NUM_THREADS=1 python -m benchmarks.hardening memory 3000000   # rows of five columns
 
 Run it from the top of the repository: the attacks are those of the tests.
@@ -26,6 +27,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks import budgets
 from sjepa import discover
 from tests.runs.fuzzing import longest, only_our_errors, outcomes, peak_memory
 from tests.runs.killing import kill_runs, kill_sweep
@@ -124,7 +126,9 @@ def _resident(name: str) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["discover", "fits", "files", "faults", "kills", "memory"])
+    parser.add_argument(
+        "what", choices=["discover", "fits", "files", "faults", "kills", "budgets", "memory"]
+    )
     parser.add_argument("count", type=int, nargs="?", default=100)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -141,6 +145,8 @@ def main() -> None:
             faults()
         case "kills":
             kills(given.count, given.seed)
+        case "budgets":
+            budgets.main()
         case "memory":
             memory(given.count)
 
