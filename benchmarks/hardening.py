@@ -21,6 +21,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -81,11 +82,10 @@ def files(times: int) -> None:
 
 def faults() -> None:
     """Every operation fails once, and is once the last before a power cut."""
-    for search in SETTINGS:
-        for cut in (False, True):
-            with tempfile.TemporaryDirectory() as place:
-                found = inject(search, Path(place), 1, cut)
-            print(f"{search}, {'power cut' if cut else 'error'}: {dict(found)}")
+    for cut, search in product((False, True), reversed(SETTINGS)):
+        with tempfile.TemporaryDirectory() as place:
+            found = inject(search, Path(place), 1, cut)
+        print(f"{search}, {'power cut' if cut else 'error'}: {dict(found)}", flush=True)
 
 
 def kills(count: int, seed: int) -> None:

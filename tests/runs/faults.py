@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 from unittest import mock
 
@@ -102,6 +104,8 @@ class Disk:
 
             return made
 
+        dumps = allocating(json.dumps)
+
         def fsync(handle: int) -> None:
             path = Path(os.readlink(f"/proc/self/fd/{handle}"))
 
@@ -139,9 +143,8 @@ class Disk:
             mock.patch.object(files.os, "open", os_open),
             mock.patch.object(Path, "open", opened),
             mock.patch.object(tensors, "pack", allocating(tensors.pack)),
-            mock.patch.object(tensors, "_digest", allocating(tensors._digest)),
             mock.patch.object(safetensors.torch, "save", allocating(safetensors.torch.save)),
-            mock.patch.object(jsonfile.json, "dumps", allocating(jsonfile.json.dumps)),
+            mock.patch.object(jsonfile, "json", SimpleNamespace(dumps=dumps, loads=json.loads)),
         ):
             yield
 
