@@ -40,6 +40,12 @@ def test_a_fit_answers_or_refuses() -> None:
 
 
 @pytest.mark.slow
+def test_a_law_that_has_no_sparse_coordinates_does_not_take_a_minute() -> None:
+    """Thirty coefficients in three dimensions, and a polynomial fitted to each for each move."""
+    only_our_errors(partial(fit_call, 310371), SECONDS)
+
+
+@pytest.mark.slow
 def test_many_more_calls_answer_or_refuse() -> None:
     first = random.SystemRandom().randrange(10**9)
     before = peak_memory()

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
+from numpy.polynomial.polynomial import polyroots
+from numpy.polynomial.polyutils import trimcoef
 from torch import Tensor
 
 from sjepa.symbolic import Library
@@ -37,6 +39,7 @@ class GaugeMoves:
         degree = max(int(sum(t.as_powers_dict().values())) for t in library.terms[1:])
         # A shear enters the monomials, and once more the velocity it is added to.
         self.nodes = np.cos(np.pi * (np.arange(degree + 3) + 0.5) / (degree + 3))
+        self.interpolate = np.linalg.inv(np.vander(self.nodes, increasing=True))
 
     def improve(self, start: Gauge, rounds: int = 4, slack: int = 1, width: int = 12) -> Gauge:
         """The best gauge within reach; on the way a law may be `slack` terms longer."""
@@ -44,12 +47,12 @@ class GaugeMoves:
         seen = {self._key(start)}
         for _ in range(rounds):
             found: list[Gauge] = []
-            for gauge in frontier:
-                for near in self._neighbours(gauge):
-                    key = self._key(near)
-                    if key not in seen and self.score(near)[0] <= self.score(best)[0] + slack:
-                        seen.add(key)
-                        found.append(near)
+            most = self.score(best)[0] + slack
+            for near in (n for gauge in frontier for n in self._neighbours(gauge)):
+                short = sum(map(len, near.support(PRESENT))) <= most
+                if short and (key := self._key(near)) not in seen:
+                    seen.add(key)
+                    found.append(near)
             found.sort(key=self.score)
             if found and self.score(found[0]) < self.score(best):
                 best = found[0]
@@ -104,11 +107,13 @@ class GaugeMoves:
         _, law = term_shares(self.features, self.z, self.velocity, basis, offset)
         values = law.flatten(1).numpy()  # (nodes, terms d)
         present = np.flatnonzero((gauge.shares > PRESENT).flatten().numpy())
+        curves = values[:, present]
+        curves = curves[:, np.isfinite(curves).all(axis=0)]
         found: set[float] = set()
-        for curve in values[:, present].T:
-            polynomial = np.polynomial.Polynomial.fit(self.nodes, curve, len(self.nodes) - 1)
-            trimmed = polynomial.convert().trim(1e-6 * np.abs(curve).max())
-            roots = np.asarray(trimmed.roots(), dtype=complex)
+        for coefficients, size in zip(
+            (self.interpolate @ curves).T, np.abs(curves).max(0), strict=True
+        ):
+            roots = polyroots(trimcoef(coefficients, 1e-6 * size)).astype(complex)
             real = roots.real[np.abs(roots.imag) < 1e-3 * (1 + np.abs(roots))]
             found |= {round(float(r), 6) for r in real if 1e-3 < abs(r) < LARGEST}
         return sorted(found)
