@@ -60,7 +60,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 def inject(search: str, place: Path, every: int, cut: bool) -> Counter[str]:
     """Count what becomes of a run for every `every`-th of its operations."""
-    counted = Disk(_new(place / "whole"))
+    counted = Disk(_new(place / "whole"), cut=cut)
     with counted.plugged_in():
         fit(search, place / "whole" / "run")
     wanted = bytes_of(place / "whole" / "run")
