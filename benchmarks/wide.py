@@ -15,7 +15,9 @@ import time
 import warnings
 from collections.abc import Callable
 
+import numpy as np
 import sympy
+from wide_systems import SUITE
 
 import sjepa
 from sjepa import Grammar, Law, Library
@@ -24,36 +26,51 @@ from sjepa.data.synthetic.simulate import simulate
 from sjepa.data.synthetic.systems import System
 from sjepa.errors import NumericalWarning, SjepaError
 
-from wide_systems import SUITE
+
+FUNCTIONS = (sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.Abs, sympy.sign)
 
 
-NUMBER = sympy.Symbol("number")
-FUNCTIONS = (sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.tanh)
+def shapes(law: Law) -> list[tuple[frozenset[str], frozenset[str]]]:
+    """Each equation with its numbers left out: the monomials above and below one fraction line.
+
+    So y - c*y/(k + x) and x*y/(k + x) + c*y are one law, as they are. Functions count as
+    variables, with the monomials inside them as names; exponents that were fitted are rounded.
+    """
+    return [_fraction(expr) for expr in law.expressions]
 
 
-def shape(node: sympy.Basic) -> sympy.Basic:
-    """A term with every number that is not a whole or simple exponent made the same."""
-    if node.is_Number:
-        return NUMBER
-    if node.is_Pow:
-        base, exponent = node.args
-        if exponent.is_Float:  # an exponent that was fitted
-            exponent = sympy.Rational(round(float(exponent) * 12), 12)
-        return shape(base) ** exponent
-    if node.is_Add:
-        return sympy.Add(*(NUMBER * shape(a.as_coeff_Mul()[1]) for a in node.args))
-    if isinstance(node, FUNCTIONS):
-        return node.func(shape(sympy.Add(node.args[0], sympy.S.Zero)) * NUMBER / NUMBER) if (
-            node.args[0].is_Add
-        ) else node.func(NUMBER * shape(node.args[0].as_coeff_Mul()[1]))
-    if not node.args:
-        return node
-    return node.func(*(shape(a) for a in node.args))
+def _fraction(expr: sympy.Expr) -> tuple[frozenset[str], frozenset[str]]:
+    plain = expr.replace(sympy.tanh, lambda u: 1 - 2 / (1 + sympy.exp(2 * u)))
+    rates: dict[str, list[sympy.Expr]] = {}  # two exponentials of one variable are two
+
+    def name(node: sympy.Expr) -> sympy.Expr:
+        if isinstance(node, FUNCTIONS):
+            inside = sorted(_monomials(node.args[0].replace(lambda e: e.is_Float, lambda e: e)))
+            if isinstance(node, sympy.exp):  # a constant in the exponent is a factor
+                inside = [m for m in inside if m != "1"]
+                rest = node.args[0].as_independent(*node.free_symbols, as_Add=True)[1]
+                known = rates.setdefault("+".join(inside), [])
+                size = sympy.Abs(rest)
+                if size not in known:
+                    known.append(size)
+                one = sympy.Symbol(f"exp{known.index(size)}[{'+'.join(inside)}]", positive=True)
+                return 1 / one if rest.could_extract_minus_sign() else one
+            return sympy.Symbol(f"{node.func.__name__}[{'+'.join(inside)}]", positive=True)
+        if node.is_Pow and not node.exp.is_Integer:
+            exponent = round(float(node.exp) * 12) / 12
+            whole = sympy.Integer(int(np.floor(exponent)))
+            rest = exponent - int(whole)
+            root = sympy.Symbol(f"({name(node.base)})^{rest:.2f}", positive=True)
+            return name(node.base) ** whole * (root if rest else 1)
+        return node.func(*map(name, node.args)) if node.args else node
+
+    top, bottom = sympy.fraction(sympy.together(sympy.expand(name(plain))))
+    return frozenset(_monomials(top)), frozenset(_monomials(bottom))
 
 
-def shapes(law: Law) -> list[set[str]]:
-    """The terms of each equation; tanh and the logistic curve differ by a constant only."""
-    return [{str(shape(term)) for _, term in row} for row in law.terms]
+def _monomials(expr: sympy.Expr) -> set[str]:
+    terms = sympy.Add.make_args(sympy.expand(expr))
+    return {str(t.as_coeff_Mul()[1]) for t in terms if t.as_coeff_Mul()[0] != 0}
 
 
 def sjepa_law(data: Trajectories) -> Law:

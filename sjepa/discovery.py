@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,11 +20,13 @@ from sjepa.data.rows import discrete_rows, inputs_of
 from sjepa.errors import ConfigError, DataError, NumericalWarning
 from sjepa.models.bootstrap import bootstrap
 from sjepa.models.selection import judge_front
+from sjepa.models.widening import Known
 from sjepa.streams import Stream
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.front import combine_outputs
 from sjepa.symbolic.parse import symbol
+from sjepa.symbolic.shapes import Shape, open_numbers
 from sjepa.symbolic.snap import variants
 
 
@@ -52,7 +54,7 @@ def discover(
     u: Any = None,
     x_dot: Any = None,
     backend: str | Mapping[str, Any] | type[Backend] | Backend | Sequence[Any] | None = None,
-    library: Library | Sequence[str] | None = None,
+    library: Library | Sequence[str] | str | None = None,
     grammar: Grammar | None = None,
     feature_names: Sequence[str] | None = None,
     order: int = 1,
@@ -91,9 +93,13 @@ def discover(
         By default the exact search of "subset" for small libraries and "stlsq" for large ones.
         Several share the time and are started from what those before them found; their fronts
         are merged, and ``front.to_frame()`` says who found what.
-    library : Library or list of terms, optional
+    library : Library, list of terms, or "wide", optional
         What the law may be made of; by default monomials, sines, cosines and x|x|. Short data get
-        fewer terms.
+        fewer terms. In a list lower-case letters that are no inputs are numbers to be found, as
+        ``c`` in ``"x/(c + x)"``. "wide" adds such terms to the default: quotients, Hill and sigmoid
+        curves, exponentials, logarithms, powers, and products of sines and cosines. The default
+        call turns to them by itself where the default terms leave more than noise, or need many;
+        the front says so.
     grammar : Grammar, optional
         The same for backends that write expression trees.
     feature_names : names of the states, by default x1, x2, ...
@@ -172,7 +178,15 @@ def discover(
                 )
             data = with_lags(data, lags)
             form = "discrete" if form == "auto" else form
+        widen = library is None and grammar is None and backend is None
+        widen = widen and stream is None and x_dot is None and not (units or constraints)
+        library, shapes = _opened(library, data, order)
         backend = make_backend(_small_or_large(data, library) if backend is None else backend)
+        if shapes is not None and (backend.trees or form == "discrete"):
+            raise ConfigError(
+                "Terms with open numbers are for backends that combine terms, and for derivatives; "
+                "backends that write trees find numbers themselves: give a grammar.", "library",
+            )  # fmt: skip
         backend.prepare()
         space, names, outputs = _space(data, order, library, grammar, backend)
         if form == "discrete":
@@ -235,12 +249,15 @@ def discover(
                 front = problem.with_(budget=_share(problem, 1 - SELECT_SHARE)).solve(backend)
                 front, problem = _select(front, problem, data, options)
                 form = "weak"
+                if order == 1:
+                    front, doubt = judge_front(
+                        front, problem, data, order, False, end, refit=not constraints
+                    )
             else:
-                front, form = problem.solve(backend), rows.form
-            if order == 1:  # starts of second-order runs, with their velocities, are too uncertain
-                front, doubt = judge_front(
-                    front, problem, data, order, form == "zoh", end, refit=not constraints
-                )
+                form = rows.form
+                known = Known(backend, rows, data, order, end, not constraints)
+                found = known.search(problem, shapes, widen)
+                front, problem, doubt = found.front, found.problem, found.doubt
         if n_bootstrap and len(front):
             front = bootstrap(
                 front, problem, backend, data, n_bootstrap, seed=seed, order=order,
@@ -281,6 +298,31 @@ def _check_stream(form: str, x_dot: Any, u: Any, rest: Any) -> None:
             "derivatives or integrals: leave out u, x_dot, lags, n_bootstrap and form='discrete'.",
             "form",
         )
+
+
+def _opened(
+    library: Library | Sequence[str] | str | None, data: Trajectories, order: int
+) -> tuple[Library | Sequence[str] | None, list[Shape] | Literal["wide"] | None]:
+    """The terms of a library without open numbers, and those with."""
+    if library == "wide":
+        return None, "wide"
+    if (
+        library is None
+        or isinstance(library, Library | str)
+        or not all(isinstance(t, str) for t in library)
+    ):
+        return library, None  # type: ignore[return-value]
+    assert data.names is not None
+    states = with_velocity_names(data.names) if order == 2 else data.names
+    names = [*states, *(data.action_names or ())]
+    shapes = [Shape.read(t, names) for t in library if open_numbers(t, names)]
+    if not shapes:
+        return library, None
+    closed = [t for t in library if not open_numbers(t, names)]
+    if closed:
+        return Library.from_terms(closed, names), shapes
+    nothing = Library.from_terms(["1"], names)
+    return nothing.with_mask(np.zeros((1, data.obs_shape[0]), dtype=bool)), shapes
 
 
 def _space(

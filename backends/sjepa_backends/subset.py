@@ -9,7 +9,7 @@ import numpy as np
 
 from sjepa.backend import Backend, Problem
 from sjepa.errors import ConfigError
-from sjepa.symbolic.front import EXACT, Front, knee
+from sjepa.symbolic.front import Front, knee
 from sjepa_backends._supports import (
     SEARCH_SHARE,
     SupportFit,
@@ -128,7 +128,7 @@ class _Branches:
         self.signs = self.signs[order]
         self.weights = problem.candidate_library.weights[self.index]
         full_loss = full * self.unit
-        limit = knee(full_loss, exact=EXACT * 0.1)
+        limit = knee(full_loss, exact=problem.exact * 0.1)
         given = (settings.adequate, problem.adequate, limit)
         adequate = next(value for value in given if value is not None)
         self.adequate = max(adequate, full_loss, GRAM_ROUNDING) / self.unit

@@ -15,7 +15,7 @@ import sympy
 from sjepa.backend.answers import checked
 from sjepa.errors import BackendError, ConfigError, DataError, LawError, SjepaError
 from sjepa.symbolic.complexity import tree_complexity, weights_for_tree
-from sjepa.symbolic.front import Candidate, Front
+from sjepa.symbolic.front import EXACT, Candidate, Front
 from sjepa.symbolic.gram import CHUNK, MAX_SIZE, Gram
 from sjepa.symbolic.grammar import Grammar
 from sjepa.symbolic.law import Dynamics, Law
@@ -83,6 +83,9 @@ class Problem:
     features : array (n, terms), optional
         The library's terms on rows that are not values at points, such as integrals; takes the
         place of `inputs` for backends that search a library.
+    on_rows : callable, optional
+        Takes a function of inputs (T, d) to its values on those rows, for laws with terms that are
+        not in the library, such as one whose inner numbers were moved.
     gram : Gram, optional
         Sums over data that are not in memory, in place of `inputs` and `targets`; only the
         backends that need nothing else can run.
@@ -94,6 +97,8 @@ class Problem:
     signs : array (terms, outputs), optional
         1 where a coefficient must not be negative, -1 where not positive, 0 elsewhere; for backends
         that say they `constrain`.
+    exact : float
+        A loss that is nothing but rounding and the error of derivatives.
     units : mapping, optional
         Unit of each input by its name, and of each target by its output's name with a prime, as in
         ``{"x": "m", "v": "m/s", "x'": "m/s", "v'": "m/s**2"}``. Terms that cannot be of the right
@@ -125,6 +130,7 @@ class Problem:
     grammar: Grammar | None = None
     weights: np.ndarray | None = None
     features: np.ndarray | None = None
+    on_rows: Callable[[Callable[[np.ndarray], np.ndarray]], np.ndarray] | None = None
     gram: Gram | None = None
     dynamics: Dynamics = "continuous"
     budget: Budget = field(default_factory=Budget)
@@ -132,6 +138,7 @@ class Problem:
     warm: Front | None = None
     adequate: float | None = None
     signs: np.ndarray | None = None
+    exact: float = EXACT
     units: Mapping[str, str] | None = None
     dimensionless_constants: bool = False
     constraints: Sequence[str] = ()
@@ -336,6 +343,10 @@ class Problem:
     def losses(self, law: Law) -> np.ndarray:
         """Mean squared error of each output in units of its variance; inf where undefined."""
         columns = [self.outputs.index(output) for output in law.outputs]
+        if self.on_rows is not None and not self.candidate_library.covers(law):
+            assert self.targets is not None
+            error = ((self.on_rows(law.numpy()) - self.targets[:, columns]) ** 2).mean(axis=0)
+            return np.where(np.isfinite(error), error / self.variance[columns], np.inf)
         if self.inputs is None or self._from_sums(law):
             coefficients = np.zeros((len(self.candidate_library), len(self.outputs)))
             coefficients[:, columns] = self.candidate_library.coefficients(law)

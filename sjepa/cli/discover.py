@@ -15,8 +15,11 @@ from sjepa.cli.inputs import (
     Columns,
     DropNan,
     Force,
+    FormName,
     Id,
+    Order,
     Time,
+    Window,
     check_place,
     read_data,
     source_of,
@@ -47,12 +50,19 @@ def discover(
     id: Id = None,
     columns: Columns = "",
     actions: Actions = "",
-    terms: Annotated[str, typer.Option(help="Candidate terms, comma-separated.")] = "",
-    order: Annotated[int, typer.Option(help="1, or 2 for laws of accelerations.")] = 1,
+    terms: Annotated[
+        str,
+        typer.Option(
+            help="Candidate terms, comma-separated; letters that are no columns are numbers to be "
+            "found, as in 'x/(c + x)'. 'wide' adds many such terms to the default."
+        ),
+    ] = "",
+    order: Order = 1,
     lags: Annotated[
         int, typer.Option(help="Steps back that belong to the state, where part of it is hidden.")
     ] = 0,
-    form: Annotated[str, typer.Option(help="auto, derivative, weak, zoh or discrete.")] = "auto",
+    form: FormName = "auto",
+    window: Window = None,
     constraint: Annotated[
         list[str] | None,
         typer.Option(help='What is known, as "coef(p\', sin(q)) = -1"; repeatable.'),
@@ -93,7 +103,9 @@ def discover(
     trajectories = read_data(source)
     if lags and out is not None and not alone:
         raise ConfigError("A law with lags is kept alone: --out NAME.json.", "out")
-    library = terms_of(terms) if terms else None
+    library: Any = terms or None
+    if terms and terms != "wide":
+        library = terms_of(terms)
     options = pairs_of(backend_option, "--backend-option")
     if options and backend is None:
         raise ConfigError("--backend-option needs --backend.")
@@ -102,7 +114,7 @@ def discover(
     front = run(
         trajectories, backend=chosen, library=library,
         order=order, lags=lags, form=form, seed=seed, budget=seconds,  # type: ignore[arg-type]
-        constraints=constraint or (), n_bootstrap=bootstrap, units=given,
+        window=window, constraints=constraint or (), n_bootstrap=bootstrap, units=given,
         dimensionless_constants=dimensionless_constants,
     )  # fmt: skip
     law = front.best()
@@ -110,7 +122,7 @@ def discover(
         write_whole(out, law.to_json().encode())
     elif out is not None:
         model = SJEPA(
-            encoder="identity", backend=chosen or front.backend, library=library, random_state=seed,
+            encoder="identity", backend=chosen or front.backend, random_state=seed,
             dynamics=law.dynamics, order=order,  # type: ignore[arg-type]
         )  # fmt: skip
         model.seed_ = seed

@@ -13,7 +13,18 @@ import typer
 from rich.console import Console
 
 from sjepa.cli.app import Stopped, app
-from sjepa.cli.inputs import Actions, Columns, DropNan, Id, Time, read_data, source_of
+from sjepa.cli.inputs import (
+    Actions,
+    Columns,
+    DropNan,
+    FormName,
+    Id,
+    Order,
+    Time,
+    Window,
+    read_data,
+    source_of,
+)
 from sjepa.cli.settings import ConfigFile, pairs_of, terms_of, words
 from sjepa.errors import ConfigError
 
@@ -69,7 +80,9 @@ def fit(
     dynamics: Annotated[
         str, typer.Option(help="continuous: velocities; discrete: the next coordinates.")
     ] = "continuous",
-    order: Annotated[int, typer.Option(help="1, or 2 for laws of accelerations.")] = 1,
+    form: FormName = "auto",
+    order: Order = 1,
+    window: Window = None,
     correction: Annotated[
         str | None, typer.Option(help="neural: learn what the law leaves over; or neural_only.")
     ] = None,
@@ -122,7 +135,7 @@ def fit(
             device=device,
             random_state=seed,
             feature_names=words(feature_names) or None,
-            options=pairs_of(option, "--option") or None,
+            options=_options(option, form, window),
         )
         if out is not None:
             _check_place(out)
@@ -132,6 +145,15 @@ def fit(
         run = None if out is None else _begin(out, model, trajectories, source)
     _fit(model, trajectories, run, log, tensorboard)
     _report(model, trajectories, run, json)
+
+
+def _options(given: list[str] | None, form: str, window: int | None) -> dict[str, Any] | None:
+    options = pairs_of(given, "--option")
+    if form != "auto":
+        options["form"] = form
+    if window is not None:
+        options["window"] = window
+    return options or None
 
 
 def _delta(text: str) -> float | str:
@@ -243,6 +265,7 @@ def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> No
             "equations": model.law_.lines(6),
             "front": model.equations_.to_dict("records"),
             "diagnostics": model.diagnostics_,
+            "form": model.front_.form,
             "score": score if math.isfinite(score) else None,  # JSON has no infinity
             "run": None if run is None else str(run.folder),
         }
@@ -255,6 +278,8 @@ def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> No
         f"Complexity {terms:g} (terms), {tree:g} (tree). "
         f"R2 of simulated against encoded trajectories: {score:.4f}."
     )
+    if model.front_.form:
+        told += f" Form: {model.front_.form}."
     console.print(told, *model.diagnostics_, sep="\n", highlight=False, soft_wrap=True)
     if run is not None:
         console.print(f"Written to {run.folder}; sjepa.load({str(run.folder)!r}) reads it.",

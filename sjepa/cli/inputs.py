@@ -41,6 +41,9 @@ Time = Annotated[
 Id = Annotated[str | None, typer.Option(help="Column that tells trajectories apart.")]
 Columns = Annotated[str, typer.Option(help="Observed columns, comma-separated; by default all.")]
 Actions = Annotated[str, typer.Option(help="Action columns, comma-separated.")]
+FormName = Annotated[str, typer.Option("--form", help="auto, derivative, weak, zoh or discrete.")]
+Order = Annotated[int, typer.Option(help="1, or 2 for laws of accelerations.")]
+Window = Annotated[int | None, typer.Option(help="Observations under one bump of the weak form.")]
 DropNan = Annotated[bool, typer.Option("--drop-nan", help="Leave out rows with missing values.")]
 
 

@@ -253,6 +253,28 @@ def _differentiated(
     return found._replace(windows=tuple(chosen) if free else None)
 
 
+def slope_error(trajectories: Trajectories) -> Array:
+    """Mean square error (d,) to expect of the derivatives of clean data.
+
+    Differences of order eight, six and four come nearer to the derivative by about the same
+    factor each time, so what separates them tells what the best of them still lacks; noise, be it
+    rounding, comes on top.
+    """
+    some = trajectories._cut(stretches(trajectories.lengths))
+    found = [differentiate(some, "finite_difference", order=k) for k in (8, 6, 4)]
+    inner = [slice(4, -4) if len(x) > 16 else slice(None) for x in some.x]
+    best, middle, worst = (
+        np.concatenate([x[part] for x, part in zip(f.x_dot, inner, strict=True)]) for f in found
+    )
+    near = ((best - middle) ** 2).mean(axis=0)
+    far = np.maximum(((middle - worst) ** 2).mean(axis=0), 1e-300)
+    gains = [
+        local_polynomial(t, x, 4, 8).slope_gain[4] for t, x in zip(some.t, some.x, strict=True)
+    ]
+    noise: Array = found[0].noise ** 2 * np.mean(np.square(gains))
+    return noise + near * np.minimum(near / far, 1.0)
+
+
 def second_derivatives(trajectories: Trajectories, **options: Any) -> Derivatives:
     """The same for the state (coordinates, velocities), whose derivatives are accelerations too."""
     first = differentiate(trajectories, **options)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +12,14 @@ import numpy as np
 from sjepa.data._check import Array, spread, stretches
 from sjepa.data.derivatives import Derivatives, differentiate, second_derivatives
 from sjepa.data.noise import noise_level
-from sjepa.data.rows import derivative_rows, weak_rows, zoh_accelerations, zoh_rows
+from sjepa.data.rows import (
+    OnRows,
+    derivative_rows,
+    weak_functions,
+    weak_rows,
+    zoh_accelerations,
+    zoh_rows,
+)
 from sjepa.data.trajectories import Trajectories
 from sjepa.data.weak import window_points
 from sjepa.errors import ConfigError
@@ -33,13 +41,25 @@ MAX_ROWS = 4_000
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a regression: values at points, or integrals of the terms of a library."""
+    """Rows of a regression: values at points, or integrals of the terms of a library.
+
+    `on_rows` takes any function of the inputs to its values on the rows.
+    """
 
     form: Form
     targets: Array
     inputs: Array | None = None
     features: Array | None = None
     again: Mapping[str, Any] = field(default_factory=dict)  # what gives such rows of other data
+    integrals: Callable[[], OnRows] | None = None
+
+    @cached_property
+    def on_rows(self) -> OnRows:
+        if self.integrals is not None:
+            return self.integrals()
+        inputs = self.inputs
+        assert inputs is not None
+        return lambda f: f(inputs)
 
 
 def continuous_rows(
@@ -90,7 +110,11 @@ def continuous_rows(
         del found
         features, targets = weak_rows(source, library, points, used, hold=form == "zoh")
         targets[:, -d:][:, still] = 0.0
-        return Rows(form, targets[:, -d:], features=features, again=again)
+        hold, terms = form == "zoh", len(library)
+        return Rows(
+            form, targets[:, -d:], features=features, again=again,
+            integrals=lambda: weak_functions(source, points, terms, used, hold=hold),
+        )  # fmt: skip
     if form == "derivative":
         inputs, targets = derivative_rows(found)
     else:

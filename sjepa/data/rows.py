@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,13 @@ import numpy as np
 from sjepa.data._check import CHUNK, MAX_SIZE, Array, joined
 from sjepa.data.derivatives import Derivatives
 from sjepa.data.trajectories import Trajectories
-from sjepa.data.weak import default_stride, weak_windows
+from sjepa.data.weak import WeakWindows, default_stride, weak_windows
 from sjepa.errors import DataError
 from sjepa.symbolic import Library
 
+
+# Takes a function of inputs (T, d) to its values on the rows of a regression.
+OnRows = Callable[[Callable[[Array], Array]], Array]
 
 # Neighbours of an interval, on either side, that the integral of a bump may look at.
 _MARGIN = 6
@@ -124,18 +128,46 @@ def weak_rows(
     Trajectories shorter than a bump get one bump over their whole length.
     """
     run, d = library.numpy(), trajectories.obs_shape[0]
+    stride = _stride(trajectories, points, len(library))
+    count = sum(max(n - points, 0) // stride + 1 for n in trajectories.lengths if n >= 3)
+    features, targets = np.empty((count, len(library))), np.empty((count, d))
+    row = 0
+    for windows, inputs, x in _pieces(trajectories, points, stride, columns, hold):
+        here = slice(row, row + windows.phi.shape[0])
+        features[here] = windows.phi @ run(inputs)
+        targets[here] = -(windows.dphi @ x)
+        row = here.stop
+    for name, low, high in zip(library.names, features.min(0), features.max(0), strict=True):
+        if not (-MAX_SIZE <= low and high <= MAX_SIZE):
+            raise DataError(
+                f"The integral of {name} reaches {high:.3g}; rescale the data, or leave that term "
+                "out of the library."
+            )
+    return features, targets
+
+
+def weak_functions(
+    trajectories: Trajectories, points: int, terms: int, columns: Any = slice(None),
+    *, hold: bool = False,
+) -> OnRows:  # fmt: skip
+    """The integrals of any function of the inputs, on the rows that a library of `terms` has."""
+    stride = _stride(trajectories, points, terms)
+    kept = [(w.phi, z) for w, z, _ in _pieces(trajectories, points, stride, columns, hold)]
+    return lambda f: joined([phi @ f(z) for phi, z in kept])
+
+
+def _pieces(
+    trajectories: Trajectories, points: int, stride: int, columns: Any, hold: bool
+) -> Iterator[tuple[WeakWindows, Array, Array]]:
+    """Bumps, the inputs at their nodes, and the states: piece by piece, as terms are many."""
+    d = trajectories.obs_shape[0]
     usable = [i for i, n in enumerate(trajectories.lengths) if n >= 3]
     if not usable:
         raise DataError("The weak form needs a trajectory of at least 3 points.")
-    stride = _stride(trajectories, points, len(library))
-    starts = [np.arange(0, max(len(trajectories.t[i]) - points, 0) + 1, stride) for i in usable]
-    count = sum(map(len, starts))
-    features, targets = np.empty((count, len(library))), np.empty((count, d))
-    row = 0
-    for i, first in zip(usable, starts, strict=True):
+    for i in usable:
         x, t = trajectories.x[i], trajectories.t[i]
+        first = np.arange(0, max(len(t) - points, 0) + 1, stride)
         size = min(points, len(t))
-        # Piece by piece, with the neighbours that the integrals look at: terms are many columns.
         for block in np.array_split(first, -(-(first[-1] + size) // CHUNK)):
             if not len(block):
                 continue
@@ -148,17 +180,7 @@ def weak_rows(
             if hold:
                 ends = np.concatenate([inputs[1:, :d], inputs[:-1, d:]], axis=1)
                 inputs = np.concatenate([inputs[:-1], ends])
-            here = slice(row, row + len(block))
-            features[here] = windows.phi @ run(inputs[:, columns])
-            targets[here] = -(windows.dphi @ x[part])
-            row += len(block)
-    for name, low, high in zip(library.names, features.min(0), features.max(0), strict=True):
-        if not (-MAX_SIZE <= low and high <= MAX_SIZE):
-            raise DataError(
-                f"The integral of {name} reaches {high:.3g}; rescale the data, or leave that term "
-                "out of the library."
-            )
-    return features, targets
+            yield windows, inputs[:, columns], x[part]
 
 
 def _stride(trajectories: Trajectories, points: int, terms: int) -> int:

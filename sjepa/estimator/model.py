@@ -91,7 +91,8 @@ class SJEPA(Fitted):
         ``warm_epochs``, ``dynamics_epochs``, ``space_epochs``, the weights ``lambda_s`` and
         ``lambda_r``, ``printed`` (the paper's Algorithm 1 to the letter, with
         ``integrator="euler"``) and the fields of
-        :class:`sjepa.training.alternating.TrainingConfig`.
+        :class:`sjepa.training.alternating.TrainingConfig`. Where the coordinates are given,
+        ``form`` and ``window`` of :func:`sjepa.discover`.
     callbacks : list of Callback, optional
         Called as the fit advances; see :mod:`sjepa.callbacks`.
     verbose : bool, optional
@@ -292,6 +293,7 @@ class SJEPA(Fitted):
                 dynamics=self.dynamics, integrator=self.integrator,
                 feature_names=self.feature_names, select=self.select, delta_roll=self.delta_roll,
                 phase=trained if way_of(self) == "frozen" else None,
+                options=self.options if way_of(self) == "given" else None,
             )  # fmt: skip
         space = self._space(self.latent_dim, trajectories.action_names or ())
         if self.search == "alternating":

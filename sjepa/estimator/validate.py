@@ -59,7 +59,6 @@ UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "given": (
         GIVEN,
         {
-            "options": "they are those of a search for coordinates",
             "device": "nothing is trained",
             "delta": "the front is cut at its knee",
         },
@@ -78,6 +77,8 @@ UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
 }
+# What `sjepa.discover` may be told about given coordinates.
+FORM_OPTIONS = ("form", "window")
 # Fewer observations decide nothing about coordinates.
 MIN_POINTS = 20
 
@@ -160,6 +161,11 @@ def _check_together(model: Any, way: str) -> None:
             training_plan(model.options, model.backend)
         if way == "frozen":
             check_fixed(model.options)
+    if way == "given" and (lost := sorted({*(model.options or ())} - {*FORM_OPTIONS})):
+        raise ConfigError(
+            f"options: {lost[0]!r} is not read {GIVEN}: form and window are.",
+            "options",
+        )
     if way not in ("alternating", "frozen"):
         return
     with naming("options"):

@@ -29,6 +29,8 @@ LONG = 2.0
 # Stretches and steps in each; more of either adds work and little evidence.
 MAX_STRETCHES, MAX_STEPS = 48, 100
 MIN_STEPS = 4
+# Slow motion is cut into this many stretches if each has so many observations.
+MIN_STRETCHES, MIN_POINTS = 8, 25
 # Observations on either side that tell the state at a start, in very long data.
 NEAR = 300
 # A step of the integration, in the same unit of time, and the most of them between observations:
@@ -92,6 +94,9 @@ class Stretches:
         # Fine sampling: integrate in longer steps, and read the states between them off a cubic.
         every = 1 if held else max(1, int(SHORT / max(rate * step, 1e-12)))
         room = int(np.median(data.lengths)) - 1
+        total = int(data.lengths.sum())
+        if total >= MIN_STRETCHES * MIN_POINTS:  # slow motion: shorter stretches rather than few
+            room = min(room, total // MIN_STRETCHES)
         every = min(every, max(1, room // MIN_STEPS))
         count = int(np.clip(LONG / max(rate * step * every, 1e-12), MIN_STEPS, MAX_STEPS))
         span = every * max(1, min(count, room // every))
@@ -187,6 +192,16 @@ class FreeRun:
     @property
     def squares(self) -> np.ndarray:
         return self.normal[2]
+
+    @property
+    def fitted(self) -> float:
+        """Mean square at the fit to all stretches, for the values that starts and numbers leave.
+
+        Where one stretch shows what no other does, errors with other stretches' numbers are large
+        for a true law too; this is not.
+        """
+        fitted = len(self.errors) * order_of(self.law) * len(self.law.outputs) + self.slope.shape[1]
+        return float(self.squares.sum()) / max(self.values - fitted, 1)
 
     @property
     def start_volumes(self) -> np.ndarray:

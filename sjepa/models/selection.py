@@ -118,7 +118,7 @@ def _same(one: Candidate, other: Candidate) -> bool:
 
 
 def _doubt(run: FreeRun, rivals: list[Law]) -> str:
-    error = float(run.errors.mean())
+    error = min(run.fitted, float(run.errors.mean()))
     if error > ADEQUATE:
         return (
             f"Free runs of the chosen law miss the data by {error**0.5:.2g} times the noise: "

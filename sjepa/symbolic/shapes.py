@@ -18,6 +18,7 @@ import sympy
 
 from sjepa.errors import LawError
 from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.complexity import term_weight
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.operators import SPELLINGS
 from sjepa.symbolic.parse import CONSTANTS, check_names, parse, symbol
@@ -62,10 +63,22 @@ class Shape:
                 raise LawError(f"{text}: every term has a coefficient already; leave {c} out.")
         return shape
 
+    @classmethod
+    def of(cls, term: sympy.Expr, inputs: Sequence[str]) -> tuple[Shape, tuple[float, ...]]:
+        """A term with its doubles left open, and what they were."""
+        (expr,), symbols, values = Law([term], inputs, ["y"], canonical=False).skeleton
+        names = [f"inner_{i + 1}" for i in range(len(symbols))]
+        renamed = dict(zip(symbols, map(symbol, names), strict=True))
+        return cls(expr.xreplace(renamed), tuple(inputs), tuple(names)), tuple(values.tolist())
+
+    def expr_at(self, values: Sequence[float]) -> sympy.Expr:
+        """The term with these numbers as it stands, whatever factor that leaves."""
+        pairs = zip(self.constants, values, strict=True)
+        return self.expr.xreplace({symbol(c): sympy.Float(float(v)) for c, v in pairs})
+
     def at(self, values: Sequence[float]) -> sympy.Expr:
         """The term with these numbers, canonical and without a factor."""
-        numbers = {symbol(c): sympy.Float(float(v)) for c, v in zip(self.constants, values, strict=True)}
-        return canonicalise(self.expr.xreplace(numbers)).as_coeff_Mul()[1]
+        return canonicalise(self.expr_at(values)).as_coeff_Mul()[1]
 
     @cached_property
     def _run(self) -> Law:
@@ -87,17 +100,23 @@ class Shape:
     def _slopes(self) -> Any:
         slopes = [sympy.diff(self.expr, symbol(c)) for c in self.constants]
         names = [f"y{i}" for i in range(1 + len(slopes))]
-        return Law([self.expr, *slopes], self._run.inputs, names, "discrete", canonical=False).numpy()
+        return Law(
+            [self.expr, *slopes], self._run.inputs, names, "discrete", canonical=False
+        ).numpy()
 
     def with_slopes(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Values and derivatives by the numbers (n, 1 + constants)."""
-        return self._slopes(np.concatenate([x, np.broadcast_to(values, (len(x), len(values)))], axis=1))
+        return self._slopes(
+            np.concatenate([x, np.broadcast_to(values, (len(x), len(values)))], axis=1)
+        )
 
     def places(self, x: np.ndarray) -> np.ndarray:
         """Numbers (places, constants) worth a look on inputs (n, d); none where it is undefined."""
         free = {symbol(c) for c in self.constants}
         own = [self._role(symbol(c), free) for c in self.constants]
-        steps = [self._values(kind, e, x, c) for (kind, e), c in zip(own, self.constants, strict=True)]
+        steps = [
+            self._values(kind, e, x, c) for (kind, e), c in zip(own, self.constants, strict=True)
+        ]
         rows = []
         for chosen in product(*(s if s is not None else [None] for s in steps)):
             known = dict(zip(self.constants, chosen, strict=True))
@@ -107,14 +126,20 @@ class Shape:
                 continue
             (c,) = open_  # an offset beside a rate: the middle of the step lies in the data
             e = own[self.constants.index(c)][1]
-            values = _evaluate(e.xreplace({symbol(k): sympy.Float(v) for k, v in known.items() if v is not None}), self.inputs, x)
+            values = _evaluate(
+                e.xreplace({symbol(k): sympy.Float(v) for k, v in known.items() if v is not None}),
+                self.inputs,
+                x,
+            )
             for q in np.quantile(values, CENTRES):
                 rows.append(tuple(-q if k == c else v for k, v in known.items()))
         places = np.array(rows, dtype=float).reshape(len(rows), len(self.constants))
         columns = self.columns(x, places)
         size = np.abs(columns)
         with np.errstate(invalid="ignore"):
-            good = np.isfinite(columns).all(axis=0) & (size.max(axis=0) <= STEEP * np.median(size, axis=0))
+            good = np.isfinite(columns).all(axis=0) & (
+                size.max(axis=0) <= STEEP * np.median(size, axis=0)
+            )
         return places[good][:MAX_PLACES]
 
     def _role(self, c: sympy.Symbol, free: set[sympy.Symbol]) -> tuple[str, sympy.Expr]:
@@ -139,12 +164,32 @@ class Shape:
             return []
         if kind == "offset":
             first = max(-values.min(), 0.0)
-            return list(first + np.geomspace(LOW / 4, HIGH, PLACES) * (spread if first else typical))
+            return list(
+                first + np.geomspace(LOW / 4, HIGH, PLACES) * (spread if first else typical)
+            )
+        if any(f.has(symbol(c)) for f in self.expr.atoms(sympy.sin, sympy.cos)):
+            # Waves one quarter turn apart over the data; those of time itself may turn often.
+            step = 1.5 / np.ptp(values)
+            most = MAX_PLACES if (np.diff(values) > 0).all() else int(HIGH / spread / step)
+            return list(step * np.arange(1, min(most, MAX_PLACES) + 1))
         rates = np.geomspace(LOW / np.abs(values).max(), HIGH / spread, PLACES)
         mirrored = self.expr.xreplace({symbol(c): -symbol(c)})
         if mirrored in (self.expr, -self.expr):
             return list(rates)
         return [*rates, *-rates]
+
+
+def weight(term: sympy.Expr) -> float:
+    """What a term costs; a saturating quotient x/(c + x) no more than 1/(c + x).
+
+    Otherwise 1 - c/(c + x), with a coefficient more, would be the cheaper spelling of it.
+    """
+    top, bottom = sympy.fraction(term)
+    if bottom.is_Add:
+        for part in (a.as_coeff_Mul()[1] for a in bottom.args):
+            if part != 1 and not sympy.fraction(sympy.cancel(top / part))[1].free_symbols:
+                return term_weight(top / part / bottom)
+    return term_weight(term)
 
 
 def _evaluate(e: sympy.Expr, inputs: Sequence[str], x: np.ndarray) -> np.ndarray:

@@ -48,6 +48,7 @@ def learn_frozen(
     select: str | None = None,
     delta_roll: float | None = None,
     phase: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Learned:
     """Keep the coordinates, or a few read off an embedding by a head, and search only the law.
 
@@ -85,7 +86,7 @@ def learn_frozen(
         encoded,
         backend=backend,
         order=order,
-        form="discrete" if dynamics == "discrete" else "auto",
+        **({"form": "discrete" if dynamics == "discrete" else "auto"} | dict(options or {})),
         library=terms if isinstance(terms, Library) else None,
         grammar=terms if isinstance(terms, Grammar) else None,
         seed=seed,

@@ -1,0 +1,182 @@
+"""When the terms at hand are not enough: a look at terms with numbers inside, and which to keep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from sjepa.backend import Backend, Problem
+from sjepa.backend.constants import solve_open
+from sjepa.data import Trajectories
+from sjepa.data.derivatives import slope_error
+from sjepa.data.forms import Rows, is_noisy
+from sjepa.models.selection import judge_front
+from sjepa.symbolic import Front, Library
+from sjepa.symbolic.shapes import Shape, wide
+
+
+# A true law leaves up to this many times the error that is estimated for clean derivatives, and
+# sums of squares are not told apart below the second number.
+ROOM, ROUNDING = 100.0, 1e-11
+# An equation of noisy data that is longer than this may be a shorter one with a number inside.
+LONG = 4.5
+# A set of terms is as good as the whole library within this factor.
+NEAR = 1.3
+# Inputs beyond which the wide set would be thousands of columns.
+MAX_INPUTS = 6
+# Fewer rows cannot tell numbers inside terms.
+MIN_ROWS = 20
+# Free runs of a true law leave about 1; a law that leaves more gives way to one that leaves less
+# by this share, and a law that does not only to a shorter one that is as good but for chance.
+ADEQUATE, CLEARLY, SLACK = 1.3, 0.8, 0.02
+
+
+@dataclass(frozen=True)
+class Found:
+    """A front with its chosen law, the problem it answers, and a doubt ("" for none)."""
+
+    front: Front
+    problem: Problem
+    doubt: str
+
+    @property
+    def complexity(self) -> float:
+        return self.front.complexity(self.front.best_candidate())
+
+    def reaches(self, floor: np.ndarray) -> bool:
+        return bool((np.array(self.front.best_candidate().losses) <= floor).all())
+
+
+@dataclass(frozen=True)
+class Known:
+    """Searches for the law of measured states on rows that are ready."""
+
+    backend: Backend
+    rows: Rows
+    data: Trajectories
+    order: int = 1
+    end: float = math.inf
+    refit: bool = True
+
+    def search(
+        self, problem: Problem, shapes: Sequence[Shape] | Literal["wide"] | None, widen: bool
+    ) -> Found:
+        """The law of the problem's library and of shapes; or of the wide set if that is needed."""
+        floor = self.floor(problem)
+        if floor is not None:
+            problem = problem.with_(exact=float(floor.max()))
+        if shapes is not None:
+            chosen = self.wide(problem) if shapes == "wide" else shapes
+            return self._open(problem, chosen, floor)  # type: ignore[arg-type]
+        names = problem.names
+        rows = 0 if problem.targets is None else len(problem.targets)
+        widen = widen and len(names) <= MAX_INPUTS and rows >= MIN_ROWS
+        if not widen or (floor is None and not self._noisy):
+            return self._plain(problem)
+        if floor is not None and (self._dense(problem) > floor).any():
+            # No combination of the default terms is the law: their search would only take time.
+            wider = self._open(problem, self.wide(problem), floor)
+            if wider.reaches(floor):
+                return _told(wider)
+            return self._better(self._plain(problem), wider, floor)
+        plain = self._plain(problem)
+        if plain.doubt or (floor is not None and not plain.reaches(floor)) or _is_long(plain):
+            return self._better(plain, self._open(problem, self.wide(problem), floor), floor)
+        return plain
+
+    @property
+    def _noisy(self) -> bool:
+        return self.rows.form in ("weak", "zoh")
+
+    def floor(self, problem: Problem) -> np.ndarray | None:
+        """Losses of a true law on clean data; None where noise decides."""
+        if self.rows.form != "derivative" or self.order != 1 or is_noisy(self.data):
+            return None
+        return np.maximum(ROOM * slope_error(self.data) / problem.variance, ROUNDING)
+
+    def _dense(self, problem: Problem) -> np.ndarray:
+        """Losses of all terms of the library together."""
+        features, targets = problem.feature_rows()
+        scale = np.maximum(np.sqrt((features**2).mean(axis=0)), 1e-300)
+        solved = np.linalg.lstsq(features / scale, targets, rcond=1e-13)[0]
+        left: np.ndarray = ((features / scale @ solved - targets) ** 2).mean(axis=0)
+        return left / problem.variance
+
+    def _noise_floor(self, problem: Problem) -> np.ndarray:
+        """What the whole library leaves, for the rows it leaves free: about what noise leaves."""
+        rows, terms = problem.feature_rows()[0].shape
+        return NEAR * self._dense(problem) * rows / max(rows - terms, 1)
+
+    def wide(self, problem: Problem) -> list[Shape]:
+        actions = self.data.action_names or ()
+        states = [n for n in problem.names if n not in actions]
+        points = self._points(problem)
+        positive = [n for n, c in zip(problem.names, points.T, strict=True) if c.min() > 0]
+        return wide(states, actions, positive)
+
+    def _points(self, problem: Problem) -> np.ndarray:
+        """Inputs as they occur, a thousand of them."""
+        kept: list[np.ndarray] = []
+
+        def look(z: np.ndarray) -> np.ndarray:
+            kept.append(z)
+            return np.zeros((len(z), 1))
+
+        self.rows.on_rows(look)
+        x = np.concatenate(kept)
+        return x[:: -(-len(x) // 1000)]
+
+    def _plain(self, problem: Problem) -> Found:
+        return self._judged(problem.solve(self.backend), problem)
+
+    def _open(self, problem: Problem, shapes: Sequence[Shape], floor: np.ndarray | None) -> Found:
+        sure = floor is not None
+        floor = self._noise_floor(problem) if floor is None else floor
+        if math.isfinite(self.end):
+            left = max(self.end - problem.clock(), 0.0)
+            problem = problem.with_(budget=replace(problem.budget, seconds=left / 2))
+        front, wider = solve_open(
+            self.backend, problem, shapes, self.rows.on_rows, self._points(problem), floor,
+            sure, lambda: problem.clock() < self.end,
+        )  # fmt: skip
+        return self._judged(front, wider)
+
+    def _judged(self, front: Front, problem: Problem) -> Found:
+        if self.order == 1:  # starts of second-order runs, with their velocities, are uncertain
+            held = self.rows.form == "zoh"
+            front, doubt = judge_front(
+                front, problem, self.data, self.order, held, self.end, refit=self.refit
+            )
+            return Found(front, problem, doubt)
+        return Found(front, problem, "")
+
+    def _better(self, plain: Found, wider: Found, floor: np.ndarray | None) -> Found:
+        """The wide law if it is true where the plain one is not, or as true and shorter."""
+        if not len(wider.front):
+            return plain
+        if floor is not None and wider.reaches(floor) != plain.reaches(floor):
+            return _told(wider) if wider.reaches(floor) else plain
+        one, two = plain.front.best_candidate(), wider.front.best_candidate()
+        shorter = wider.complexity < plain.complexity
+        if one.free_run is None or two.free_run is None:
+            better = two.loss < one.loss and shorter
+        elif one.free_run > ADEQUATE:
+            better = two.free_run < CLEARLY * one.free_run
+        else:
+            better = shorter and two.free_run <= one.free_run * (1 + SLACK)
+        return _told(wider) if better else plain
+
+
+def _is_long(found: Found) -> bool:
+    law, library = found.front.best(), found.problem.library
+    weights = library.term_weights if isinstance(library, Library) else {}
+    return any(sum(weights.get(t, 1.0) for _, t in row) > LONG for row in law.terms)
+
+
+def _told(found: Found) -> Found:
+    note = "the default terms were not enough: terms of the wide set are among these"
+    return replace(found, front=replace(found.front, notes=(note, *found.front.notes)))
