@@ -131,5 +131,6 @@ def test_the_error_of_clean_derivatives_is_foreseen(step: float) -> None:
     data = Trajectories.of(np.stack([np.sin(t), np.cos(1.3 * t)], axis=1), t)
     truth = np.stack([np.cos(t), -1.3 * np.sin(1.3 * t)], axis=1)
     error = ((differentiate(data).x_dot[0] - truth)[4:-4] ** 2).mean(axis=0)
-    ratio = error / slope_error(data)
-    assert (ratio < 100).all() and (ratio > 1e-3).all()
+    # An upper bound but for a factor, and far below what a wrong law leaves.
+    assert (error < 100 * slope_error(data)).all()
+    assert (slope_error(data) < 1e-8).all()
