@@ -269,7 +269,8 @@ def slope_error(trajectories: Trajectories) -> Array:
     near = ((best - middle) ** 2).mean(axis=0)
     far = np.maximum(((middle - worst) ** 2).mean(axis=0), 1e-300)
     gains = [
-        local_polynomial(t, x, 4, 8).slope_gain[4] for t, x in zip(some.t, some.x, strict=True)
+        local_polynomial(t, x, 4, 8).slope_gain[len(t) // 2]
+        for t, x in zip(some.t, some.x, strict=True)
     ]
     noise: Array = found[0].noise ** 2 * np.mean(np.square(gains))
     return noise + near * np.minimum(near / far, 1.0)
