@@ -17,11 +17,11 @@ from sjepa.data.forms import FORMS, Form, Rows, continuous_rows, is_noisy
 from sjepa.data.history import before, with_lags
 from sjepa.data.names import state_names, with_velocity_names
 from sjepa.data.rows import discrete_rows, inputs_of
+from sjepa.data.streams import Stream
 from sjepa.errors import ConfigError, DataError, NumericalWarning
 from sjepa.models.bootstrap import bootstrap
 from sjepa.models.selection import judge_front
 from sjepa.models.widening import Known
-from sjepa.streams import Stream
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.front import combine_outputs

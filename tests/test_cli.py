@@ -88,7 +88,8 @@ def test_benchmark_writes_table_and_plot(tmp_path: Path) -> None:
         tmp_path,
     )
     assert out.returncode == 0, out.stderr
-    assert {p.name for p in tmp_path.iterdir()} == {"results.parquet", "results.csv", "results.png"}
+    written = {"cells", "results.parquet", "results.csv", "results.png"}
+    assert {p.name for p in tmp_path.iterdir()} == written
 
 
 @pytest.mark.parametrize(

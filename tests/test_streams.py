@@ -14,8 +14,8 @@ import pytest
 
 import sjepa
 from sjepa import Library
+from sjepa.backend.executors import run_on
 from sjepa.errors import ConfigError, DataError, MissingDependency
-from sjepa.executors import run_on
 
 
 STEP, NAMES = 0.02, ["q", "p"]
@@ -103,7 +103,7 @@ def test_an_iterator_is_read_once_and_a_few_pieces_ahead() -> None:
 
 
 def test_rows_for_trees_are_a_fair_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sjepa import streams
+    from sjepa.data import streams
 
     monkeypatch.setattr(streams, "SAMPLE", 2000)
     sizes = (500, 4000, 15_500)

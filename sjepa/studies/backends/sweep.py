@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
+from sjepa.backend.executors import run_on
 from sjepa.backend.registry import make_backend
 from sjepa.data import SYSTEMS
 from sjepa.errors import ConfigError
-from sjepa.executors import run_on
 from sjepa.storage import make_folder, writing
 from sjepa.studies.backends.cells import COLUMNS, Cell, run_cell, system_of
 from sjepa.studies.backends.kept import finished, keep, kept_at

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sjepa.data import Trajectories
+from sjepa.backend.executors import run_on
 from sjepa.data._table_files import from_table
 from sjepa.data.files import list_files, read
 from sjepa.data.forms import Rows, continuous_rows
+from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError
-from sjepa.executors import run_on
 from sjepa.symbolic import Gram, Library
 
 
