@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -15,36 +15,20 @@ from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
 from sjepa.data.forms import FORMS, Form, Rows, continuous_rows, is_noisy
 from sjepa.data.history import before, with_lags
-from sjepa.data.names import state_names, with_velocity_names
 from sjepa.data.rows import discrete_rows, inputs_of
 from sjepa.data.streams import Stream
+from sjepa.discovery.proposals import SELECT_SHARE, search_map, select_weakly, share_of
+from sjepa.discovery.space import kind_of, opened, small_or_large, space_of, units_of
 from sjepa.errors import ConfigError, DataError, NumericalWarning
 from sjepa.models.bootstrap import bootstrap
 from sjepa.models.selection import judge_front
 from sjepa.models.widening import Known
-from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
-from sjepa.symbolic.complexity import split_terms
-from sjepa.symbolic.front import combine_outputs
+from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.parse import symbol
-from sjepa.symbolic.shapes import Shape, open_numbers
-from sjepa.symbolic.snap import variants
 
 
-# Fewer observations than this for each candidate term call for a smaller default library.
-POINTS_PER_TERM = 2
 # A law that leaves more than this share of the variance unexplained is worth a warning.
 POOR = 0.2
-# More inputs than this would make a default library of hundreds of terms.
-MAX_INPUTS = 16
-# Libraries up to this many terms are searched exactly in about a second.
-SMALL = 64
-# A longer law for the next value must lower the loss by this share to be listed.
-MIN_GAIN = 0.01
-# Terms of proposed laws that compete in the weak form, and supports of them that are looked at.
-MAX_SELECTED = 60
-SELECT_NODES = 200_000
-# Share of the time for that.
-SELECT_SHARE = 0.2
 
 
 def discover(
@@ -180,15 +164,15 @@ def discover(
             form = "discrete" if form == "auto" else form
         widen = library is None and grammar is None and backend is None
         widen = widen and stream is None and x_dot is None and not (units or constraints)
-        library, shapes = _opened(library, data, order)
-        backend = make_backend(_small_or_large(data, library) if backend is None else backend)
+        library, shapes = opened(library, data, order)
+        backend = make_backend(small_or_large(data, library) if backend is None else backend)
         if shapes is not None and (backend.trees or form == "discrete"):
             raise ConfigError(
                 "Terms with open numbers are for backends that combine terms, and for derivatives; "
                 "backends that write trees find numbers themselves: give a grammar.", "library",
             )  # fmt: skip
         backend.prepare()
-        space, names, outputs = _space(data, order, library, grammar, backend)
+        space, names, outputs = space_of(data, order, library, grammar, backend)
         if form == "discrete":
             outputs = outputs[:measured]  # what lies further back is known
         common: dict[str, Any] = {
@@ -201,11 +185,11 @@ def discover(
             "dimensionless_constants": dimensionless_constants,
         }
         if units is not None:
-            common["units"] = _units(units, data, names, outputs, order, form == "discrete")
+            common["units"] = units_of(units, data, names, outputs, order, form == "discrete")
         doubt = ""
         if form == "discrete":
             inputs, following = discrete_rows(data)
-            common |= {"dynamics": "discrete", **_kind(space)}
+            common |= {"dynamics": "discrete", **kind_of(space)}
             problem = Problem(inputs, following[:, :measured], names, **common)
             end = problem.deadline()
             front = problem.solve(backend) if constraints else search_map(backend, problem)
@@ -236,7 +220,7 @@ def discover(
                 given = {"gram": sums}
                 if sample is not None:
                     given = {"inputs": sample[0], "targets": sample[1]}
-            problem = Problem(names=own, **given, **_kind(space), **common)
+            problem = Problem(names=own, **given, **kind_of(space), **common)
             end = problem.deadline()
             if (
                 backend.trees
@@ -246,8 +230,8 @@ def discover(
                     or (form == "auto" and rows.form == "derivative" and is_noisy(data))
                 )
             ):
-                front = problem.with_(budget=_share(problem, 1 - SELECT_SHARE)).solve(backend)
-                front, problem = _select(front, problem, data, options)
+                front = problem.with_(budget=share_of(problem, 1 - SELECT_SHARE)).solve(backend)
+                front, problem = select_weakly(front, problem, data, options)
                 form = "weak"
                 if order == 1:
                     front, doubt = judge_front(
@@ -298,196 +282,6 @@ def _check_stream(form: str, x_dot: Any, u: Any, rest: Any) -> None:
             "derivatives or integrals: leave out u, x_dot, lags, n_bootstrap and form='discrete'.",
             "form",
         )
-
-
-def _opened(
-    library: Library | Sequence[str] | str | None, data: Trajectories, order: int
-) -> tuple[Library | Sequence[str] | None, list[Shape] | Literal["wide"] | None]:
-    """The terms of a library without open numbers, and those with."""
-    if library == "wide":
-        return None, "wide"
-    if (
-        library is None
-        or isinstance(library, Library | str)
-        or not all(isinstance(t, str) for t in library)
-    ):
-        return library, None  # type: ignore[return-value]
-    assert data.names is not None
-    states = with_velocity_names(data.names) if order == 2 else data.names
-    names = [*states, *(data.action_names or ())]
-    shapes = [Shape.read(t, names) for t in library if open_numbers(t, names)]
-    if not shapes:
-        return library, None
-    closed = [t for t in library if not open_numbers(t, names)]
-    if closed:
-        return Library.from_terms(closed, names), shapes
-    nothing = Library.from_terms(["1"], names)
-    return nothing.with_mask(np.zeros((1, data.obs_shape[0]), dtype=bool)), shapes
-
-
-def _space(
-    data: Trajectories,
-    order: int,
-    library: Library | Sequence[str] | None,
-    grammar: Grammar | None,
-    backend: Backend,
-) -> tuple[Library | Grammar, tuple[str, ...], tuple[str, ...]]:
-    """What a law may be made of, its inputs, and its outputs."""
-    d, actions = data.obs_shape[0], data.action_names or ()
-    assert data.names is not None
-    states = with_velocity_names(data.names) if order == 2 else data.names
-    space = grammar if grammar is not None else Library.of(library, [*states, *actions])
-    if library is not None and grammar is not None:
-        raise ConfigError("Give a library or a grammar, not both.", "grammar")
-    if space is None:
-        space = _default(backend, states, actions, int(data.lengths.sum()))
-    if order == 2:
-        if lost := set(actions) - set(space.inputs):
-            raise ConfigError(f"The library lacks the action {min(lost)}: add it to its inputs.")
-        states = state_names(space.inputs, d, actions)
-    return space, (*states, *actions), states[-d:]
-
-
-def _units(
-    given: Mapping[str, str],
-    data: Trajectories,
-    names: Sequence[str],
-    outputs: Sequence[str],
-    order: int,
-    discrete: bool,
-) -> dict[str, str]:
-    """Units of a problem's inputs and targets from those of states, actions and time."""
-    states, actions = names[: data.obs_shape[0]], data.action_names or ()
-    known = [*states, *actions, *([] if discrete else ["t"])]
-    if missing := [n for n in known if n not in given]:
-        raise ConfigError(f"units lacks {missing[0]}: give one for {', '.join(known)}.", "units")
-    if unknown := sorted(set(given) - {*known, "t"}):
-        raise ConfigError(f"units names {unknown[0]!r}; there are {', '.join(known)}.", "units")
-    found = {n: given[n] for n in (*states, *actions)}
-    for state, output in zip(states, outputs, strict=True):
-        if order == 2:
-            found[output] = f"({given[state] or 1}) / ({given['t']})"
-        by = "" if discrete else f" / ({given['t']})" + ("**2" if order == 2 else "")
-        found[f"{output}'"] = f"({given[state] or 1}){by}"
-    return found
-
-
-def _default(
-    backend: Backend, states: Sequence[str], actions: Sequence[str], points: int
-) -> Library | Grammar:
-    """The default for a backend; a few observations allow only a few terms."""
-    names = [*states, *actions]
-    if len(names) > MAX_INPUTS:
-        raise DataError(
-            f"{len(names)} inputs are too many for the default library: give a library, or "
-            "fewer columns. Rows are times: transpose x if its rows are quantities.",
-            "library",
-        )
-    if backend.trees:
-        return Grammar.default(states, actions)
-    library = Library.default(states, actions)
-    for degree in (2, 1):
-        if points < POINTS_PER_TERM * len(library):
-            library = Library.polynomial(names, degree)
-    return library
-
-
-def _small_or_large(data: Trajectories, library: Library | Sequence[str] | None) -> str:
-    """The backend for a library of this size."""
-    inputs = len(data.names or ()) + len(data.action_names or ())
-    terms = inputs**2 if library is None else len(library)
-    return "subset" if terms <= SMALL else "stlsq"
-
-
-def _kind(space: Library | Grammar) -> dict[str, Any]:
-    return {"library" if isinstance(space, Library) else "grammar": space}
-
-
-def search_map(backend: Backend, problem: Problem) -> Front:
-    """Laws for the next value, judged by how well they give the change.
-
-    Most of the next value is the present one: standing still looks almost perfect, and whatever
-    else matters looks negligible. Of the change it explains nothing. The next value and the change
-    are both searched, since each shows terms that the other hides, and joined output by output.
-    """
-    inputs, following = problem.rows()
-    change = problem.with_(targets=following - inputs[:, : following.shape[1]], warm=None)
-    fronts = [problem.solve(backend), change.solve(backend)]
-    unit = problem.variance / change.variance
-    rows = []
-    for j, name in enumerate(problem.outputs):
-        own = [c.law.expressions[j] for c in fronts[0]]
-        own += [c.law.symbols[j] + c.law.expressions[j] for c in fronts[1]]
-        still = Law.from_string([name], problem.names, [name], "discrete")
-        laws = {still, *(Law([e], problem.names, [name], "discrete") for e in own)}
-        alone = problem.with_(targets=following[:, j], outputs=[name], warm=None)
-        scored = [(alone.candidate(law), law) for law in sorted(laws, key=lambda one: one.key)]
-        worst = next(c.loss for c, law in scored if law == still)
-        rows.append(
-            [
-                (getattr(c, problem.measure), c.loss * unit[j], law.expressions[0])
-                for c, law in scored
-                if c.loss <= worst
-            ]
-        )
-    proven = {c.law for c in fronts[0] if c.certified}
-    candidates = []
-    for _, losses, expressions in combine_outputs(rows, MIN_GAIN):
-        law = Law(expressions, problem.names, problem.outputs, "discrete")
-        if problem.admits(law):
-            whole = problem.candidate(law, law in proven)
-            candidates.append(replace(whole, loss=float(np.mean(losses)), losses=losses))
-    notes = dict.fromkeys((*fronts[0].notes, *fronts[1].notes))
-    return Front.of(candidates, problem.measure, backend.name, tuple(notes))
-
-
-def _share(problem: Problem, share: float) -> Budget:
-    seconds = problem.budget.seconds
-    return replace(problem.budget, seconds=None if seconds is None else share * seconds)
-
-
-def _select(
-    proposed: Front, problem: Problem, data: Trajectories, options: Mapping[str, Any]
-) -> tuple[Front, Problem]:
-    """Laws made of the terms of the proposed ones, selected and fitted on rows of the weak form.
-
-    Trees are searched on smoothed derivatives, which fit wrong terms as well as right ones;
-    integrals tell them apart. Terms whose inner numbers are nearly simple also compete as those,
-    and so do the simplest terms of the grammar.
-    """
-    terms: dict[Any, set[str]] = {}
-    for law in (c.law for c in proposed):
-        for output, expr in zip(law.outputs, law.expressions, strict=True):
-            for _, term in (pair for one in variants(expr) for pair in split_terms(one)):
-                if problem.admits(Law([term], law.inputs, [output], canonical=False)):
-                    terms.setdefault(term, set()).add(output)
-    own = sorted(terms, key=str)
-    for output, simple in problem.allowed_terms.items():
-        for term in simple:
-            terms.setdefault(term, set()).add(output)
-    cost = {t: problem.complexity(Law([1.5 * t], problem.names, ["y"])) for t in terms}
-    kept = sorted(terms, key=lambda t: (t not in own, cost[t], str(t)))[:MAX_SELECTED]
-
-    def library(kept: Sequence[Any]) -> Library:
-        mask = [[o in terms[t] for o in problem.outputs] for t in kept]
-        return Library(kept, problem.names, [cost[t] for t in kept], mask, canonical=False)
-
-    rows = continuous_rows(data, library(kept), form="weak", **options)
-    assert rows.features is not None
-    defined = np.flatnonzero(np.isfinite(rows.features).all(axis=0))
-    weak = problem.with_(
-        inputs=None, grammar=None, warm=None, targets=rows.targets,
-        budget=_share(problem, SELECT_SHARE),
-        features=rows.features[:, defined],
-        library=library([kept[i] for i in defined]),
-    )  # fmt: skip
-    weights = None if problem.grammar is None else problem.grammar.weights
-    judged = [
-        replace(Candidate.score(c.law, c.losses, weights=weights), backend=proposed.backend)
-        for c in weak.solve(make_backend("subset", max_nodes=SELECT_NODES))
-        if problem.admits(c.law)
-    ]
-    return Front.of(judged, problem.measure, proposed.backend, proposed.notes), weak
 
 
 def _doubts(front: Front, problem: Problem, doubt: str) -> list[str]:

@@ -1,0 +1,126 @@
+"""What a law may be made of: the library or grammar of a call, and its units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from sjepa.backend import Backend
+from sjepa.data import Trajectories
+from sjepa.data.names import state_names, with_velocity_names
+from sjepa.errors import ConfigError, DataError
+from sjepa.symbolic import Grammar, Library
+from sjepa.symbolic.shapes import Shape, open_numbers
+
+
+# Fewer observations than this for each candidate term call for a smaller default library.
+POINTS_PER_TERM = 2
+# More inputs than this would make a default library of hundreds of terms.
+MAX_INPUTS = 16
+# Libraries up to this many terms are searched exactly in about a second.
+SMALL = 64
+
+
+def opened(
+    library: Library | Sequence[str] | str | None, data: Trajectories, order: int
+) -> tuple[Library | Sequence[str] | None, list[Shape] | Literal["wide"] | None]:
+    """The terms of a library without open numbers, and those with."""
+    if library == "wide":
+        return None, "wide"
+    if (
+        library is None
+        or isinstance(library, Library | str)
+        or not all(isinstance(t, str) for t in library)
+    ):
+        return library, None  # type: ignore[return-value]
+    assert data.names is not None
+    states = with_velocity_names(data.names) if order == 2 else data.names
+    names = [*states, *(data.action_names or ())]
+    shapes = [Shape.read(t, names) for t in library if open_numbers(t, names)]
+    if not shapes:
+        return library, None
+    closed = [t for t in library if not open_numbers(t, names)]
+    if closed:
+        return Library.from_terms(closed, names), shapes
+    nothing = Library.from_terms(["1"], names)
+    return nothing.with_mask(np.zeros((1, data.obs_shape[0]), dtype=bool)), shapes
+
+
+def space_of(
+    data: Trajectories,
+    order: int,
+    library: Library | Sequence[str] | None,
+    grammar: Grammar | None,
+    backend: Backend,
+) -> tuple[Library | Grammar, tuple[str, ...], tuple[str, ...]]:
+    """What a law may be made of, its inputs, and its outputs."""
+    d, actions = data.obs_shape[0], data.action_names or ()
+    assert data.names is not None
+    states = with_velocity_names(data.names) if order == 2 else data.names
+    space = grammar if grammar is not None else Library.of(library, [*states, *actions])
+    if library is not None and grammar is not None:
+        raise ConfigError("Give a library or a grammar, not both.", "grammar")
+    if space is None:
+        space = _default(backend, states, actions, int(data.lengths.sum()))
+    if order == 2:
+        if lost := set(actions) - set(space.inputs):
+            raise ConfigError(f"The library lacks the action {min(lost)}: add it to its inputs.")
+        states = state_names(space.inputs, d, actions)
+    return space, (*states, *actions), states[-d:]
+
+
+def units_of(
+    given: Mapping[str, str],
+    data: Trajectories,
+    names: Sequence[str],
+    outputs: Sequence[str],
+    order: int,
+    discrete: bool,
+) -> dict[str, str]:
+    """Units of a problem's inputs and targets from those of states, actions and time."""
+    states, actions = names[: data.obs_shape[0]], data.action_names or ()
+    known = [*states, *actions, *([] if discrete else ["t"])]
+    if missing := [n for n in known if n not in given]:
+        raise ConfigError(f"units lacks {missing[0]}: give one for {', '.join(known)}.", "units")
+    if unknown := sorted(set(given) - {*known, "t"}):
+        raise ConfigError(f"units names {unknown[0]!r}; there are {', '.join(known)}.", "units")
+    found = {n: given[n] for n in (*states, *actions)}
+    for state, output in zip(states, outputs, strict=True):
+        if order == 2:
+            found[output] = f"({given[state] or 1}) / ({given['t']})"
+        by = "" if discrete else f" / ({given['t']})" + ("**2" if order == 2 else "")
+        found[f"{output}'"] = f"({given[state] or 1}){by}"
+    return found
+
+
+def _default(
+    backend: Backend, states: Sequence[str], actions: Sequence[str], points: int
+) -> Library | Grammar:
+    """The default for a backend; a few observations allow only a few terms."""
+    names = [*states, *actions]
+    if len(names) > MAX_INPUTS:
+        raise DataError(
+            f"{len(names)} inputs are too many for the default library: give a library, or "
+            "fewer columns. Rows are times: transpose x if its rows are quantities.",
+            "library",
+        )
+    if backend.trees:
+        return Grammar.default(states, actions)
+    library = Library.default(states, actions)
+    for degree in (2, 1):
+        if points < POINTS_PER_TERM * len(library):
+            library = Library.polynomial(names, degree)
+    return library
+
+
+def small_or_large(data: Trajectories, library: Library | Sequence[str] | None) -> str:
+    """The backend for a library of this size."""
+    inputs = len(data.names or ()) + len(data.action_names or ())
+    terms = inputs**2 if library is None else len(library)
+    return "subset" if terms <= SMALL else "stlsq"
+
+
+def kind_of(space: Library | Grammar) -> dict[str, Any]:
+    return {"library" if isinstance(space, Library) else "grammar": space}
