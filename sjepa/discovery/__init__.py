@@ -1,6 +1,6 @@
 """From states to a front of laws, without training anything."""
 
-from sjepa.discovery.discover import discover
+from sjepa.discovery.search import discover
 
 
 __all__ = ["discover"]
