@@ -239,13 +239,13 @@ def discover(
                     )
             else:
                 form = rows.form
-                known = Known(backend, rows, data, order, end, not constraints)
+                known = Known(backend, rows, data, order, end, not constraints, x_dot is None)
                 found = known.search(problem, shapes, widen)
                 front, problem, doubt = found.front, found.problem, found.doubt
         if n_bootstrap and len(front):
             front = bootstrap(
                 front, problem, backend, data, n_bootstrap, seed=seed, order=order,
-                held=form == "zoh", end=end,
+                held=form == "zoh", end=end, ordered=x_dot is None,
             )  # fmt: skip
     doubts = _doubts(front, problem, doubt)
     for text in doubts:

@@ -51,6 +51,7 @@ def bootstrap(
     order: int = 1,
     held: bool = False,
     end: float = math.inf,
+    ordered: bool = True,
 ) -> Front:
     """The front with intervals of its chosen law from `n` resamples.
 
@@ -58,7 +59,8 @@ def bootstrap(
     chosen structure does; how often that has a term is the term's inclusion. The numbers are
     those of the chosen structure: of free runs where the data are noisy, since noise in the states
     biases a regression, and otherwise of the regression on each resample. At `end`, by the
-    problem's clock, no more are drawn, and a note says so.
+    problem's clock, no more are drawn, and a note says so. States that are not `ordered` in time
+    have no runs.
     """
     law = front.best()
     rng = np.random.default_rng(seed)
@@ -70,7 +72,8 @@ def bootstrap(
     draws = _draws(rng, n, len(cells))
     chosen, numbers, n = _searches(law, problem, backend, draws, cells, end)
     ends = {k: np.quantile(v, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) for k, v in numbers.items()}
-    ends |= _free_runs(law, data, order, held)
+    if ordered:
+        ends |= _free_runs(law, data, order, held)
     rows = []
     for j, (output, pairs) in enumerate(zip(law.outputs, law.terms, strict=True)):
         for coefficient, term in pairs:
@@ -183,7 +186,7 @@ def _free_runs(
     numbers = dict(zip(symbols, map(sympy.Float, values.tolist()), strict=True))
     found = {}
     for j, expr in enumerate(structure):
-        for part in sympy.Add.make_args(expr):
+        for part in sympy.Add.make_args(expr) if expr != 0 else ():
             (own,) = [position[s] for s in sympy.Mul.make_args(part) if s in position]
             term = part.xreplace(numbers).as_coeff_Mul()[1]
             found[j, term] = middle[own] + width[own] * np.array([-1.0, 1.0])

@@ -61,6 +61,8 @@ class Known:
     order: int = 1
     end: float = math.inf
     refit: bool = True
+    # Given derivatives may belong to states in any order, which no run passes through.
+    ordered: bool = True
 
     def search(
         self, problem: Problem, shapes: Sequence[Shape] | Literal["wide"] | None, widen: bool
@@ -101,7 +103,10 @@ class Known:
     def _dense(self, problem: Problem) -> np.ndarray:
         """Losses of all terms of the library together."""
         features, targets = problem.feature_rows()
-        scale = np.maximum(np.sqrt((features**2).mean(axis=0)), 1e-300)
+        features = features[:, problem.usable.any(axis=1)]
+        if not features.shape[1]:
+            return np.full(targets.shape[1], np.inf)
+        scale = np.maximum(np.abs(features).max(axis=0), 1e-300)
         solved = np.linalg.lstsq(features / scale, targets, rcond=1e-13)[0]
         left: np.ndarray = ((features / scale @ solved - targets) ** 2).mean(axis=0)
         return left / problem.variance
@@ -146,7 +151,9 @@ class Known:
         return self._judged(front, wider)
 
     def _judged(self, front: Front, problem: Problem) -> Found:
-        if self.order == 1:  # starts of second-order runs, with their velocities, are uncertain
+        if (
+            self.order == 1 and self.ordered
+        ):  # starts of second-order runs, with their velocities, are uncertain
             held = self.rows.form == "zoh"
             front, doubt = judge_front(
                 front, problem, self.data, self.order, held, self.end, refit=self.refit

@@ -34,8 +34,6 @@ _NODE_WEIGHTS = {
     "compare": 1.0,
 }
 
-_DEFAULT_WEIGHTS = _NODE_WEIGHTS | {name: row.weight for name, row in OPERATORS.items()}
-
 # What one term costs in the experiments of the paper, as a rule: a bare constant 0.5, a variable
 # 1, each function 1 on top of its argument, each further degree 0.5. It reproduces the weights
 # printed there: 1, z, sin z, z^2, z1*z2, p|p| cost 0.5, 1, 2, 1.5, 2, 3.
@@ -47,7 +45,7 @@ EACH_DEGREE = 0.5
 
 def weights_for_tree(overrides: Mapping[str, float] | None = None) -> dict[str, float]:
     """Node weights by name, with some of them replaced."""
-    weights = dict(_DEFAULT_WEIGHTS)
+    weights = _NODE_WEIGHTS | {name: row.weight for name, row in OPERATORS.items()}
     for name, weight in (overrides or {}).items():
         key = name if name in weights else table.operator(name).name
         if not weight >= 0:
@@ -77,7 +75,7 @@ def tree_complexity(
 
 @lru_cache(maxsize=4096)
 def _default_tree(expr: sympy.Expr) -> float:
-    return _tree(expr, _DEFAULT_WEIGHTS)
+    return _tree(expr, weights_for_tree())
 
 
 def dag_complexity(

@@ -122,7 +122,7 @@ class Gram:
         total: Gram | None = None
         for inputs, targets, *weights in chunks:
             if near is None:
-                near = _nearby(features, inputs, targets)
+                near = _nearby(features, inputs, targets, *weights)
             for start in range(0, len(inputs), PIECE):
                 part = slice(start, start + PIECE)
                 x, y = np.asarray(inputs[part]), np.asarray(targets[part], dtype=float)
@@ -232,14 +232,19 @@ def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.einsum("pk,pk->k", a, b)
 
 
-def _nearby(features: NumpyLaw, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+def _nearby(
+    features: NumpyLaw, inputs: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
     """Coefficients (P, k) of the whole library, by least squares on some of the rows."""
     every = max(1, len(inputs) // SOME)
     with np.errstate(all="ignore"):
         theta, y = features(inputs[::every]), np.asarray(targets[::every], dtype=float)
+        if weights is not None:  # rows without weight may hold anything
+            root = np.sqrt(np.asarray(weights[::every], dtype=float))[:, None]
+            theta, y = np.where(root > 0, theta * root, 0.0), np.where(root > 0, y * root, 0.0)
         scale = np.sqrt((theta**2).sum(axis=0))
-    scale[~(scale > 0)] = 1.0
-    theta = theta / scale
+        scale[~(scale > 0)] = 1.0
+        theta = theta / scale
     if not (np.isfinite(theta).all() and np.isfinite(y).all()):
         return np.zeros((theta.shape[1], y.shape[1]))
     near = np.linalg.lstsq(theta, y, rcond=1e-6)[0]

@@ -43,7 +43,7 @@ class Shape:
     --------
     >>> one = Shape.read("x/(c + x)", ["x"])
     >>> one.constants, one.at([0.5])
-    (('c',), x/(x + 0.5))
+    (('c',), x/(2*x + 1))
     """
 
     expr: sympy.Expr
