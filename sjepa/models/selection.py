@@ -69,9 +69,8 @@ def judge_front(
     rivals: list[Law] = []
     if refit and problem.library is not None and run.errors.mean() > NOTHING and time_left():
         best, run, rivals = _nearby(problem, best, run, stretches, time_left)
-    if (
-        refit and stretches.noisy
-    ):  # then its numbers are nearer to the truth than those of the regression
+    # With noise its numbers are nearer to the truth than those of the regression.
+    if refit and stretches.noisy:
         refined = problem.candidate(run.law.canonical())
         fits = refined.loss < min((c.loss for c in rows if _before(front, c, best)), default=2.0)
         best = replace(

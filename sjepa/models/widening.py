@@ -151,9 +151,8 @@ class Known:
         return self._judged(front, wider)
 
     def _judged(self, front: Front, problem: Problem) -> Found:
-        if (
-            self.order == 1 and self.ordered
-        ):  # starts of second-order runs, with their velocities, are uncertain
+        # Starts of second-order runs, with their velocities, are uncertain.
+        if self.order == 1 and self.ordered:
             held = self.rows.form == "zoh"
             front, doubt = judge_front(
                 front, problem, self.data, self.order, held, self.end, refit=self.refit
