@@ -22,6 +22,8 @@ from sjepa.symbolic.shapes import Shape, wide
 # A true law leaves up to this many times the error that is estimated for clean derivatives, and
 # sums of squares are not told apart below the second number.
 ROOM, ROUNDING = 100.0, 1e-11
+# Solvers leave errors too: a short law that leaves less than this is no approximation.
+APPROXIMATE = 1e-6
 # An equation of noisy data that is longer than this may be a shorter one with a number inside.
 LONG = 4.5
 # A set of terms is as good as the whole library within this factor.
@@ -79,14 +81,16 @@ class Known:
         widen = widen and len(names) <= MAX_INPUTS and rows >= MIN_ROWS
         if not widen or (floor is None and not self._noisy):
             return self._plain(problem)
-        if floor is not None and (self._dense(problem) > floor).any():
+        if floor is not None and (self._dense(problem) > np.maximum(floor, APPROXIMATE)).any():
             # No combination of the default terms is the law: their search would only take time.
             wider = self._open(problem, self.wide(problem), floor)
             if wider.reaches(floor):
                 return _told(wider)
             return self._better(self._plain(problem), wider, floor)
         plain = self._plain(problem)
-        if plain.doubt or (floor is not None and not plain.reaches(floor)) or _is_long(plain):
+        poor = floor is not None and not plain.reaches(np.maximum(floor, APPROXIMATE))
+        true = floor is not None and plain.reaches(floor)
+        if plain.doubt or poor or (_is_long(plain) and not true):
             return self._better(plain, self._open(problem, self.wide(problem), floor), floor)
         return plain
 

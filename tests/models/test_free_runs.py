@@ -198,5 +198,5 @@ def test_small_libraries_are_searched_exactly_by_default() -> None:
     assert sjepa.discover(data).backend == "subset"
     many = Library.polynomial(NAMES, 11)
     assert len(many) > 64
-    assert sjepa.discover(data, library=many).backend == "stlsq"
+    assert sjepa.discover(data, library=many, budget=1.0).backend == "stlsq"
     assert sjepa.discover(data, backend="stlsq").backend == "stlsq"
