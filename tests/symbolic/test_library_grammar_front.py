@@ -311,3 +311,21 @@ def test_terms_of_a_grammar_are_those_of_brute_force() -> None:
     assert set(Grammar.default(["x", "y"]).terms(3.0)) == {
         t for t in products if term_weight(t) <= 3.0
     }
+
+
+def test_sums_need_a_sum_and_depth_is_that_of_the_deepest_branch() -> None:
+    grammar = Grammar(["*", "sin"], ["x"], max_depth=3)
+    assert "add" in str(grammar.refusal(parse("x + sin(x)", ["x"]), "x"))
+    assert grammar.refusal(parse("sin(x*sin(x))", ["x"]), "x") is not None  # four levels
+    assert grammar.refusal(parse("sin(x)", ["x"]), "x") is None
+
+
+def test_terms_of_masks_are_among_the_terms_of_a_grammar() -> None:
+    grammar = Grammar(["+", "*"], ["x", "v"], masks={"v": {"terms": ["x**7", "v"]}})
+    assert "x**7" in [str(t) for t in grammar.terms()]
+
+
+def test_a_longer_joint_law_must_gain_enough() -> None:
+    one = [(1.0, 0.5, "a"), (2.0, 0.499, "b"), (3.0, 0.1, "c")]
+    kept = combine_outputs([one], most=10, min_gain=0.01)
+    assert [row[2] for row in kept] == [("a",), ("c",)]

@@ -5,6 +5,7 @@ import pytest
 
 from sjepa.errors import DataError
 from sjepa.symbolic import Gram, Law, Library, refit
+from sjepa.symbolic.gram import solve_normal
 
 
 RNG = np.random.default_rng(3)
@@ -91,3 +92,27 @@ def test_refitting_never_makes_a_law_worse() -> None:
     # Not defined on half of the rows: nothing better can be found, so it stays what it was.
     rooted = Law.from_string("0.25*log(x)", ["x", "y"], ["x"])
     assert refit(rooted, X, y) == rooted
+
+
+def test_sums_of_two_halves_are_those_of_the_whole_for_laws_that_hardly_miss() -> None:
+    """Each half has residuals of a law of its own; losses near rounding must survive adding."""
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-2, 2, (400, 1))
+    y = 3 * x - x**3 + 1e-7 * rng.normal(size=(400, 1))
+    library = Library.from_terms(["x", "x**2", "x**3"], inputs=["x"])
+    halves = [Gram.from_chunks(library, [(x[k::2], y[k::2])]) for k in (0, 1)]
+    coefficients = np.array([[3.0], [0.0], [-1.0]])
+    expected = ((y - 3 * x + x**3) ** 2).mean() / y.var()
+    np.testing.assert_allclose((halves[0] + halves[1]).loss(coefficients), expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+def test_normal_equations_have_the_solution_of_least_norm(dependent: bool) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(50, 3))
+    if dependent:
+        x[:, 2] = x[:, 0] + x[:, 1]
+    x /= np.linalg.norm(x, axis=0)
+    y = rng.normal(size=50)
+    expected = np.linalg.pinv(x) @ y  # from the rows, not from their products
+    np.testing.assert_allclose(solve_normal(x.T @ x, x.T @ y), expected, rtol=1e-6)
