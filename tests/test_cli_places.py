@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -11,8 +13,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 
-import sjepa
+import sjepa.cli
+from sjepa.cli.app import app
 from tests.command import run
 
 
@@ -47,6 +51,14 @@ def test_help_needs_none_of_the_heavy_packages() -> None:
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert out.returncode == 0, out.stderr
     assert "discover" in out.stdout and "benchmark" in out.stdout
+
+
+def test_every_place_to_write_to_has_the_same_short_name() -> None:
+    for module in pkgutil.iter_modules(sjepa.cli.__path__):
+        importlib.import_module(f"sjepa.cli.{module.name}")
+    commands = getattr(typer.main.get_command(app), "commands", {})
+    options = [o for c in commands.values() for o in getattr(c, "params", []) if o.name == "out"]
+    assert len(options) >= 8 and {tuple(o.opts) for o in options} == {("--out", "-o")}
 
 
 def test_the_version_is_printed() -> None:

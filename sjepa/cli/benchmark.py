@@ -34,7 +34,9 @@ def benchmark(
     executor: Annotated[str, typer.Option(help="Where to run: local, dask or ray.")] = "local",
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the table and the plot; cells finished in it are kept."),
+        typer.Option(
+            "--out", "-o", help="Folder for the table and the plot; cells finished in it are kept."
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:

@@ -47,7 +47,9 @@ def diagnose(
     horizon: Annotated[int | None, typer.Option(help="Steps of the rollouts.")] = None,
     seed: Annotated[int, typer.Option()] = 0,
     trust: Annotated[bool, typer.Option(help="Run TorchScript files, which are programs.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for table, JSON and plot.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for table, JSON and plot.")
+    ] = None,
     json: Annotated[bool, typer.Option(help="Print everything as JSON.")] = False,
 ) -> None:
     """Compare encoders: C_dyn curve, law, rollouts, probes, collapse."""

@@ -81,7 +81,11 @@ def discover(
     seconds: Annotated[float | None, typer.Option(help="Time budget.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the result, like that of fit; NAME.json for the law alone."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="Folder for the result, like that of fit; NAME.json for the law alone.",
+        ),
     ] = None,
     force: Force = False,
     drop_nan: DropNan = False,

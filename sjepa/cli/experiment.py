@@ -31,7 +31,9 @@ class ProfileName(StrEnum):
 def experiment(
     context: typer.Context,
     name: Annotated[Name, typer.Argument(help="Which experiment.")],
-    out: Annotated[Path, typer.Option(help="Folder for metrics, laws, tables and figures.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for metrics, laws, tables and figures.")
+    ],
     seeds: Annotated[
         list[str] | None, typer.Option(help="Optimisation seeds: --seeds 7 19 37, or 7,19,37.")
     ] = None,

@@ -35,7 +35,9 @@ def export(
         Path, typer.Argument(help="A law.json, a run folder, or a PySR hall-of-fame CSV.")
     ],
     to: Annotated[Language, typer.Option(help="The language to write.")] = Language.latex,
-    out: Annotated[Path | None, typer.Option(help="File to write instead of the screen.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write instead of the screen.")
+    ] = None,
     inputs: Annotated[
         str | None, typer.Option(help="For a PySR file: names of the inputs, comma-separated.")
     ] = None,

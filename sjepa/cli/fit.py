@@ -45,7 +45,7 @@ def fit(
         Path | None, typer.Argument(help="CSV, Parquet, NPZ or HDF5 file, or a folder of them.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for checkpoints, log and the model.")
+        Path | None, typer.Option("--out", "-o", help="Folder for checkpoints, log and the model.")
     ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Resume the run in this folder.", metavar="RUN")

@@ -17,7 +17,7 @@ from sjepa.errors import ConfigError
 @app.command()
 def sweep(
     data: Annotated[Path, typer.Argument(help="CSV, Parquet, NPZ or HDF5 file, or a folder.")],
-    out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the table and the figure.")],
     config: ConfigFile = None,
     lambda_s: Annotated[str, typer.Option(help="Weights of complexity.")] = "2.5e-5,2.5e-4,2.5e-3",
     lambda_c: Annotated[str, typer.Option(help="Weights of the correction.")] = "0,0.002,0.02,0.2",
