@@ -38,7 +38,7 @@ ADEQUATE, CLEARLY, SLACK = 1.3, 0.8, 0.02
 
 
 @dataclass(frozen=True)
-class Found:
+class Judged:
     """A front with its chosen law, the problem it answers, and a doubt ("" for none)."""
 
     front: Front
@@ -68,7 +68,7 @@ class Known:
 
     def search(
         self, problem: Problem, shapes: Sequence[Shape] | Literal["wide"] | None, widen: bool
-    ) -> Found:
+    ) -> Judged:
         """The law of the problem's library and of shapes; or of the wide set if that is needed."""
         floor = self.floor(problem)
         if floor is not None:
@@ -105,19 +105,14 @@ class Known:
         return np.maximum(ROOM * slope_error(self.data) / problem.variance, ROUNDING)
 
     def _dense(self, problem: Problem) -> np.ndarray:
-        """Losses of all terms of the library together."""
-        features, targets = problem.feature_rows()
-        features = features[:, problem.usable.any(axis=1)]
-        if not features.shape[1]:
-            return np.full(targets.shape[1], np.inf)
-        scale = np.maximum(np.abs(features).max(axis=0), 1e-300)
-        solved = np.linalg.lstsq(features / scale, targets, rcond=1e-13)[0]
-        left: np.ndarray = ((features / scale @ solved - targets) ** 2).mean(axis=0)
-        return left / problem.variance
+        """Losses of all terms of the library together, from sums: rows may be millions."""
+        sums, usable = problem.sums, problem.usable
+        solved = [sums.solve(usable[:, j], j) for j in range(usable.shape[1])]
+        return sums.loss(np.stack(solved, axis=1))
 
     def _noise_floor(self, problem: Problem) -> np.ndarray:
         """What the whole library leaves, for the rows it leaves free: about what noise leaves."""
-        rows, terms = problem.feature_rows()[0].shape
+        rows, terms = problem.sums.rows, len(problem.sums.xx)
         return NEAR * self._dense(problem) * rows / max(rows - terms, 1)
 
     def wide(self, problem: Problem) -> list[Shape]:
@@ -139,10 +134,10 @@ class Known:
         x = np.concatenate(kept)
         return x[:: -(-len(x) // 1000)]
 
-    def _plain(self, problem: Problem) -> Found:
+    def _plain(self, problem: Problem) -> Judged:
         return self._judged(problem.solve(self.backend), problem)
 
-    def _open(self, problem: Problem, shapes: Sequence[Shape], floor: np.ndarray | None) -> Found:
+    def _open(self, problem: Problem, shapes: Sequence[Shape], floor: np.ndarray | None) -> Judged:
         sure = floor is not None
         floor = self._noise_floor(problem) if floor is None else floor
         if math.isfinite(self.end):
@@ -154,17 +149,17 @@ class Known:
         )  # fmt: skip
         return self._judged(front, wider)
 
-    def _judged(self, front: Front, problem: Problem) -> Found:
+    def _judged(self, front: Front, problem: Problem) -> Judged:
         # Starts of second-order runs, with their velocities, are uncertain.
         if self.order == 1 and self.ordered:
             held = self.rows.form == "zoh"
             front, doubt = judge_front(
                 front, problem, self.data, self.order, held, self.end, refit=self.refit
             )
-            return Found(front, problem, doubt)
-        return Found(front, problem, "")
+            return Judged(front, problem, doubt)
+        return Judged(front, problem, "")
 
-    def _better(self, plain: Found, wider: Found, floor: np.ndarray | None) -> Found:
+    def _better(self, plain: Judged, wider: Judged, floor: np.ndarray | None) -> Judged:
         """The wide law if it is true where the plain one is not, or as true and shorter."""
         if not len(wider.front):
             return plain
@@ -181,12 +176,12 @@ class Known:
         return _told(wider) if better else plain
 
 
-def _is_long(found: Found) -> bool:
+def _is_long(found: Judged) -> bool:
     law, library = found.front.best(), found.problem.library
     weights = library.term_weights if isinstance(library, Library) else {}
     return any(sum(weights.get(t, 1.0) for _, t in row) > LONG for row in law.terms)
 
 
-def _told(found: Found) -> Found:
+def _told(found: Judged) -> Judged:
     note = "the default terms were not enough: terms of the wide set are among these"
     return replace(found, front=replace(found.front, notes=(note, *found.front.notes)))
