@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from scipy.interpolate import make_smoothing_spline
 from scipy.signal import savgol_coeffs
 
 from sjepa.data import Trajectories, differentiate, noise_level
-from sjepa.data.derivatives import local_polynomial
+from sjepa.data.derivatives import local_polynomial, slope_error
 from sjepa.errors import DataError
 
 
@@ -228,3 +229,35 @@ def test_ends_are_used_where_differences_are_exact_and_left_out_where_windows_ar
     noisy = x + np.random.default_rng(0).normal(0, 0.02, x.shape)
     smooth = differentiate(Trajectories(noisy, t), method="savgol").valid[0]
     assert not smooth[0] and not smooth[-1] and smooth[30:-30].all()
+
+
+def test_windows_of_other_data_are_used_again_and_their_shifted_ends_left_out() -> None:
+    t = np.arange(0, 6, 0.02)
+    rng = np.random.default_rng(1)
+    wave, noise = np.stack([np.sin(t), np.cos(t)], axis=1), rng.normal(0, 0.02, (2, len(t), 2))
+    first = differentiate(Trajectories(wave + noise[0], t))
+    # Clean data would choose narrow windows by themselves.
+    again = differentiate(Trajectories(wave, t), like=first)
+    assert again.method == first.method
+    assert not again.valid[0][0] and not again.valid[0][-1] and again.valid[0][30:-30].all()
+
+
+def test_a_spline_smooths_each_column_by_itself() -> None:
+    t = np.arange(0, 6, 0.02)
+    x = np.stack([np.sin(t), 3 + np.cos(2 * t)], axis=1)
+    noisy = x + np.random.default_rng(2).normal(0, 0.02, x.shape)
+    smooth = differentiate(Trajectories(noisy, t), "spline").trajectories.x[0]
+    assert smooth.shape == x.shape
+    assert np.abs(smooth - x)[20:-20].max() < 0.02
+    k = np.arange(len(t))  # steps, so that the smoothing does not hang on the unit of time
+    columns = [make_smoothing_spline(k, c)(k) for c in noisy.T]
+    np.testing.assert_allclose(smooth, np.stack(columns, axis=1), atol=1e-6)
+
+
+@pytest.mark.parametrize("step", [0.1, 0.2, 0.3])
+def test_the_error_to_expect_of_clean_slopes_is_an_upper_bound_and_no_wild_one(step: float) -> None:
+    """In clean data differences of order eight are off by their next term, step^8 over 630."""
+    t = np.arange(0, 30, step)
+    expected = slope_error(Trajectories(np.sin(t)[:, None], t))[0]
+    true = np.mean((step**8 / 630 * np.cos(t)) ** 2)
+    assert true < expected < 1e5 * true
