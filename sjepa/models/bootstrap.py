@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 import sympy
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from sjepa.backend import Backend, Problem
 from sjepa.backend.registry import make_backend
@@ -179,7 +179,7 @@ def _free_runs(
             for c, s in zip(run.curvature, run.slope, strict=True)
         ]
     )
-    width = t.ppf((1 + LEVEL) / 2, count - 1) * np.sqrt(count - 1) * without.std(axis=0)
+    width = stdtrit(count - 1, (1 + LEVEL) / 2) * np.sqrt(count - 1) * without.std(axis=0)
     middle = run.law.coefficients
     structure, symbols, values = free.skeleton
     position = {s: i for i, s in enumerate(symbols)}

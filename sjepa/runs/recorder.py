@@ -13,7 +13,7 @@ import pandas as pd
 
 from sjepa.callbacks import Callback, Step
 from sjepa.errors import FormatError
-from sjepa.storage import read_state, write_state
+from sjepa.storage.tensors import read_state, write_state
 
 
 logger = logging.getLogger(__name__)

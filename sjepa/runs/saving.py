@@ -29,12 +29,11 @@ from sjepa.storage import (
     digest_of,
     read_bounded,
     read_json,
-    read_state,
     write_json,
-    write_state,
     write_whole,
     writing_folder,
 )
+from sjepa.storage.tensors import read_state, write_state
 from sjepa.symbolic import Front, Law
 
 

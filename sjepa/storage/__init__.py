@@ -1,4 +1,7 @@
-"""Files that hold plain data: written whole or not at all, read without executing anything."""
+"""Files that hold plain data: written whole or not at all, read without executing anything.
+
+Tensors have their own module, :mod:`sjepa.storage.tensors`: it needs torch, most files do not.
+"""
 
 from sjepa.storage.files import (
     digest_of,
@@ -13,7 +16,6 @@ from sjepa.storage.files import (
     writing_folder,
 )
 from sjepa.storage.jsonfile import MAX_BYTES, read_json, write_json
-from sjepa.storage.tensors import read_state, write_state
 
 
 __all__ = [
@@ -24,11 +26,9 @@ __all__ = [
     "open_kept",
     "read_bounded",
     "read_json",
-    "read_state",
     "regular",
     "sweep",
     "write_json",
-    "write_state",
     "write_whole",
     "writing",
     "writing_folder",

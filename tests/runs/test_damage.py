@@ -214,7 +214,7 @@ def test_a_checkpoint_cannot_make_training_endless(
 ) -> None:
     """Well-formed and with a right checksum, but with counts that no run has."""
     from sjepa.runs.recorder import KIND, VERSION
-    from sjepa.storage import read_state, write_state
+    from sjepa.storage.tensors import read_state, write_state
 
     run = tmp_path / "run"
     shutil.copytree(good / "stopped", run)

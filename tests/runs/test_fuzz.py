@@ -24,7 +24,7 @@ from sjepa.data import Trajectories, read, write
 from sjepa.errors import FormatError
 from sjepa.models.stored import rebuild
 from sjepa.runs.recorder import KIND, VERSION, RunRecorder
-from sjepa.storage import read_state, write_state
+from sjepa.storage.tensors import read_state, write_state
 from sjepa.symbolic.parse import parse
 
 from .fuzzing import anything, changed, edits, only_our_errors, peak_memory, spoil

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import save
 
 from sjepa.errors import FormatError
-from sjepa.storage import read_json, read_state, write_json, write_state
-from sjepa.storage.tensors import pack, unpack
+from sjepa.storage import read_json, write_json
+from sjepa.storage.tensors import pack, read_state, unpack, write_state
 
 
 def same(a: Any, b: Any) -> bool:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sjepa.errors import FormatError
-from sjepa.storage import make_folder, read_state, write_state
+from sjepa.storage import make_folder
+from sjepa.storage.tensors import read_state, write_state
 from sjepa.studies.backends.cells import COLUMNS, Cell
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from sjepa.errors import FormatError
-from sjepa.storage import make_folder, read_state, write_state
+from sjepa.storage import make_folder
+from sjepa.storage.tensors import read_state, write_state
 from sjepa.studies.paper.common import Result
 
 
