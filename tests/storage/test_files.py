@@ -119,6 +119,25 @@ def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert names(folder) == {"three"} and names(tmp_path) == {"model"}
 
 
+def test_a_folder_that_cannot_take_its_place_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, moved = tmp_path / "model", os.replace
+    folder.mkdir()
+    (folder / "law.json").write_text("old")
+
+    def refused(source: Path, target: Path) -> None:
+        if target == folder:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        moved(source, target)
+
+    monkeypatch.setattr(os, "replace", refused)
+    with pytest.raises(OutputError, match="choose another place"), writing_folder(folder) as draft:
+        (draft / "law.json").write_text("new")
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+    assert (folder / "law.json").read_text() == "old"
+
+
 @pytest.fixture(params=["link", "dangling", "pipe", "device", "folder"])
 def odd(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Something under the name of a file that is no plain file."""
