@@ -62,6 +62,17 @@ def test_discover_reads_a_table_and_prints_the_law(tmp_path: Path) -> None:
     assert json.loads(out.stdout)["law"]["outputs"] == ["q", "p"]
 
 
+def test_the_report_of_a_discovery_shows_the_command_that_makes_it_again(tmp_path: Path) -> None:
+    t = np.arange(0, 3, 0.05)
+    frame = pd.DataFrame({"t": t, "q": np.cos(t), "p": -np.sin(t)})
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    run("discover", "data.csv", "--time", "t", "--terms", "q,p", "-o", "found", cwd=tmp_path)
+    run("report", "found", cwd=tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "sjepa discover data.csv --time t --terms q,p -o found" in page
+    assert "SJEPA(" not in page
+
+
 def test_backends_are_checked_by_a_search() -> None:
     rows = {r["name"]: r for r in json.loads(run("backends", "--check", "--json").stdout)}
     for name in ("stlsq", "subset"):

@@ -21,6 +21,7 @@ from sjepa.cli.inputs import (
     Time,
     Window,
     check_place,
+    command_line,
     read_data,
     source_of,
 )
@@ -162,6 +163,7 @@ def _save(
 
     learned = Learned(front.best(), front, identity, list(front.notes))
     model._keep(learned, data, RunRecorder().table())
-    asked = {"settings": plain_params(model), "fingerprint": fingerprint(data), "data": source}
+    asked = {"settings": plain_params(model), "fingerprint": fingerprint(data), "data": source,
+             "command": command_line()}  # fmt: skip
     with writing_folder(out) as draft, Run.begin(draft, asked) as run:
         run.finish(saved_from(model))

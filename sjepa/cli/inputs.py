@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -80,6 +81,21 @@ def recorded_source(run: Path) -> dict[str, Any] | None:
         return None
     opened = Run.open(run)
     return None if opened.asked.get("data") is None else opened.source()
+
+
+def command_line() -> str:
+    """The command that is being run, as it would be typed."""
+    return f"sjepa {shlex.join(sys.argv[1:])}"
+
+
+def recorded_command(run: Path) -> str | None:
+    """The command that made a run folder, if it says so."""
+    from sjepa.runs import Run
+
+    if not run.is_dir() or not (run / "run.json").exists():
+        return None
+    command = Run.open(run).asked.get("command")
+    return command if isinstance(command, str) else None
 
 
 def read_data(source: Mapping[str, Any]) -> Trajectories:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as json_module
 import math
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -20,9 +19,11 @@ from sjepa.cli.inputs import (
     Id,
     Time,
     check_place,
+    command_line,
     is_run,
     read_data,
     read_model_or_law,
+    recorded_command,
     recorded_source,
     source_of,
 )
@@ -66,9 +67,10 @@ def report(
     others = None
     if held_out is not None:
         others = read_data(source_of(held_out, time, id, columns, actions, drop_nan, source))
-    command = f"sjepa {shlex.join(sys.argv[1:])}"
     content = collect(found, trajectories, held_out=others, title=title or source.resolve().name)
-    content = content.with_recipe((*content.recipe, "", "# this page", command))
+    recorded_line = recorded_command(source)
+    made_by = content.recipe if recorded_line is None else (recorded_line,)
+    content = content.with_recipe((*made_by, "", "# this page", command_line()))
     path = write_report(content, out)
     if json:
         score = content.score if math.isfinite(content.score) else None  # JSON has no infinity
