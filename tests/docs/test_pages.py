@@ -42,7 +42,7 @@ def test_a_page_runs_from_the_top_and_prints_what_it_shows(page: Path, tmp_path:
     done = subprocess.run(
         [sys.executable, "-m", "tests.docs.pages", str(page)], capture_output=True, text=True,
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1",
-                           "MPLBACKEND": "agg"},
+                           "MPLBACKEND": "agg", "COLUMNS": "100", "NO_COLOR": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     for picture in _links(page, "pictures/"):
