@@ -1,8 +1,7 @@
-"""Finished pieces of an experiment that is under way, so that a killed run loses little."""
+"""Finished pieces of an experiment: a killed run loses little, more seeds cost only themselves."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ KIND, VERSION = "sjepa-experiment-part", 1
 
 
 class Parts:
-    """Results and warm starts in ``OUT/parts``, kept until the run is complete.
+    """Results in ``OUT/parts``, and warm starts until the run is complete.
 
     Parameters
     ----------
@@ -56,9 +55,10 @@ class Parts:
     def warm(self, seed: int) -> dict[str, Any] | None:
         return self._read(f"warm_{seed}")
 
-    def clear(self) -> None:
+    def forget_warm(self) -> None:
         if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            for path in self.folder.glob("warm_*"):
+                path.unlink()
 
     def _write(self, name: str, data: dict[str, Any]) -> None:
         if self.folder is not None:

@@ -65,7 +65,8 @@ def run(
     profile : "paper", "windows", "fast", "default", or a Profile
     out : folder, optional
         Gets metrics.parquet, laws.json, tables.md, cycles.json and the figures. What is finished
-        is kept there on the way: the same call after an interruption resumes from it.
+        is kept there in ``parts``: the same call after an interruption resumes from it, and one
+        with more seeds or conditions runs only those.
     conditions : sequence of str, optional
         Only these; all by default.
     n_jobs : int, default=2
@@ -105,7 +106,7 @@ def run(
     frame = long_form(name, results)
     if folder is not None:
         write(name, results, frame, folder, f"{TITLES[name]} ({profile.name} profile)")
-        parts.clear()
+        parts.forget_warm()
     return frame
 
 

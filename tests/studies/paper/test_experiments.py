@@ -115,7 +115,23 @@ def test_a_killed_experiment_goes_on_with_what_it_has_finished(
         frame = run("exp1", [7], profile=TINY, conditions=wanted, n_jobs=1, out=tmp_path)
     apart = frame["metric"] != "seconds"
     pd.testing.assert_frame_equal(frame[apart], whole[apart])
-    assert not (tmp_path / "parts").exists()
+    assert not list((tmp_path / "parts").glob("warm_*"))
+
+
+def test_more_seeds_join_those_of_a_finished_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(seeds: list[int]) -> pd.DataFrame:
+        return run("exp1", seeds, profile=TINY, conditions=["fixed_point"], n_jobs=1, out=tmp_path)
+
+    first, trained = made([7]), []
+    task = exp1.SeedRun.conditions
+    monkeypatch.setattr(
+        exp1.SeedRun, "conditions", lambda r, *a: (trained.append(r.seed), task(r, *a))[1]
+    )
+    both = made([7, 19])
+    assert trained == [19]
+    pd.testing.assert_frame_equal(both[both["seed"] == 7].reset_index(drop=True), first)
 
 
 def test_the_hybrids_report_their_allocation(tmp_path: Path) -> None:
