@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isnan
+from math import isinf, isnan
 
 import pandas as pd
 
+from sjepa.studies.paper.claims import claims_table
 from sjepa.studies.paper.paper_figures import PRINTED, Printed
 from sjepa.symbolic import Law
 
@@ -111,6 +112,8 @@ def render(
         names = [c for c in (rows or present) if c in present]
         if names:
             parts += [f"## {title}", "", *_table(experiment, metrics, names, columns), ""]
+    if claims := _claims(experiment, metrics, laws):
+        parts += ["## Claims", "", *claims, ""]
     parts += ["## Equations", ""]
     for row in laws:
         law = Law.from_json(str(row["law_json"]))
@@ -118,6 +121,18 @@ def render(
         equations = "; ".join(f"`{line}`" for line in law.lines(digits=4))
         parts.append(f"- {label}, seed {row['seed']}: {equations}")
     return "\n".join(parts) + "\n"
+
+
+def _claims(experiment: str, metrics: pd.DataFrame, laws: Sequence[dict[str, object]]) -> list[str]:
+    found = claims_table(experiment, metrics, laws)
+    if not len(found):
+        return []
+    lines = ["| The paper's claim | paper | ours (range) | holds |", "|---|---|---|---|"]
+    for row in found.itertuples(index=False):
+        paper = "–" if row.paper is None or isnan(row.paper) else number(row.paper)
+        ours = f"{number(row.median)} ({number(row.least)} to {number(row.greatest)})"
+        lines.append(f"| {row.claim} | {paper} | {ours} | {row.holds} of {row.seeds} |")
+    return lines
 
 
 def _table(
@@ -156,6 +171,8 @@ def number(value: float) -> str:
     """Three significant digits; powers of ten only where they are needed."""
     if value == 0:
         return "0"
+    if isinf(value):
+        return "∞"
     if 1e-3 <= abs(value) < 1e4:
         return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
     return f"{value:.2e}"
