@@ -24,12 +24,14 @@ from sjepa.runs.recorder import RunRecorder
 from sjepa.runs.saving import read as read_saved
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.training import (
+    CorrectionSettings,
     Learned,
     correction_figures,
     learn_alternating,
     learn_correction,
     learn_elegant,
     learn_frozen,
+    refine_hybrid,
     written,
 )
 
@@ -69,7 +71,8 @@ class SJEPA(Fitted):
     correction : None, "neural", "neural_only", mapping or nn.Module
         A bounded network that learns the residual of the law; "neural_only" leaves the law out.
         Options are those of :class:`sjepa.training.CorrectionSettings`. The alternating search
-        learns it together with coordinates and law, the others afterwards.
+        learns it together with coordinates and law, the others afterwards; the elegant search with
+        ``{"joint": "coordinates"}`` refines all three together at its end.
     integrator : str, default="rk4"
     dynamics : "continuous" or "discrete"
         Whether the law gives velocities or the next coordinates (for equal steps; with given
@@ -303,10 +306,14 @@ class SJEPA(Fitted):
             )  # fmt: skip
         if not isinstance(space, Library):
             space = space.library(space.inputs[: self.latent_dim])
-        return learn_elegant(
+        learned = learn_elegant(
             trajectories, space, self.latent_dim, self.order, self.delta, self.backend, seed,
             journal, self.options, delta_roll=self.delta_roll, select=self.select,
         )  # fmt: skip
+        hybrid = CorrectionSettings.joint_of(self.correction)
+        if hybrid is not None and hybrid.joint == "coordinates":
+            learned = refine_hybrid(trajectories, learned, hybrid, seed)
+        return learned
 
     def _space(self, dimension: int | None, actions: Sequence[str] = ()) -> Any:
         given = self.grammar if self.library is None else self.library

@@ -6,6 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -166,6 +167,9 @@ def _check_together(model: Any, way: str) -> None:
             f"options: {lost[0]!r} is not read {GIVEN}: form and window are.",
             "options",
         )
+    if model.correction is not None:
+        with naming("correction"):
+            _check_correction(CorrectionSettings.of(model.correction), way)
     if way not in ("alternating", "frozen"):
         return
     with naming("options"):
@@ -174,11 +178,18 @@ def _check_together(model: Any, way: str) -> None:
         raise ConfigError(
             "Algorithm 1 as printed is forward Euler: integrator='euler'.", "integrator"
         )
-    if model.correction is not None:
-        with naming("correction"):
-            given = CorrectionSettings.of(model.correction)
-            if not given.neural_only:
-                given.check_joint()
+
+
+def _check_correction(given: CorrectionSettings, way: str) -> None:
+    if way in ("alternating", "frozen"):
+        if not given.neural_only:
+            given.check_joint()
+    elif given.joint == "coordinates":
+        if way != "elegant" or given.neural_only:
+            raise ConfigError(
+                "correction: joint='coordinates' is for search='elegant', whose encoder can move."
+            )
+        replace(given, joint=False).check_joint("where coordinates move with the correction")
 
 
 def _check_with_data(model: Any, way: str, trajectories: Trajectories) -> None:

@@ -6,6 +6,7 @@ from sjepa.training.correction import (
     correction_figures,
     learn_correction,
 )
+from sjepa.training.elegant.hybrid import refine_hybrid
 from sjepa.training.elegant.learn import learn_elegant
 from sjepa.training.frozen import learn_frozen
 from sjepa.training.result import Frozen, Learned, identity
@@ -25,5 +26,6 @@ __all__ = [
     "learn_correction",
     "learn_elegant",
     "learn_frozen",
+    "refine_hybrid",
     "written",
 ]

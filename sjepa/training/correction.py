@@ -35,8 +35,10 @@ class CorrectionSettings:
     ----------
     neural_only : bool
         No law at all: the neural predictor that a law is compared with.
-    joint : bool
-        Whether the law's coefficients move too. By default the law stays as it was found.
+    joint : bool or "coordinates"
+        Whether the law's coefficients move too. By default the law stays as it was found. With
+        "coordinates", after the elegant search, the encoder moves as well, and the correction is
+        weighed by lambda_c.
     module : nn.Module, optional
         Takes the place of the built-in network: states joined with actions (..., d + m) to
         (..., d). A copy of it is trained.
@@ -44,10 +46,10 @@ class CorrectionSettings:
         Of the network. The bound is in units of the typical size of what is predicted, velocities
         or changes in a step; by default 1 beside a law and 1.5 times the largest alone.
     lambda_c : float
-        Weight of R_corr in the alternating search, in the paper's units: R_corr is the mean of
-        |c|² / d over the states that rollouts visit, for the raw correction c of the vector field
-        (no factor Δt), or of the next state of a map; L_pred is the mean of |ẑ - z|² / d. So the
-        weight has the unit of Δt² beside a vector field and none beside a map.
+        Weight of R_corr where coordinates are learnt with it, in the paper's units: R_corr is the
+        mean of |c|² / d over the states that rollouts visit, for the raw correction c of the vector
+        field (no factor Δt), or of the next state of a map; L_pred is the mean of |ẑ - z|² / d. So
+        the weight has the unit of Δt² beside a vector field and none beside a map.
     energy, rollout : float
         Weights of R_corr and L_roll on fixed coordinates, where both are in units of the typical
         change in a step: a weight λ leaves 1 / (1 + λ) of the correction, whatever Δt is.
@@ -58,7 +60,7 @@ class CorrectionSettings:
     """
 
     neural_only: bool = False
-    joint: bool = False
+    joint: bool | Literal["coordinates"] = False
     module: nn.Module | None = None
     width: int | None = None
     bound: float | None = None
@@ -74,7 +76,8 @@ class CorrectionSettings:
         for name in ("horizon", "updates", "batch", "rate"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"correction: {name} must be positive.")
-
+        if self.joint not in (False, True, "coordinates"):
+            raise ConfigError("correction: joint is True, False or 'coordinates'.")
         for name in ("lambda_c", "energy", "rollout"):
             if not 0 <= getattr(self, name) < np.inf:
                 raise ConfigError(f"correction: {name} must not be negative.")
@@ -85,13 +88,12 @@ class CorrectionSettings:
             return deepcopy(self.module)
         return Correction(latent_dim, actions, self.width or 48, self.bound or 1.0, zero_init=True)
 
-    def check_joint(self) -> None:
+    def check_joint(self, where: str = "by search='alternating', whose phases train it") -> None:
         """Refuse what only a fit on fixed coordinates reads."""
         for name in _OF_A_FIT:
             if getattr(self, name) != getattr(type(self), name):
                 raise ConfigError(
-                    f"correction: {name} is not read by search='alternating', whose phases train "
-                    "the correction; see lambda_c, width, bound, and the options of the search."
+                    f"correction: {name} is not read {where}; see lambda_c, width and bound."
                 )
 
     @classmethod

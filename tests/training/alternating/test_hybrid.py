@@ -125,7 +125,7 @@ def test_a_correction_that_runs_the_show_is_doubted() -> None:
 
 @pytest.mark.parametrize("name", ["energy", "updates", "joint"])
 def test_what_only_a_fit_on_fixed_coordinates_reads_is_refused(name: str) -> None:
-    given: dict[str, Any] = {name: 7}
+    given: dict[str, Any] = {name: True if name == "joint" else 7}
     model = sjepa.SJEPA(search="alternating", correction=given)
     with pytest.raises(sjepa.errors.ConfigError, match=f"{name} is not read") as caught:
         model.check(braked())
