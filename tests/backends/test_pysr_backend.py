@@ -415,6 +415,18 @@ def test_negligible_terms_go_whatever_the_unit_of_the_target(unit: float, standi
     assert ["sin(q)"] in [[str(term) for _, term in c.law.terms[0]] for c in front]
 
 
+def test_numbers_next_to_whole_ones_are_tried_as_whole_and_others_are_left(
+    standin: Standin,
+) -> None:
+    standin.set(ROWS=json.dumps([[[1, 1.0, 0.4], [7, 1e-12, "(1.00002 * sin(x0)) + (0.3 * x1)"]]]))
+    z = np.random.default_rng(0).uniform(-2, 2, (60, 2))
+    target = 1.000003 * np.sin(z[:, 0]) + 0.3 * z[:, 1]
+    grammar = Grammar(["+", "*", "sin"], ["q", "p"])
+    front = Problem(z, target, ["q", "p"], ["y"], grammar=grammar).solve(PySR())
+    numbers = [{str(term): c for c, term in one.law.terms[0]} for one in front]
+    assert any(n.get("sin(q)") == 1 and n["p"] == pytest.approx(0.3, rel=1e-4) for n in numbers)
+
+
 def test_weights_of_the_grammar_decide_what_is_kept(standin: Standin) -> None:
     """A sine is short and exact, a cubic long and nearly: kept only where sines are expensive."""
     rows = [[[2, 0.0, "sin(x0)"], [9, 1e-4, "x0 - ((x0 * x0) * (x0 * 0.16))"]]]
