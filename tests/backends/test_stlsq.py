@@ -135,6 +135,17 @@ def test_stepping_back_removes_what_is_missed_least_also_from_large_supports() -
         assert found == keep
 
 
+def test_stepping_back_finds_what_no_threshold_does_where_columns_nearly_add_up() -> None:
+    """All coefficients are large and cancel, so thresholds drop the right one with the others."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(300, 4))
+    x[:, 3] = x[:, :3].sum(axis=1) + 0.001 * x[:, 3]
+    problem = Problem(x, x[:, 3] + 0.05 * rng.normal(size=300), library=LINEAR, outputs=["y"])
+    for options, found in (({}, True), ({"step_back": False}, False)):
+        front = problem.solve(make_backend("stlsq", **options))
+        assert any([str(t) for _, t in c.law.terms[0]] == ["d"] for c in front) == found
+
+
 def test_a_warm_start_keeps_every_term_of_the_earlier_law() -> None:
     """The last term of the library and of the law included."""
     rng = np.random.default_rng(0)
