@@ -408,7 +408,7 @@ def test_the_constant_term_of_a_library_survives(standin: Standin) -> None:
 def test_negligible_terms_go_whatever_the_unit_of_the_target(unit: float, standin: Standin) -> None:
     row = f"({unit} * sin(x0)) + ({1e-5 * unit} * x1)"
     standin.set(ROWS=json.dumps([[[1, 1.0, 0.4], [7, 1e-12, row]]]))
-    z = np.random.default_rng(0).uniform(-2, 2, (60, 2))
+    z = np.random.default_rng(0).uniform([-2, -3], [2, -1], (60, 2))
     target = unit * np.sin(z[:, 0]) * (1 + 1e-6 * z[:, 1])
     grammar = Grammar(["+", "*", "sin"], ["q", "p"])
     front = Problem(z, target, ["q", "p"], ["y"], grammar=grammar).solve(PySR())
