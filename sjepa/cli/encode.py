@@ -60,7 +60,8 @@ def encode(
             f"{model.n_features_in_}; choose the same ones with --columns."
         )
     parts = []
-    for i, (z, t) in enumerate(zip(model.encode(trajectories), trajectories.t, strict=True)):
+    trajectories = model.coordinates(trajectories)
+    for i, (z, t) in enumerate(zip(trajectories.x, trajectories.t, strict=True)):
         names = list(model.law_.inputs[: z.shape[1]])
         part = pd.DataFrame(z, columns=names)
         part.insert(0, "t", t)

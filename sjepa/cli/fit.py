@@ -83,6 +83,10 @@ def fit(
     form: FormName = "auto",
     order: Order = 1,
     window: Window = None,
+    history: Annotated[
+        str | None,
+        typer.Option(help="Read coordinates off this many successive rows, or auto."),
+    ] = None,
     correction: Annotated[
         str | None, typer.Option(help="neural: learn what the law leaves over; or neural_only.")
     ] = None,
@@ -131,6 +135,7 @@ def fit(
             integrator=integrator,
             dynamics=dynamics,  # type: ignore[arg-type]
             order=order,  # type: ignore[arg-type]
+            history=_whole_or_auto(history, "--history"),
             correction=_correction(correction, correction_option),
             device=device,
             random_state=seed,
@@ -161,6 +166,13 @@ def _delta(text: str) -> float | str:
         return text if text == "auto" else float(text)
     except ValueError:
         raise ConfigError(f"--delta is a number or auto, got {text!r}.") from None
+
+
+def _whole_or_auto(text: str | None, option: str) -> Any:
+    try:
+        return text if text in (None, "auto") else int(text)
+    except ValueError:
+        raise ConfigError(f"{option} is a whole number or auto, got {text!r}.") from None
 
 
 def _correction(name: str | None, options: list[str] | None) -> Any:

@@ -125,7 +125,7 @@ def _from_data(
     options: dict[str, Any],
 ) -> list[tuple[np.ndarray, Simulation]]:
     if hasattr(found, "encode"):
-        coordinates = trajectories.map(found.encode)
+        coordinates = found.coordinates(trajectories)
     else:
         coordinates = simulator.select(trajectories)
     if grid is None:

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from sjepa.data.names import numbered
+from sjepa.data.noise import noise_level
 from sjepa.data.rows import check_equal_steps
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError
@@ -58,10 +59,11 @@ def before(name: str) -> str:
     return base if lag == "1" else f"{base}_lag{int(lag) - 1}"
 
 
-def with_history(trajectories: Trajectories, k: int) -> Trajectories:
+def with_history(trajectories: Trajectories, k: int, middle: bool = False) -> Trajectories:
     """Observations ``(k, *obs)`` that hold the last k, oldest first; each trajectory loses k - 1.
 
-    Two frames show a velocity. The new arrays are views of the old ones and need no memory.
+    Two frames show a velocity. The new arrays are views of the old ones and need no memory. With
+    `middle` a window stands at the time of its middle observation, whose state it shows best.
     """
     if k < 1:
         raise DataError(f"a history needs at least 1 observation, got {k}.")
@@ -69,16 +71,72 @@ def with_history(trajectories: Trajectories, k: int) -> Trajectories:
         raise DataError(
             f"a history of {k} does not fit into a trajectory of {shortest} observations."
         )
-    x = [
-        # Writeable only because torch asks for it; nothing here writes into observations.
-        np.moveaxis(np.lib.stride_tricks.sliding_window_view(a, k, 0, writeable=True), -1, 1)
-        for a in trajectories.x
-    ]
+    x = [windows(a, k) for a in trajectories.x]
+    first = middle_of(k) if middle else k - 1
 
     def late(series: list[np.ndarray] | None) -> list[np.ndarray] | None:
-        return None if series is None else [a[k - 1 :] for a in series]
+        return None if series is None else [a[first : len(a) - k + 1 + first] for a in series]
 
     return Trajectories(
-        x, [a[k - 1 :] for a in trajectories.t], late(trajectories.u),
-        state=late(trajectories.state), action_names=trajectories.action_names,
+        x, late(trajectories.t), late(trajectories.u), state=late(trajectories.state),
+        action_names=trajectories.action_names, ids=trajectories.ids,
     )  # fmt: skip
+
+
+def windows(x: np.ndarray, k: int) -> np.ndarray:
+    """(T, *obs) -> (T - k + 1, k, *obs), a view."""
+    # Writeable only because torch asks for it; nothing here writes into observations.
+    return np.moveaxis(np.lib.stride_tricks.sliding_window_view(x, k, 0, writeable=True), -1, 1)
+
+
+def middle_of(k: int) -> int:
+    """Which observation of a window its coordinates belong to."""
+    return (k - 1) // 2
+
+
+# Windows grow by this factor until noise is at most this share of the direction that is needed.
+GROWTH, QUIET = 1.3, 2e-4
+# Observations that are plenty for directions, and the longest window, in periods.
+ENOUGH, PERIODS = 5000, 0.25
+
+
+def choose_history(trajectories: Trajectories, dimension: int) -> int:
+    """How many successive observations show a state of some dimension, noise considered.
+
+    A window's leading directions are its mean, slope and curvature: the shortest window whose
+    direction number `dimension` is hardly noise, and no longer than a quarter of a period.
+    """
+    size = int(np.prod(trajectories.obs_shape))
+    order = -(-dimension // size)  # derivatives that are needed, the value itself among them
+    level = noise_level([x.reshape(len(x), -1) for x in trajectories.x], trajectories.t)
+    least = 2 * order + 3
+    most = min(int(trajectories.lengths.min()) // 4, round(PERIODS * _period(trajectories)))
+    best, lowest, k = least, np.inf, least
+    while k <= max(most, least) and lowest > QUIET:
+        share = _noise_share(trajectories, k, order, level)
+        if share < lowest:
+            best, lowest = k, share
+        k = max(k + 2, 2 * round(GROWTH * k / 2) + 1)  # odd: there is an observation in the middle
+    return best
+
+
+def _noise_share(trajectories: Trajectories, k: int, order: int, level: np.ndarray) -> float:
+    """Share of noise in the direction of windows that shows the last derivative needed."""
+    shares = []
+    every = max(1, int(trajectories.lengths.sum()) // ENOUGH)
+    flat = [x.reshape(len(x), -1) for x in trajectories.x if len(x) >= k]
+    for i, noise in enumerate(level):
+        rows = np.concatenate([windows(x[:, i], k)[::every] for x in flat])
+        variance = np.linalg.eigvalsh(np.cov(rows.T))[::-1]
+        shares.append(noise**2 / max(float(variance[min(order, k) - 1]), 1e-300))
+    return float(min(shares))
+
+
+def _period(trajectories: Trajectories) -> float:
+    """Samples in a period of what moves fastest, from crossings of the mean."""
+    counts = []
+    for x in trajectories.x:
+        flat = x.reshape(len(x), -1)
+        above = flat > flat.mean(0)
+        counts.append((above[1:] != above[:-1]).sum(0) / len(x))
+    return 2.0 / max(float(np.median(np.max(counts, axis=1))), 1e-9)

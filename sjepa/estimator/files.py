@@ -92,6 +92,7 @@ def saved_from(model: Any) -> Saved:
         "figures": dict(getattr(model, "figures_", {})),
         "n_features_in": model.n_features_in_,
         "obs_shape": list(model.obs_shape_),
+        "history_length": model.history_length_,
         "feature_names_in": list(getattr(model, "feature_names_in_", [])),
         "frozen": isinstance(model.encoder_, Frozen),
         "action_names": list(model.action_names_),
@@ -159,9 +160,9 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
     )
     doubts, figures = facts.get("doubts", []), facts.get("figures", {})
     count, step = facts.get("n_features_in"), facts.get("step")
-    shape = facts.get("obs_shape", [count])
+    shape, length = facts.get("obs_shape", [count]), facts.get("history_length", 1)
     numbers = isinstance(count, int) and isinstance(step, float) and isinstance(shape, list)
-    numbers = numbers and all(isinstance(n, int) for n in (*shape, facts.get("seed", 0)))
+    numbers = numbers and all(isinstance(n, int) for n in (*shape, facts.get("seed", 0), length))
     numbers = numbers and isinstance(figures, dict)
     numbers = numbers and all(isinstance(n, float) for n in figures.values())
     if not numbers or not all(_texts(given) for given in (notes, names, actions, doubts)):
@@ -169,6 +170,7 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
             "The model's config.json is damaged: its facts are not as they should be."
         )
     model.diagnostics_, model.n_features_in_, model.obs_shape_ = notes, count, tuple(shape)
+    model.history_length_ = length
     model.doubts_, model.figures_, model.rivals_ = doubts, figures, []
     model.action_names_, model.step_ = tuple(actions or ()), step
     model.seed_ = facts.get("seed", 0)

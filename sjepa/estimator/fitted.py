@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sjepa.control import Linearisation, linearise
 from sjepa.data import Trajectories
+from sjepa.data.history import middle_of, windows, with_history
 from sjepa.errors import ConfigError, DataError
 from sjepa.estimator.files import saved_from
 from sjepa.metrics import AffineMap, path_r2
@@ -72,6 +73,7 @@ class Fitted(BaseEstimator):
     action_names_: Sequence[str]
     step_: float
     obs_shape_: tuple[int, ...]
+    history_length_: int = 1
     seed_: int
     _moved_by: tuple[Law | None, Transition | None]
 
@@ -113,15 +115,31 @@ class Fitted(BaseEstimator):
         return new
 
     def encode(self, x: Any) -> np.ndarray | list[np.ndarray]:
-        """Coordinates of observations: an array for an array, a list for many trajectories."""
+        """Coordinates of observations: an array for an array, a list for many trajectories.
+
+        With a history of k each trajectory (T, ...) has T - k + 1 of them, those of the middle of
+        each window: the first belongs to observation ``(k - 1) // 2``.
+        """
         check_is_fitted(self, "encoder_")
         if self._is_many(x):
             given = x.x if isinstance(x, Trajectories) else x
-            return encode_all(self.encoder_, [self._observations(one) for one in given])
+            return encode_all(self.encoder_, [self._seen(one) for one in given])
         return self._encode(x)
 
     def _encode(self, x: Any) -> np.ndarray:
-        return encode_all(self.encoder_, [self._observations(x)])[0]
+        return encode_all(self.encoder_, [self._seen(x)])[0]
+
+    def _seen(self, x: Any) -> np.ndarray:
+        """What the encoder gets of a trajectory: its observations, or windows of them."""
+        x, k = self._observations(x), self.history_length_
+        if len(x) < k:
+            raise DataError(f"The history is {k} observations long, got {len(x)}.", "x")
+        return windows(x, k) if k > 1 else x
+
+    def _windows(self, trajectories: Trajectories) -> Trajectories:
+        """Trajectories of what the encoder gets, at the times that coordinates belong to."""
+        k = self.history_length_
+        return with_history(trajectories, k, middle=True) if k > 1 else trajectories
 
     def _observations(self, x: Any) -> np.ndarray:
         """Finite observations (n, *obs) of the kind that was fitted."""
@@ -165,6 +183,10 @@ class Fitted(BaseEstimator):
             actions = [None] * count if u is None else u
             return [self.predict(*one) for one in zip(x, actions, times, strict=True)]  # type: ignore[misc]
         simulator, z = Simulator(self), self._encode(x)
+        if self.history_length_ > 1 and (t is not None or u is not None):
+            inside = self._inside(len(z))
+            t = t[inside] if np.ndim(t) else t
+            u = np.asarray(u)[inside] if np.ndim(u) and len(u) > len(z) else u
         if simulator.order == 2:
             if t is None:
                 raise ConfigError("A second-order law needs velocities: give the times t.", "t")
@@ -179,20 +201,26 @@ class Fitted(BaseEstimator):
         Actions `u` are rows (T, m), each held until the next time, or one (m,) for all times.
         Of a trajectory `x0` ``(k, *obs)`` at the first k times the first observation is the start;
         a second-order law takes the velocity from the first few and needs at least two. The
-        coordinates are then followed by their velocities. Many trajectories, given as to `fit`,
-        give a list of paths, each from its own start over its own times.
+        coordinates are then followed by their velocities. With a history of k, `x0` are the first k
+        observations at least, and the path begins at time ``(k - 1) // 2``. Many trajectories,
+        given as to `fit`, give a list of paths, each from its own start over its own times.
         Survives divergence: the result says how far it got and is NaN from there on.
         """
         check_is_fitted(self, "law_")
         if self._is_many(x0):
-            return Simulator(self).beside(self._coordinates(x0, t, u))
+            return Simulator(self).beside(self.coordinates(x0, t, u))
         simulator, times = Simulator(self), np.asarray(t, dtype=float)
         x0 = np.asarray(x0, dtype=float)
         if x0.ndim <= len(self.obs_shape_):
             x0 = x0[None]
         if times.ndim == 0:
             times = np.arange(len(x0)) * float(times)
-        return simulator.simulate(simulator.start(self._encode(x0[:START_ROWS]), times), times, u)
+        k = self.history_length_
+        z = self._encode(x0[: START_ROWS + k - 1])
+        first = middle_of(k)
+        if k > 1 and np.ndim(u) and len(u) == len(times):
+            u = np.asarray(u)[first:]
+        return simulator.simulate(simulator.start(z, times[first:]), times[first:], u)
 
     def _is_many(self, x: Any) -> bool:
         """Whether these are several trajectories, not one and not an observation."""
@@ -200,16 +228,20 @@ class Fitted(BaseEstimator):
             return isinstance(x[0], Trajectories) or np.ndim(x[0]) > len(self.obs_shape_)
         return isinstance(x, Trajectories)
 
-    def _coordinates(self, x: Any, t: Any, u: Any) -> Trajectories:
-        """Encoded trajectories, at the times that all had in `fit` where none are given.
+    def coordinates(self, x: Any, t: Any = None, u: Any = None) -> Trajectories:
+        """Trajectories of coordinates, at the times that they belong to.
 
-        Model selection hands `t` to `fit` alone.
+        Where no times are given they are those that all trajectories had in `fit`: model selection
+        hands `t` to `fit` alone.
         """
         held = isinstance(x, Trajectories) or (
             isinstance(x, list | tuple) and len(x) > 0 and isinstance(x[0], Trajectories)
         )
         t = getattr(self, "_times", None) if t is None and not held else t
-        return Trajectories.of(x, t, u).map(self._encode)
+        trajectories = Trajectories.of(x, t, u)
+        for one in trajectories.x:
+            self._observations(one)
+        return self._windows(trajectories).map(lambda x: encode_all(self.encoder_, [x])[0])
 
     def posterior(self, x: Any, t: Any = None, u: Any = None, **settings: Any) -> Posterior:
         """Which law moves the coordinates, how sure that is, and what follows; encoder fixed.
@@ -223,8 +255,7 @@ class Fitted(BaseEstimator):
 
         if self.order == 2:
             raise ConfigError("posterior needs order=1: give velocities as coordinates.")
-        trajectories = Trajectories.of(x, t, u)
-        latent = trajectories.map(self._encode, names=self.law_.outputs)
+        latent = self.coordinates(x, t, u).map(lambda z: z, names=self.law_.outputs)
         space = self._space(self.latent_dim if self.encoder == "auto" else None)
         defaults = {
             "backend": self.backend,
@@ -235,7 +266,7 @@ class Fitted(BaseEstimator):
             "progress": self.progress,
         }
         found = posterior(latent, **{**defaults, **settings})
-        return found.of_observations(self._encode, len(trajectories.obs_shape))
+        return found.of_observations(self._encode, len(self.obs_shape_))
 
     def linearize(self, z: Any, u: Any = None, dt: float | None = None) -> Linearisation:
         """First-order model around coordinates z (..., d) and actions u (..., m).
@@ -254,15 +285,21 @@ class Fitted(BaseEstimator):
         predicts nothing there, and no mean is put in its place.
         """
         check_is_fitted(self, "law_")
-        coordinates = self._coordinates(x, t, u)
+        coordinates = self.coordinates(x, t, u)
         return path_r2(Simulator(self).beside(coordinates), coordinates.x)
 
     def align(self, x: Any, states: Any) -> AffineMap:
         """The affine map from coordinates to known states, for comparison with them."""
         z = self.encode(x)
         if isinstance(z, list):
-            z, states = np.concatenate(z), np.concatenate(list(states))
-        return AffineMap.fit(z, states)
+            states = [s[self._inside(len(own))] for own, s in zip(z, states, strict=True)]
+            return AffineMap.fit(np.concatenate(z), np.concatenate(states))
+        return AffineMap.fit(z, states[self._inside(len(z))])
+
+    def _inside(self, count: int) -> slice:
+        """The rows of a trajectory that `count` coordinates belong to."""
+        first = middle_of(self.history_length_)
+        return slice(first, first + count)
 
     def print(self, digits: int = 4) -> None:
         """Print the equations."""

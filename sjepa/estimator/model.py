@@ -13,6 +13,7 @@ import torch
 from sjepa.backend import Backend
 from sjepa.callbacks import Callback, Log, ProgressBar, check_callbacks
 from sjepa.data import Trajectories
+from sjepa.data.history import choose_history
 from sjepa.data.names import numbered
 from sjepa.errors import TrainingDiverged
 from sjepa.estimator.files import apply_saved, plain_params, saved_from
@@ -79,6 +80,10 @@ class SJEPA(Fitted):
         coordinates or ``search="alternating"``).
     order : 1 or 2
         Whether the law gives first or second time derivatives of the coordinates.
+    history : int or "auto", optional
+        Coordinates are read off windows of this many successive observations, for states that a
+        single one does not show; "auto" chooses the length by the noise and prints it. They belong
+        to the middle of their window, so that a trajectory loses ``history - 1`` of them.
     device : "auto", "cpu", "cuda" or "mps"
         Where the alternating search trains.
     random_state : int, numpy RandomState or Generator, optional
@@ -122,6 +127,8 @@ class SJEPA(Fitted):
         Other adequate laws, each with its ``law`` and ``encoder``; not saved with the model.
     encoder_ : callable
         Observations ``(..., *obs)`` to coordinates (..., d).
+    history_length_ : int
+        Observations in a window; 1 without a `history`.
     history_ : DataFrame
         Metrics recorded during training: stage, cycle, epoch, metric, value.
     transition_ : Transition
@@ -159,6 +166,7 @@ class SJEPA(Fitted):
         integrator: str = "rk4",
         dynamics: Literal["continuous", "discrete"] = "continuous",
         order: Literal[1, 2] = 1,
+        history: int | Literal["auto"] | None = None,
         device: str = "auto",
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         progress: Callable[[str, float], None] | None = None,
@@ -181,6 +189,7 @@ class SJEPA(Fitted):
         self.integrator = integrator
         self.dynamics = dynamics
         self.order = order
+        self.history = history
         self.device = device
         self.random_state = random_state
         self.progress = progress
@@ -224,6 +233,7 @@ class SJEPA(Fitted):
         return self
 
     def _fit(self, trajectories: Trajectories, run: Run | None) -> SJEPA:
+        self.history_length_ = self._choose_history(trajectories)
         bar = ProgressBar(self.verbose, progress=self.progress)
         callbacks = [Log(), *check_callbacks(self.callbacks), bar]
         journal = RunRecorder(callbacks, None if run is None else run.checkpoint)
@@ -231,7 +241,7 @@ class SJEPA(Fitted):
             callback.on_start(self)
         try:
             with bar:
-                learned = self._learn(trajectories, journal)
+                learned = self._learn(self._windows(trajectories), journal)
         except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:
             raise TrainingDiverged(
                 f"The search left the range of numbers ({error!s:.80}); rescale the data, or give "
@@ -249,7 +259,9 @@ class SJEPA(Fitted):
         self.front_: Front = learned.front
         self.encoder_ = learned.encoder
         self.doubts_: list[str] = list(learned.doubts)
-        self.diagnostics_: list[str] = [*learned.notes, *learned.doubts]
+        k = self.history_length_
+        past = [f"coordinates are those of the middle of {k} successive observations."]
+        self.diagnostics_: list[str] = [*past[: k > 1], *learned.notes, *learned.doubts]
         self.figures_: dict[str, float] = dict(learned.figures)
         self.rivals_: list[Any] = list(learned.rivals)
         self.history_: pd.DataFrame = history
@@ -260,7 +272,7 @@ class SJEPA(Fitted):
         # Now, so that using the model does not change it.
         self._moved_by = (self.law_, Transition.of(self.law_, self.integrator))
         if self.correction is not None:
-            encoded = trajectories.map(self._encode)
+            encoded = self.coordinates(trajectories)
             if learned.correction is not None:
                 transition = Transition.of(self.law_, self.integrator, learned.correction)
             else:
@@ -276,6 +288,11 @@ class SJEPA(Fitted):
         if trajectories.names is not None:
             self.feature_names_in_ = np.array(trajectories.names, dtype=object)
         return self
+
+    def _choose_history(self, trajectories: Trajectories) -> int:
+        if self.history == "auto":
+            return choose_history(trajectories, self.latent_dim)
+        return int(self.history or 1)
 
     def check(self, trajectories: Trajectories) -> None:
         """Refuse settings that contradict each other or the data, before anything is done."""
@@ -309,6 +326,7 @@ class SJEPA(Fitted):
         learned = learn_elegant(
             trajectories, space, self.latent_dim, self.order, self.delta, self.backend, seed,
             journal, self.options, delta_roll=self.delta_roll, select=self.select,
+            windows=self.history_length_ > 1,
         )  # fmt: skip
         hybrid = CorrectionSettings.joint_of(self.correction)
         if hybrid is not None and hybrid.joint == "coordinates":

@@ -54,6 +54,7 @@ UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
         {
             "delta_roll": "rollouts are part of its risk; see the options of the search",
             "select": "its checkpoints are compared by their risk",
+            "history": "it is for a search with encoder='auto'",
             "order": "it learns laws of first order; use search='elegant'",
         },
     ),
@@ -61,6 +62,7 @@ UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
         GIVEN,
         {
             "device": "nothing is trained",
+            "history": "discover(lags=...) makes coordinates of the past",
             "delta": "the front is cut at its knee",
         },
     ),
@@ -68,6 +70,7 @@ UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
         "by head='learned'",
         {
             "search": "it is the elegant one",
+            "history": "it is for a search with encoder='auto'",
             "options": "they are those of a search with encoder='auto'",
             "device": "it trains on the CPU",
             "backend": "the head is found together with the law",
@@ -82,6 +85,8 @@ UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
 FORM_OPTIONS = ("form", "window")
 # Fewer observations decide nothing about coordinates.
 MIN_POINTS = 20
+# Shorter trajectories have no windows worth choosing.
+SHORTEST = 10
 
 
 def way_of(model: Any) -> str:
@@ -214,15 +219,39 @@ def _check_with_data(model: Any, way: str, trajectories: Trajectories) -> None:
             raise ConfigError(
                 "The library or grammar names the inputs; leave feature_names.", "feature_names"
             )
-        if model.latent_dim > size * model.order:
+        if model.history is None and model.latent_dim > size * model.order:
             raise ConfigError(
-                f"latent_dim={model.latent_dim} is more than the {size} values of an observation.",
+                f"latent_dim={model.latent_dim} is more than the {size} values of an observation; "
+                "history='auto' reads hidden ones off several successive observations.",
                 "latent_dim",
             )
+    if model.history is not None:
+        _check_history(model, trajectories, size)
     plain = isinstance(model.encoder, str) and (model.head is None or model.head == "none")
     if plain and way in ("given", "frozen") and model.latent_dim != size:
         why = f"all {size} observed values are coordinates"
         _refuse_unless_default(model, "latent_dim", "by head='none'", why)
+
+
+def _check_history(model: Any, trajectories: Trajectories, size: int) -> None:
+    """Windows need equal steps, and must show as many values as there are coordinates."""
+    steps = np.concatenate(trajectories.steps)
+    if steps.max() > steps.min() * (1 + 1e-3):
+        raise DataError(
+            f"A history needs equal steps, these range from {steps.min():g} to {steps.max():g}; "
+            "interpolate the data."
+        )
+    shortest = int(trajectories.lengths.min())
+    least = SHORTEST if model.history == "auto" else int(model.history)
+    if shortest < 2 * least:
+        raise DataError(
+            f"A history of {least} needs trajectories of at least {2 * least} observations, "
+            f"the shortest has {shortest}."
+        )
+    if model.history != "auto" and model.latent_dim > size * int(model.history):
+        raise ConfigError(
+            f"history={model.history} is too short for {model.latent_dim} coordinates.", "history"
+        )
 
 
 def _whole(value: Any, least: int) -> bool:
@@ -274,6 +303,10 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "select": _one_of(None, "mdl"),
     "dynamics": _one_of("continuous", "discrete"),
     "order": _one_of(1, 2),
+    "history": (
+        lambda v: v is None or v == "auto" or _whole(v, 2),
+        "'auto' or a whole number from 2",
+    ),
     "device": (lambda v: isinstance(v, str | torch.device), "'auto', 'cpu', 'cuda' or 'mps'"),
     "integrator": _one_of(*INTEGRATORS),
     "random_state": (_is_random_state, "None, a whole number from 0, or a numpy generator"),

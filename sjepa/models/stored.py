@@ -25,6 +25,7 @@ from sjepa.models.encoders import (
 )
 from sjepa.models.fields import BoundedField, Correction, NeuralField
 from sjepa.models.layers import AffineHead, Residual, Scaled
+from sjepa.models.ratios import Ratios
 from sjepa.models.whitening import Whitening
 from sjepa.models.windows import HistoryWindow
 
@@ -33,7 +34,7 @@ Description = dict[str, Any]
 # No network here is larger; it keeps a hostile file from asking for one that is.
 MAX_VALUE = 2**31
 MAX_PARTS = 64
-LIMITS = {"depth": MAX_PARTS, "k": 10_000, "history": 10_000}
+LIMITS = {"depth": MAX_PARTS, "k": 10_000, "history": 10_000, "order": 10}
 
 
 def _obs(module: Any, latent_dim: int) -> Description:
@@ -88,8 +89,12 @@ def _field(module: BoundedField) -> Description:
     }
 
 
-def _history(module: HistoryWindow) -> Description:
+def _history(module: HistoryWindow | Ratios) -> Description:
     return {"k": module.k, "obs_shape": list(module.obs_shape)}
+
+
+def _ratios(module: Ratios) -> Description:
+    return _history(module) | {"order": module.order, "step": module.step}
 
 
 def _blur(module: Blur) -> Description:
@@ -110,6 +115,7 @@ TABLE: Mapping[str, tuple[type[nn.Module], Callable[[Any], Description]]] = {
     "identity": (IdentityEncoder, _identity),
     "whitening": (Whitening, _whitening),
     "history": (HistoryWindow, _history),
+    "ratios": (Ratios, _ratios),
     "blur": (Blur, _blur),
     "affine": (AffineHead, _affine),
     "neural_field": (NeuralField, _field),

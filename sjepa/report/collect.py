@@ -107,7 +107,9 @@ def _of_model(
     model: Any, observations: Trajectories | None, held_out: Trajectories | None
 ) -> ReportData:
     law, front = model.law_, getattr(model, "front_", None)
-    z, others = (None if one is None else _encoded(model, one) for one in (observations, held_out))
+    z, others = (
+        None if one is None else model.coordinates(one) for one in (observations, held_out)
+    )
     # Where states were given, or an encoder, all laws are about the same coordinates. A search for
     # coordinates has others for each law, and keeps those of the chosen one.
     same = bool(front is not None and front.form)
@@ -118,7 +120,7 @@ def _of_model(
     if observations is not None and z is not None:
         shape = " × ".join(map(str, observations.obs_shape))
         facts["Observation"] = f"{shape} values"
-        film = film_of(observations, z.x[0])
+        film = film_of(observations, z.x[0]) if len(z.x[0]) == len(observations.x[0]) else None
         if getattr(model, "correction", None) is not None:
             notes.insert(0, "The simulated paths are those of the law and its neural correction.")
     history = getattr(model, "history_", None)
@@ -127,8 +129,3 @@ def _of_model(
         history=data.history if history is None else history_table(history),
         held_out=model_held_out(model), recipe=tuple(model_recipe(model)),
     )  # fmt: skip
-
-
-def _encoded(model: Any, observations: Trajectories) -> Trajectories:
-    coordinates = list(model.encode(observations))
-    return Trajectories(coordinates, observations.t, observations.u, ids=observations.ids)

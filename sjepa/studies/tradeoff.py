@@ -96,7 +96,7 @@ def _measured(model: SJEPA, train: Trajectories, held_out: Trajectories) -> dict
     except TrainingDiverged as error:
         nothing = dict.fromkeys(AXES, float("inf"))
         return {**nothing, "min_std": 0.0, "admissible": False, "law": f"diverged: {error}"}
-    states = held_out.map(model._encode)
+    states = model.coordinates(held_out)
     errors = stretch_errors(model.transition_, states)
     spread = latent_spread(np.concatenate(states.x))
     sound = spread.min_std >= MIN_STD and spread.covariance_trace >= MIN_TRACE

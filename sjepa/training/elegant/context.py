@@ -85,10 +85,12 @@ def prepare(
     rank: int | None,
     progress: Progress | None,
     reach: float = 1.0,
+    twin: Trajectories | None = None,
 ) -> SearchContext:
     """Whiten, find the time scale, cut trajectories to pieces of a few horizons.
 
-    `reach` multiplies the horizon: nonlinear encoders need longer ones to pin the phase.
+    `reach` multiplies the horizon: nonlinear encoders need longer ones to pin the phase. `twin` are
+    the trajectories with as much noise again, where that cannot be judged from its roughness.
     """
     if order not in (1, 2):
         raise ConfigError(f"order must be 1 or 2, got {order}.")
@@ -100,9 +102,11 @@ def prepare(
         )
     if trajectories.u is not None:
         raise DataError("The search for coordinates does not take actions yet; leave u out.", "u")
+    twins = None
     if validation is None:
         trajectories, validation = trajectories.split((0.8, 0.2), seed=seed)
-    whitening = fit_whitening(trajectories, rank)
+        twins = None if twin is None else twin.split((0.8, 0.2), seed=seed)
+    whitening = fit_whitening(trajectories, rank, None if twins is None else twins[0])
     if whitening.rank < latent_dim:
         raise DataError(
             f"The observations vary in {whitening.rank} directions only; "
@@ -120,6 +124,11 @@ def prepare(
     train = Observed.of(pieces(trajectories, longest, every), whitening) if cut else whole
     held = Observed.of(validation, whitening)
     parts = Observed.of(pieces(validation, max(longest, 4), every), whitening) if cut else held
+    if twins is not None:
+        noisy = Observed.of(
+            pieces(twins[1], max(longest, 4), every) if cut else twins[1], whitening
+        )
+        parts = replace(parts, noise=noisy.x - parts.x)
     seen = moving_share(train).trace() / moving_share(whole).trace()
     near = replace(checks, within=checks.within * min(1.0, float(seen)))
     return SearchContext(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from sjepa.metrics.diagnostics import RESIDUAL
 from sjepa.models.encoders import LinearEncoder
@@ -19,7 +20,7 @@ from sjepa.training.elegant.polish import Head, StructureTask, linear_head, poli
 from sjepa.training.elegant.reduce import reductions
 from sjepa.training.elegant.result import Found
 from sjepa.training.elegant.select import NOISE_MULTIPLE
-from sjepa.training.elegant.structures import Structure
+from sjepa.training.elegant.structures import Structure, structure
 
 
 # Laws longer than this many units of complexity for each coordinate ask for better coordinates.
@@ -60,6 +61,27 @@ def polished(
         share = 0.5 + 0.25 * (i + 1) / len(chosen)
         context.report(f"polished {survivor.structure.names(context.library)}", share)
     return heads
+
+
+def companions(
+    context: SearchContext, starts: Sequence[Tensor], known: Sequence[Structure], most: int = 6
+) -> list[tuple[LinearEncoder, StructureTask]]:
+    """Laws in a coordinate and its derivatives: each is the next one's, the last has a law."""
+    library, found = context.library, []
+    names = library.names
+    chain = [str(name) for name in library.inputs[: context.latent_dim]]
+    if context.order != 1 or not set(chain) <= set(names):
+        return []
+    rows = tuple((names.index(name),) for name in [*chain[1:], chain[0]])
+    seen = set(known)
+    for start in starts:
+        # Whitened observations hold what is signal of a read-out.
+        head = linear_head(torch.linalg.pinv(context.whitening.matrix.double()) @ start)
+        for own in proposals(head, context.task(structure(library, rows)), context.train, most):
+            if own not in seen:
+                seen.add(own)
+                found.append(_improved(context, deepcopy(head), context.task(own)))
+    return found
 
 
 def lengthened(

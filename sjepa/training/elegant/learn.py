@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-
-import torch
-from torch import nn
 
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.discovery import discover
-from sjepa.models import Blur, choose_blur
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.runs.recorder import RunRecorder
 from sjepa.symbolic import Library
-from sjepa.training.elegant import SearchResult, Structure, elegant_search, structures_of
+from sjepa.training.elegant import (
+    SearchBudget,
+    SearchResult,
+    Structure,
+    elegant_search,
+    structures_of,
+)
+from sjepa.training.elegant.views import View, views
 from sjepa.training.options import search_budget
 from sjepa.training.result import Learned
 
@@ -34,54 +37,59 @@ def learn_elegant(
     *,
     delta_roll: float | None = None,
     select: str | None = None,
+    windows: bool = False,
 ) -> Learned:
     """Search structures and coordinates together; see :mod:`sjepa.training.elegant`.
 
     With a backend that owns the structure of its law, the search is run again with the structures
     that it proposes in the coordinates found first. Films of sharp things are blurred first.
-    Polished encoders are checkpoints.
+    Polished encoders are checkpoints. `windows` says that observations are ``(k, *obs)``.
     """
     journal.restore()
     budget = search_budget(options)
-    blur = choose_blur(trajectories.x)
-    if blur is not None:
-        trajectories = _blurred(trajectories, blur)
-
-    def search(structures: Sequence[Structure], stage: str) -> SearchResult:
-        return elegant_search(
-            trajectories, library, latent_dim, order=order, delta=delta, seed=seed, budget=budget,
-            structures=structures, progress=journal, memory=journal.stage(stage),
-            delta_roll=delta_roll, select=select,
-        )  # fmt: skip
-
     solver = make_backend(backend)
     again = solver.owns_structure and order == 1
     if again:
         solver.prepare()
-    result = search((), "first")
-    if again:
-        proposed = _proposed(result, trajectories, library, backend, seed)
-        result = search(proposed, "second") if proposed else result
-    encoder = result.encoder.double().eval()
+
+    def search(view: View, budget: SearchBudget) -> SearchResult:
+        def run(structures: Sequence[Structure], stage: str) -> SearchResult:
+            return elegant_search(
+                view.trajectories, library, latent_dim, order=order, delta=delta, seed=seed,
+                budget=budget, structures=structures, progress=journal,
+                memory=journal.stage(f"{view.name}{stage}"), delta_roll=delta_roll, select=select,
+                twin=view.twin, starts=view.starts,
+            )  # fmt: skip
+
+        result = run((), "first")
+        if again:
+            proposed = _proposed(result, view.trajectories, library, backend, seed)
+            result = run(proposed, "second") if proposed else result
+        return result
+
+    view, result = _first_adequate(views(trajectories, latent_dim, windows), budget, search)
+    encoder = view.after(result.encoder.double().eval())
     doubts = [*(finding.sentence for finding in result.findings), *result.caveats]
-    notes = [*result.notes]
-    if blur is not None:
-        encoder = _after(blur, encoder)
-        notes.insert(0, f"frames were blurred over {blur.width:.1f} pixels: what moves is sharp.")
-    rivals = [
-        r if blur is None else replace(r, encoder=_after(blur, r.encoder)) for r in result.rivals
-    ]
+    rivals = [replace(r, encoder=view.after(r.encoder)) for r in result.rivals]
+    notes = [*view.notes, *result.notes]
     return Learned(result.law, result.front, encoder, notes, doubts, result.figures, rivals)
 
 
-def _after(blur: Blur, encoder: nn.Module) -> nn.Module:
-    assert isinstance(encoder, nn.Sequential)
-    return nn.Sequential(blur, *encoder)
-
-
-def _blurred(trajectories: Trajectories, blur: Blur) -> Trajectories:
-    with torch.no_grad():
-        return trajectories.map(lambda x: blur(torch.as_tensor(x)).numpy())
+def _first_adequate(
+    choices: Sequence[View],
+    budget: SearchBudget,
+    search: Callable[[View, SearchBudget], SearchResult],
+) -> tuple[View, SearchResult]:
+    """Linear read-outs of each view of the observations in turn, networks only after all."""
+    plain = replace(budget, grow=False)
+    tried = []
+    for view in choices if len(choices) > 1 else ():
+        tried.append((view, search(view, plain)))
+        if tried[-1][1].adequate:
+            return tried[-1]
+    if not tried or budget.grow:
+        tried.append((choices[0], search(choices[0], budget)))
+    return min(tried, key=lambda pair: (not pair[1].adequate, pair[1].residual))
 
 
 def _proposed(

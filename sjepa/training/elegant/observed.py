@@ -27,12 +27,14 @@ class Observed:
     """Whitened observations (N, T, rank) in double precision, and where they were taken.
 
     `raw` are the same components in their own units, so that distances are those of the
-    observations: what the neighbour test looks at.
+    observations: what the neighbour test looks at. `noise` is what noise may have added to x,
+    where that is known.
     """
 
     x: Tensor
     grid: Grid
     raw: Tensor
+    noise: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -114,11 +116,13 @@ def pieces(trajectories: Trajectories, longest: int, every: int = 1) -> Trajecto
     return Trajectories(x, t)
 
 
-def fit_whitening(trajectories: Trajectories, rank: int | None = None) -> Whitening:
+def fit_whitening(
+    trajectories: Trajectories, rank: int | None = None, twin: Trajectories | None = None
+) -> Whitening:
     """Whitening that keeps the components which are signal rather than noise.
 
     Without a `rank`, the components up to the first whose white noise, judged from its own
-    roughness in time, is more than a small share of its variance.
+    roughness in time or from a noisier `twin`, is more than a small share of its variance.
     """
     size = int(np.prod(trajectories.obs_shape, dtype=int))
     every = max(1, int(trajectories.lengths.sum()) // MAX_ROWS)
@@ -131,6 +135,13 @@ def fit_whitening(trajectories: Trajectories, rank: int | None = None) -> Whiten
     with torch.no_grad():
         series = [whitening(torch.as_tensor(a).double()).numpy() for a in some.x]
     share = noise_level(series, some.t) ** 2
+    if twin is not None:
+        with torch.no_grad():
+            added = [
+                whitening(torch.as_tensor(a - b).double() + whitening.mean.reshape(a.shape[1:]))
+                for a, b in zip(twin.x, trajectories.x, strict=True)
+            ]
+        share = torch.cat(added).square().mean(0).numpy()
     noisy = np.flatnonzero(share > NOISE_SHARE)
     keep = int(noisy[0]) if len(noisy) else whitening.rank
     if keep < 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from sjepa.backend import Progress
 from sjepa.data import Trajectories
@@ -15,7 +16,13 @@ from sjepa.training.elegant.budget import SearchBudget
 from sjepa.training.elegant.checkpoint import Memory, load_heads, save_heads
 from sjepa.training.elegant.conclude import conclude
 from sjepa.training.elegant.context import HALVING_RANK, SearchContext, prepare
-from sjepa.training.elegant.finalists import finalists, lacking, lengthened, polished
+from sjepa.training.elegant.finalists import (
+    companions,
+    finalists,
+    lacking,
+    lengthened,
+    polished,
+)
 from sjepa.training.elegant.halving import Survivor, successive_halving
 from sjepa.training.elegant.nonlinear import nonlinear_heads
 from sjepa.training.elegant.polish import Head, StructureTask
@@ -49,6 +56,8 @@ def elegant_search(
     rank: int | None = None,
     progress: Progress | None = None,
     memory: Memory | None = None,
+    twin: Trajectories | None = None,
+    starts: Sequence[Tensor] = (),
 ) -> SearchResult:
     """Find coordinates of observations and the simplest adequate law that moves them.
 
@@ -83,23 +92,28 @@ def elegant_search(
         Principal components to search in; by default those that are not noise.
     memory : Memory, optional
         Where the polished encoders are kept, and looked for when a search starts again.
+    twin : Trajectories, optional
+        The same observations with as much noise again, for a noise floor where roughness in time
+        does not show it.
+    starts : read-outs (values, d) of observations that are a coordinate and its derivatives
     """
     arguments = (
         trajectories, library, latent_dim, order, seed, budget or SearchBudget(), validation,
         checks or CollapseChecks(), rank, progress,
     )  # fmt: skip
-    context = prepare(*arguments)
+    context = prepare(*arguments, twin=twin)
     heads = load_heads(context, memory)
     if not heads and not structures and closed_under_affine_maps(library, latent_dim):
         heads = gauged_heads(context)
         save_heads(heads, memory)
     if not heads:
         heads = polished(context, _survivors(context, structures))
+        heads += companions(context, starts, [task.structure for _, task in heads])
         heads += lengthened(context, heads)
         save_heads(heads, memory)
     best: Sequence[tuple[Head, StructureTask]] = heads
     if context.budget.grow and lacking(context, heads):
-        context = prepare(*arguments, reach=FURTHER)
+        context = prepare(*arguments, reach=FURTHER, twin=twin)
         best = [*heads, *nonlinear_heads(context, heads)]
         best = [(head, context.task(task.structure)) for head, task in best]
     return conclude(context, finalists(context, best), delta, delta_roll, select)

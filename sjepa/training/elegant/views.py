@@ -1,0 +1,91 @@
+"""What a search looks at: observations as they are, films blurred, windows and their quotients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sjepa.data import Trajectories, noise_level
+from sjepa.data.history import windows as windows_of
+from sjepa.models import Blur, choose_blur
+from sjepa.models.ratios import DEGREE, SMALLEST, Ratios, derivative_filters
+
+
+# Observed values that may be the first coordinate of a chain of derivatives.
+MAX_STARTS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Observations for a search, what made them, and a name for its checkpoints.
+
+    `twin` are the same with as much noise again. Noise of windows is shared by neighbours, so that
+    it cannot be told from motion by its roughness. `starts` are read-outs (values, d) of one
+    observed value and its derivatives.
+    """
+
+    trajectories: Trajectories
+    made_by: nn.Module | None = None
+    name: str = ""
+    notes: tuple[str, ...] = ()
+    twin: Trajectories | None = None
+    starts: tuple[Tensor, ...] = ()
+
+    def after(self, encoder: nn.Module) -> nn.Module:
+        """An encoder of this view as one of the observations."""
+        assert isinstance(encoder, nn.Sequential)
+        return encoder if self.made_by is None else nn.Sequential(self.made_by, *encoder)
+
+
+def views(trajectories: Trajectories, latent_dim: int, windows: bool) -> list[View]:
+    """The plainest first. `windows` says that an observation is (k, *obs)."""
+    if windows and len(trajectories.obs_shape) < 3:
+        return _of_windows(trajectories, latent_dim)
+    blur = choose_blur(trajectories.x)
+    if blur is None:
+        return [View(trajectories)]
+    note = f"frames were blurred over {blur.width:.1f} pixels: what moves is sharp."
+    return [View(_seen(blur, trajectories), blur, notes=(note,))]
+
+
+def _of_windows(trajectories: Trajectories, latent_dim: int) -> list[View]:
+    k, *shape = trajectories.obs_shape
+    twin, size = _noisier(trajectories), int(np.prod(shape))
+    step = float(np.median(np.concatenate(trajectories.steps)))
+    starts = []
+    if latent_dim < min(k, DEGREE):
+        filters = derivative_filters(k, latent_dim - 1, step)
+        starts = [torch.kron(filters, row).T for row in torch.eye(size, dtype=filters.dtype)]
+    found = [View(trajectories, twin=twin, starts=tuple(starts[:MAX_STARTS]))]
+    if k >= SMALLEST:
+        order = max(1, -(-latent_dim // size) - 1)
+        ratios = Ratios(k, tuple(shape), order, step).double()
+        note = "coordinates are read off quotients of derivatives: a hidden state is a factor."
+        seen = _seen(ratios, trajectories), _seen(ratios, twin)
+        found.append(View(seen[0], ratios, "quotients ", (note,), seen[1]))
+    return found
+
+
+def _noisier(trajectories: Trajectories) -> Trajectories:
+    """Windows of the same observations with as much white noise again as they seem to have."""
+    k, *shape = trajectories.obs_shape
+    level = noise_level([x[:, -1].reshape(len(x), -1) for x in trajectories.x], trajectories.t)
+    rng = np.random.default_rng(0)
+
+    def noisier(x: np.ndarray) -> np.ndarray:
+        noise = level * rng.standard_normal((len(x) + k - 1, len(level)))
+        return x + windows_of(noise.reshape(-1, *shape), k)
+
+    return trajectories.map(noisier)
+
+
+def _seen(module: Blur | Ratios, trajectories: Trajectories) -> Trajectories:
+    def through(x: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            seen: Tensor = module(torch.as_tensor(x))
+        return seen.numpy()
+
+    return trajectories.map(through)
