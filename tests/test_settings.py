@@ -47,6 +47,7 @@ NONSENSE: dict[str, list[Any]] = {
     "integrator": ["rk5", None, 4],
     "dynamics": ["map", None],
     "order": [0, 3, "2", True, None],
+    "history": [0, 1, 2.5, "long", True],
     "device": ["gpu", None, 0],
     "random_state": [-1, 1.5, "now"],
     "progress": [3, "bar"],
@@ -59,12 +60,13 @@ NONSENSE: dict[str, list[Any]] = {
 UNREAD: dict[str, dict[str, Any]] = {
     "elegant": {"head": "pca", "device": "cpu", "dynamics": "discrete"},
     "alternating": {"head": "pca", "delta_roll": 0.1, "order": 2, "select": "mdl"},
-    "frozen": {"delta_roll": 0.1, "order": 2, "select": "mdl"},
-    "identity": {"options": {"restarts": 2}, "device": "cpu", "delta": 0.1},
-    "own encoder": {"options": {"restarts": 2}, "device": "cpu", "delta": 0.1},
+    "frozen": {"delta_roll": 0.1, "order": 2, "select": "mdl", "history": 5},
+    "identity": {"options": {"restarts": 2}, "device": "cpu", "delta": 0.1, "history": 5},
+    "own encoder": {"options": {"restarts": 2}, "device": "cpu", "delta": 0.1, "history": 5},
     "learned head": {
         "search": "alternating", "options": {"restarts": 2}, "device": "cpu", "backend": "subset",
         "dynamics": "discrete", "feature_names": ["q", "p"], "delta_roll": 0.1, "select": "mdl",
+        "history": 5,
     },
 }  # fmt: skip
 

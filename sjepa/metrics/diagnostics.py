@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sjepa.metrics.arrays import as_array
-from sjepa.metrics.latents import latent_spread
+from sjepa.metrics.latents import latent_spread, neighbour_test
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, narrowest
 
 
@@ -21,6 +21,10 @@ CORRECTION_SHARE = 0.5
 # what integration errors and networks of finite size leave of an exact law.
 NOT_NOISE = 5.0
 RESIDUAL = 3e-4
+# Neighbours whose futures differ by this share of what those of random pairs do are no states.
+UNDECIDED = 0.3
+# Beyond this many values the nearest neighbours are no longer near.
+NEAR_VALUES = 6
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,27 @@ def diagnose_residual(risk: float, noise_floor: float) -> list[Diagnostic]:
             f"unexplained, {size} noise alone would leave ({noise_floor:.2g}). Law or coordinates "
             "are approximate at best. Offer more terms or coordinates, more data, or more "
             "effort (options={'effort': 3}).",
+        )
+    ]  # fmt: skip
+
+
+def diagnose_hidden(observations: Any, mask: Any, ahead: int) -> list[Diagnostic]:
+    """Whether observations (B, T, values) leave open what comes next: then a state is hidden."""
+    x = as_array(observations)[..., :NEAR_VALUES]
+    flags = as_array(mask) > 0
+    ahead = max(1, min(ahead, x.shape[1] // 2))
+    flags = flags[:, :-ahead] & flags[:, ahead:]
+    if flags.sum() < 3:
+        return []
+    open_share = neighbour_test(x[:, :-ahead], x[:, ahead:] - x[:, :-ahead], flags)
+    if not open_share > UNDECIDED:
+        return []
+    return [
+        Diagnostic(
+            "hidden state", open_share, UNDECIDED,
+            "what is observed does not decide what comes next: observations that look alike go on "
+            f"{open_share:.0%} as differently as random ones. A state is hidden; read it off "
+            "several successive observations (history='auto'), or measure more.",
         )
     ]  # fmt: skip
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from sjepa.metrics.diagnostics import (
     Diagnostic,
+    diagnose_hidden,
     diagnose_latents,
     diagnose_law,
     diagnose_residual,
@@ -96,6 +97,9 @@ def conclude(
         else diagnose_law(best.candidate.loss, chosen.delta, floor)
     )
     adequate = not doubts
+    if not adequate and context.order == 1 and context.validation.noise is None:
+        whole = context.whole
+        doubts = [*doubts, *diagnose_hidden(whole.raw, whole.grid.mask, context.horizon)]
     rivals = rivals_of(best, admitted, chosen.delta, context.library) if adequate else ()
     seen = RolloutLoss(context.train, context.horizon, context.order)
     rollouts = _rollout(held, refined), _rollout(seen, refined)

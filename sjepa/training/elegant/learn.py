@@ -81,13 +81,15 @@ def _first_adequate(
     search: Callable[[View, SearchBudget], SearchResult],
 ) -> tuple[View, SearchResult]:
     """Linear read-outs of each view of the observations in turn, networks only after all."""
+    if len(choices) == 1:
+        return choices[0], search(choices[0], budget)
     plain = replace(budget, grow=False)
     tried = []
-    for view in choices if len(choices) > 1 else ():
+    for view in choices:
         tried.append((view, search(view, plain)))
         if tried[-1][1].adequate:
             return tried[-1]
-    if not tried or budget.grow:
+    if budget.grow:
         tried.append((choices[0], search(choices[0], budget)))
     return min(tried, key=lambda pair: (not pair[1].adequate, pair[1].residual))
 

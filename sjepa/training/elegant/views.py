@@ -36,8 +36,10 @@ class View:
 
     def after(self, encoder: nn.Module) -> nn.Module:
         """An encoder of this view as one of the observations."""
+        if self.made_by is None:
+            return encoder
         assert isinstance(encoder, nn.Sequential)
-        return encoder if self.made_by is None else nn.Sequential(self.made_by, *encoder)
+        return nn.Sequential(self.made_by, *encoder)
 
 
 def views(trajectories: Trajectories, latent_dim: int, windows: bool) -> list[View]:
