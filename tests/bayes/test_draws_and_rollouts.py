@@ -54,6 +54,7 @@ def test_a_rollout_repeats_the_step_and_adds_noise_of_the_draws_covariance(
     once = draws(draws.expand(z0), 0.1)
     torch.testing.assert_close(path[:, 1], once)
     torch.testing.assert_close(path[:, 2], draws(once, 0.3))
+    torch.testing.assert_close(draws.rollout(z0, dt[:1], noise=False), path[:, :2])
     means = draws.expand(torch.zeros(20_000, 2).double())
     noise = draws.add_noise(means, torch.tensor([0.25]).double(), torch.Generator().manual_seed(0))
     sample = noise.mT @ noise / 20_000

@@ -84,6 +84,21 @@ def test_planner_reaches_the_optimum_inside_the_box(planner, optimum) -> None:
     assert (plan.cost.numpy() >= best * (1 - 1e-6)).all()
 
 
+def test_the_spread_of_cem_is_soon_that_of_its_best_samples() -> None:
+    seen = []
+
+    def watched(z: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+        seen.append(float(u[..., 0].std()))
+        return stage(z, u)
+
+    task = Task.of(PENDULUM, watched, low=[-9.0], high=[9.0], horizon=1, dt=0.3)
+    for momentum, narrow in ((0.1, True), (0.9, False)):
+        seen.clear()
+        planner = CEM(samples=200, iterations=8, momentum=momentum)
+        planner.plan(task, torch.zeros(1, 2), generator=torch.Generator().manual_seed(0))
+        assert (min(seen) < 0.02 * max(seen)) == narrow
+
+
 @pytest.mark.parametrize("planner", PLANNERS, ids=IDS)
 def test_a_plan_never_gets_worse_than_the_one_it_started_from(planner, optimum) -> None:
     starts, _ = optimum
@@ -305,3 +320,19 @@ def test_impossible_tasks_are_refused(wrong, message: str) -> None:
     with pytest.raises(DataError, match="drop the last axis"):
         task = Task.of(PENDULUM, lambda z, u: z**2, low=[-1], high=[1], dt=0.1, horizon=4)
         task.cost(torch.zeros(1, 2), torch.zeros(1, 4, 1))
+
+
+@pytest.mark.parametrize(
+    "planner, least, wrong",
+    [
+        (MPPI, {"samples": 2, "iterations": 1}, [{"samples": 1}, {"iterations": 0}]),
+        (CEM, {"samples": 4, "iterations": 1}, [{"samples": 3}, {"elites": 1.0}]),
+        (RandomShooting, {"samples": 1}, [{"samples": 0}]),
+    ],
+)
+def test_planners_take_the_smallest_settings_that_mean_something(planner, least, wrong) -> None:
+    plan = planner(**least).plan(make_task(), torch.zeros(1, 2).double())
+    assert bool(plan.cost.isfinite().all())
+    for settings in wrong:
+        with pytest.raises(ConfigError, match="needs samples"):
+            planner(**settings)
