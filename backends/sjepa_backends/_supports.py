@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import sympy
@@ -25,6 +26,8 @@ ROUNDING = 1e-15
 SMALL, REFRESH = 60, 20
 # What every column of unit norm must have of its own for that.
 UPDATABLE = 0.02
+# Entries of the matrices that are solved at once.
+TOGETHER = 100_000
 
 
 @dataclass(frozen=True)
@@ -37,21 +40,25 @@ class SupportFit:
     certified: bool = False
 
 
+def fit_all(problem: Problem, output: int, supports: Sequence[tuple[int, ...]]) -> list[SupportFit]:
+    """Unpenalised least squares on supports of one length."""
+    sums, index = problem.sums, np.array(supports, dtype=int)
+    found = sums.solve_all(index, output)
+    if problem.signs is not None:
+        for i in np.flatnonzero((found * problem.signs[:, output] < 0).any(axis=1)):
+            own = index[i]
+            scale = np.sqrt(np.diag(sums.xx)[own])
+            a = sums.xx[np.ix_(own, own)] / np.outer(scale, scale)
+            b = sums.xy[own, output] / scale
+            found[i, own] = signed_solution(a, b, problem.signs[own, output]) / scale
+    losses = sums.losses_of(output, found)
+    costs = [problem.candidate_library.weights[c != 0].sum() for c in found]
+    rows = zip(costs, losses, found, strict=True)
+    return [SupportFit(float(cost), float(loss), c) for cost, loss, c in rows]
+
+
 def fit(problem: Problem, output: int, support: Iterable[int]) -> SupportFit:
-    """Unpenalised least squares on a support."""
-    index = np.fromiter(support, dtype=int)
-    coefficients = problem.sums.solve(index, output)
-    if problem.signs is not None and (coefficients * problem.signs[:, output] < 0).any():
-        scale = np.sqrt(np.diag(problem.sums.xx)[index])
-        a = problem.sums.xx[np.ix_(index, index)] / np.outer(scale, scale)
-        b = problem.sums.xy[index, output] / scale
-        coefficients[index] = signed_solution(a, b, problem.signs[index, output]) / scale
-    index = np.flatnonzero(coefficients)
-    columns = np.zeros((len(coefficients), len(problem.outputs)))
-    columns[:, output] = coefficients
-    loss = float(problem.sums.loss(columns)[output])
-    cost = float(problem.candidate_library.weights[index].sum())
-    return SupportFit(cost, loss, coefficients)
+    return fit_all(problem, output, [tuple(support)])[0]
 
 
 def signed_solution(a: np.ndarray, b: np.ndarray, signs: np.ndarray) -> np.ndarray:
@@ -73,10 +80,14 @@ def fit_until(
 ) -> list[SupportFit]:
     """Supports of few terms first, until the time is over; the shortest is always there."""
     fits: list[SupportFit] = []
-    for support in sorted(supports, key=lambda s: (len(s), s)):
-        if fits and problem.clock() > end:
-            break
-        fits.append(fit(problem, output, support))
+    ordered = sorted(supports, key=lambda s: (len(s), s))
+    for length, alike in groupby(ordered, key=len):
+        same = list(alike)
+        together = max(1, TOGETHER // max(length, 1) ** 2)
+        for start in range(0, len(same), together):
+            if fits and problem.clock() > end:
+                return fits
+            fits += fit_all(problem, output, same[start : start + together])
     return fits
 
 

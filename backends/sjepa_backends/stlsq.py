@@ -77,7 +77,9 @@ class STLSQ(Backend):
             start = np.flatnonzero(usable[:, j])
             if self.threshold is not None:
                 ones = np.ones(len(usable))
-                support = self._thresholded(problem, j, start, self.threshold, ones)
+                support = self._thresholded(
+                    _Ridge(problem, j, ones, self.ridge), start, self.threshold
+                )
                 fits.append([fit(problem, j, support)])
             else:
                 left = (search_end - problem.clock()) / (len(problem.outputs) - j)
@@ -86,55 +88,89 @@ class STLSQ(Backend):
         return joint_front(problem, fits, self.name, (), self.min_gain, end)
 
     def fits(
-        self, problem: Problem, j: int, known: Iterable[tuple[int, ...]], end: float
+        self,
+        problem: Problem,
+        j: int,
+        known: Iterable[tuple[int, ...]],
+        end: float,
+        enough: float = 0.0,
     ) -> list[SupportFit]:
-        """The path of one output and what is known already, fitted, until the time is over."""
-        half = (problem.clock() + end) / 2
-        supports = {(), *known}
-        for support in self._path(problem, j, np.flatnonzero(problem.usable[:, j])):
-            supports.add(support)
-            if problem.clock() > half:
-                break
-        return fit_until(problem, j, supports, end)
+        """The path of one output and what is known already, fitted, until the time is over.
 
-    def _path(self, problem: Problem, j: int, start: np.ndarray) -> Iterator[tuple[int, ...]]:
-        sums = problem.sums
-        unit, spread = np.sqrt(np.diag(sums.xx) / sums.weight), np.sqrt(sums.variance[j])
-        seen = {tuple(start.tolist())}
+        From supports that are longer than one whose loss is `enough` nothing steps back.
+        """
+        half = (problem.clock() + end) / 2
+        path = set(_until(self._path(problem, j), problem, half))
+        fits = fit_until(problem, j, {(), *known, *path}, end)
+        if not self.step_back:
+            return fits
+        good = (np.count_nonzero(f.coefficients) for f in fits if f.loss <= enough)
+        most = min(good, default=len(problem.candidate_library))
+        back = self._back(problem, j, [s for s in path if len(s) <= most])
+        new = set(_until(back, problem, half)) - path - {(), *known}
+        return fits + fit_until(problem, j, new, end) if new else fits
+
+    def _path(self, problem: Problem, j: int) -> Iterator[tuple[int, ...]]:
+        """All terms, and what thresholds leave of them."""
+        sums, start = problem.sums, np.flatnonzero(problem.usable[:, j])
+        spread = np.sqrt(sums.variance[j])
+        ridge = _Ridge(problem, j, np.sqrt(np.diag(sums.xx) / sums.weight), self.ridge)
         yield tuple(start.tolist())
         for threshold in PATH:
-            support = self._thresholded(problem, j, start, threshold * spread, unit)
-            if support not in seen:
-                seen.add(support)
-                yield support
-        # Short ones first: they are soon done, and what they end in is what is wanted.
+            yield self._thresholded(ridge, start, threshold * spread)
+
+    def _back(
+        self, problem: Problem, j: int, supports: Iterable[tuple[int, ...]]
+    ) -> Iterator[tuple[int, ...]]:
+        """Steps back from supports: short ones first, since what they end in is what is wanted."""
         left: set[tuple[int, ...]] = set()  # the way down from here is known
-        for support in sorted(seen, key=lambda s: (len(s), s)) if self.step_back else ():
-            for shorter in backward(sums, j, support, problem.candidate_library.weights):
+        for support in sorted(supports, key=lambda s: (len(s), s)):
+            for shorter in backward(problem.sums, j, support, problem.candidate_library.weights):
                 if tuple(shorter) in left:
                     break
                 left.add(tuple(shorter))
                 yield tuple(shorter)
 
-    def _thresholded(
-        self, problem: Problem, j: int, start: np.ndarray, threshold: float, unit: np.ndarray
-    ) -> tuple[int, ...]:
-        """Drop terms whose coefficient is below the threshold, and solve again.
-
-        Columns are measured in `unit`, for the penalty as well as for the threshold.
-        """
-        xx, xy = problem.sums.xx, problem.sums.xy[:, j]
+    def _thresholded(self, ridge: _Ridge, start: np.ndarray, threshold: float) -> tuple[int, ...]:
+        """Drop terms whose coefficient is below the threshold, and solve again."""
         keep = start
         for _ in range(self.max_iter):
             if not len(keep):
                 break
-            u = unit[keep]
-            a = xx[np.ix_(keep, keep)] / np.outer(u, u) + self.ridge * np.eye(len(keep))
-            scale = np.sqrt(np.diag(a))
-            b = xy[keep] / u / scale
-            coefficients = solve_normal(a / np.outer(scale, scale), b) / scale
-            survivors = keep[np.abs(coefficients) >= threshold]
+            survivors = keep[ridge.sizes(keep) >= threshold]
             if len(survivors) == len(keep):
                 break
             keep = survivors
         return tuple(keep.tolist())
+
+
+class _Ridge:
+    """Sizes of coefficients with a penalty; columns are measured in `unit`, and so is that.
+
+    Thresholds share supports: each is solved once.
+    """
+
+    def __init__(self, problem: Problem, j: int, unit: np.ndarray, ridge: float) -> None:
+        self.solved: dict[bytes, np.ndarray] = {}
+        with np.errstate(all="ignore"):  # columns of zeros are in no support
+            a = problem.sums.xx / np.outer(unit, unit) + ridge * np.eye(len(unit))
+            self.scale = np.sqrt(np.diag(a))
+            self.a = a / np.outer(self.scale, self.scale)
+            self.b = problem.sums.xy[:, j] / unit / self.scale
+
+    def sizes(self, keep: np.ndarray) -> np.ndarray:
+        key = keep.tobytes()
+        if key not in self.solved:
+            solution = solve_normal(self.a[np.ix_(keep, keep)], self.b[keep])
+            self.solved[key] = np.abs(solution / self.scale[keep])
+        return self.solved[key]
+
+
+def _until(
+    supports: Iterator[tuple[int, ...]], problem: Problem, end: float
+) -> Iterator[tuple[int, ...]]:
+    """The first, and those that come before the time is over."""
+    for support in supports:
+        yield support
+        if problem.clock() > end:
+            return

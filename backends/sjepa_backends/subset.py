@@ -85,9 +85,11 @@ class Subset(Backend):
             now = problem.clock()
             left = (search_end - now) / (len(problem.outputs) - j)
             index = np.flatnonzero(problem.usable[:, j])
+            tree = _Branches(self, problem, j, index, now + left)
             # Good supports early make short branches.
-            incumbents = STLSQ().fits(problem, j, warm[j], now + left / 4)
-            tree = _Branches(self, problem, j, index, incumbents, now + left)
+            enough = tree.adequate * tree.unit
+            incumbents = STLSQ().fits(problem, j, warm[j], now + left / 4, enough)
+            tree.learn(incumbents)
             found = fit_until(problem, j, tree.run(), now + left)
             fits.append(tree.certify([*found, *incumbents]))
             if not tree.complete:
@@ -106,7 +108,6 @@ class _Branches:
         problem: Problem,
         j: int,
         index: np.ndarray,
-        incumbents: list[SupportFit],
         deadline: float,
     ) -> None:
         sums = problem.sums
@@ -133,11 +134,15 @@ class _Branches:
         adequate = next(value for value in given if value is not None)
         self.adequate = max(adequate, full_loss, GRAM_ROUNDING) / self.unit
         self.found: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, 1.0)}
-        self.known = [(f.cost, f.loss / self.unit) for f in incumbents]
-        self._draw_stairs()
         self.nodes = 0
         self.proven = 0.0
         self.complete = False
+        self.learn([])
+
+    def learn(self, incumbents: list[SupportFit]) -> None:
+        """Take in what is known already."""
+        self.known = [(f.cost, f.loss / self.unit) for f in incumbents]
+        self._draw_stairs()
 
     def run(self) -> list[tuple[int, ...]]:
         """Raise the cost limit until something within it is adequate, or the budget is spent."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from sjepa.errors import BackendError
 from sjepa.symbolic.front import Candidate, Front
@@ -61,7 +60,7 @@ def _checked(problem: Problem, backend: Backend, claimed: Candidate) -> Candidat
     own = problem.candidate(law, claimed.certified)
     pairs = [(claimed.loss, own.loss), *zip(claimed.losses, own.losses, strict=False)]
     for loss, ours in pairs:
-        if not np.isclose(loss, ours, rtol=RELATIVE, atol=ABSOLUTE):
+        if not (loss == ours or abs(loss - ours) <= ABSOLUTE + RELATIVE * abs(ours) < math.inf):
             raise BackendError(
                 f"{backend.name}: claims a loss of {loss:.4g} for {_text(law)}; "
                 f"on the rows of the problem it is {ours:.4g}."

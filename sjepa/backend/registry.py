@@ -175,7 +175,7 @@ def _build(cls: type[Backend], settings: Mapping[str, Any]) -> Backend:
         raise ConfigError(
             f"Backend {cls.name!r} has no option {unknown[0]!r}. Options: {', '.join(known)}."
         )
-    hints = get_type_hints(cls)
+    hints = get_type_hints(cls) if settings else {}
     for name, value in settings.items():
         if not _fits(value, hints.get(name, Any)):
             wanted = str(next(f.type for f in fields(cls) if f.name == name))  # type: ignore[arg-type]

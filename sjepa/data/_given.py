@@ -34,9 +34,10 @@ def given(x: Any, t: Any, u: Any, names: Sequence[str] | None, states: bool) -> 
                 f"Expected states (T, d), got observations of shape {found.obs_shape}; "
                 "learn coordinates first, with SJEPA or sjepa fit."
             )
-        found.check_finite()
+        if found is x:
+            found.check_finite()
         names = names or found.names or numbered("x", found.obs_shape[0])
-    return found if names is None else found.map(lambda one: one, names=list(names))
+    return found if names is None else found._named(list(names))
 
 
 def _ask(x: Any, t: Any) -> None:

@@ -104,10 +104,10 @@ def _moving(
         product = np.empty((size, part.shape[1]))
         here = slice(first + begin, first + begin + size)
         for out, weights in ((value, table[half, 0]), (slope, table[half, 1])):
-            total = np.zeros_like(product)
-            for k, weight in enumerate(weights.tolist()):
-                if weight:
-                    total += np.multiply(part[k : k + size], weight, out=product)
+            total = np.multiply(part[half : half + size], weights[half])
+            for k in np.flatnonzero(weights).tolist():
+                if k != half:
+                    total += np.multiply(part[k : k + size], weights[k], out=product)
             out[here, columns] = total
     gains = np.linalg.norm(table, axis=2)[centre]
     return gains[:, 0], gains[:, 1]
@@ -253,27 +253,26 @@ def _differentiated(
     return found._replace(windows=tuple(chosen) if free else None)
 
 
-def slope_error(trajectories: Trajectories) -> Array:
-    """Mean square error (d,) to expect of the derivatives of clean data.
+def slope_error(trajectories: Trajectories, noise: Array | None = None) -> Array:
+    """Mean square error (d,) to expect of the derivatives of clean data (with `noise` if known).
 
     Differences of order eight, six and four come nearer to the derivative by about the same
     factor each time, so what separates them tells what the best of them still lacks; noise, be it
     rounding, comes on top.
     """
     some = trajectories._cut(stretches(trajectories.lengths))
-    found = [differentiate(some, "finite_difference", order=k) for k in (8, 6, 4)]
+    series = list(zip(some.t, some.x, strict=True))
+    found = [[local_polynomial(t, x, k // 2, k) for t, x in series] for k in (8, 6, 4)]
     inner = [slice(4, -4) if len(x) > 16 else slice(None) for x in some.x]
     best, middle, worst = (
-        np.concatenate([x[part] for x, part in zip(f.x_dot, inner, strict=True)]) for f in found
+        np.concatenate([f.slope[part] for f, part in zip(fits, inner, strict=True)])
+        for fits in found
     )
     near = ((best - middle) ** 2).mean(axis=0)
     far = np.maximum(((middle - worst) ** 2).mean(axis=0), 1e-300)
-    gains = [
-        local_polynomial(t, x, 4, 8).slope_gain[len(t) // 2]
-        for t, x in zip(some.t, some.x, strict=True)
-    ]
-    noise: Array = found[0].noise ** 2 * np.mean(np.square(gains))
-    return noise + near * np.minimum(near / far, 1.0)
+    gains = [fit.slope_gain[len(fit.slope) // 2] for fit in found[0]]
+    level = noise_level(some.x, some.t) if noise is None else noise
+    return np.asarray(level**2 * np.mean(np.square(gains)) + near * np.minimum(near / far, 1.0))
 
 
 def second_derivatives(trajectories: Trajectories, **options: Any) -> Derivatives:

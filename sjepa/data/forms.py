@@ -51,6 +51,7 @@ class Rows:
     inputs: Array | None = None
     features: Array | None = None
     again: Mapping[str, Any] = field(default_factory=dict)  # what gives such rows of other data
+    noisy: bool | None = None  # whether the states are, if that was looked at
     integrals: Callable[[], OnRows] | None = None
 
     @cached_property
@@ -91,18 +92,21 @@ def continuous_rows(
     found = (second_derivatives if order == 2 else differentiate)(data, **options)
     smooth = found.trajectories
     used = slice(None) if columns is None else list(columns)
-    points = window_points(found) if window is None else window
+    sizes = spread(smooth.x)
+    points = window_points(found, sizes) if window is None else window
+    noisy = None
     if form == "auto":
         form = "derivative"
         if data.u is not None and is_held(found, library, points, used):
             form = "zoh"
-        elif not trees and is_noisy(data, found.noise if order == 1 else None):
-            form = "weak"
+        elif not trees:
+            noisy = is_noisy(data, *((found.noise, sizes) if order == 1 else ()))
+            form = "weak" if noisy else form
     d = data.obs_shape[0]
     again = {**options, "order": order, "form": form, "window": points, "columns": columns}
     again |= {"trees": trees, "like": found.smoothing if order == 1 else None}
     # The slope of a constant column is rounding; as a target it would be fitted like any other.
-    still = spread(smooth.x)[-d:] == 0
+    still = sizes[-d:] == 0
     if form == "weak" or (form == "zoh" and not trees):
         assert library is not None
         # Smoothing blurs the kinks of held actions; only velocities have to be estimated.
@@ -121,18 +125,19 @@ def continuous_rows(
         inputs, targets = (zoh_accelerations if order == 2 else zoh_rows)(data)
     targets[:, -d:][:, still] = 0.0
     inputs = inputs if columns is None else inputs[:, used]
-    return Rows(form, targets[:, -d:], inputs, again=again)
+    return Rows(form, targets[:, -d:], inputs, again=again, noisy=noisy)
 
 
-def is_noisy(data: Trajectories, noise: Array | None = None) -> bool:
+def is_noisy(data: Trajectories, noise: Array | None = None, sizes: Array | None = None) -> bool:
     """Whether noise is more than a small share of the spread of any state or action.
 
-    `noise` is that of the states, where it is known.
+    `noise` and `sizes` are noise and spread of the states, where they are known.
     """
-    series = [(data.x, noise)] if data.u is None else [(data.x, noise), (data.u, None)]
-    for one, level in series:
+    known = (data.x, noise, sizes)
+    for one, level, size in [known] if data.u is None else [known, (data.u, None, None)]:
         level = noise_level(one, data.t) if level is None else level
-        if (level > NOISY * np.maximum(spread(one), 1e-300)).any():
+        size = spread(one) if size is None else size
+        if (level > NOISY * np.maximum(size, 1e-300)).any():
             return True
     return False
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sjepa.data._check import Array, is_even, stretches
+from sjepa.data._check import Array, is_even, joined, stretches
 
 
 _ORDERS = range(3, 9)
@@ -28,16 +28,23 @@ def noise_level(x: Array | list[Array], t: Array | list[Array]) -> Array:
     times = [times[i][part] for i, part in cuts]
     series = [series[i][part].reshape(len(times[k]), -1) for k, (i, part) in enumerate(cuts)]
     levels = []
-    even = [is_even(b) for b in times]
+    even, uneven = [], []
+    for a, b in zip(series, times, strict=True):
+        if is_even(b):
+            even.append(a.astype(float))
+        else:
+            uneven.append((a, b))
+    differences, done = _stacked(even), 0  # of order `done`
     for order in _ORDERS:
-        parts = [
-            _even_residuals(a, order) if same else _residuals(a, b, order)
-            for a, b, same in zip(series, times, even, strict=True)
-            if len(a) > order + 1
+        differences = [
+            np.diff(a, n=order - done, axis=1) for a in differences if a.shape[1] > order + 1 - done
         ]
+        done, scale = order, 1 / math.sqrt(math.comb(2 * order, order))
+        parts = [(scale * a).reshape(-1, a.shape[2]) for a in differences]
+        parts += [_residuals(a, b, order) for a, b in uneven if len(a) > order + 1]
         if parts:
-            r = np.abs(np.concatenate(parts))
-            levels.append(_TO_STD * np.median(r, axis=0, overwrite_input=True))
+            r = np.abs(joined(parts)).T.copy()  # a column in one piece
+            levels.append(_TO_STD * np.median(r, axis=1, overwrite_input=True))
     if not levels:
         return np.zeros(series[0].shape[1])
     # Motion that does not quite cancel only adds, so the smallest is the nearest.
@@ -52,9 +59,10 @@ def _rounding(series: list[Array]) -> Array:
     return np.where(coarse & np.isfinite(resolution), resolution, 0.0) / np.sqrt(12)
 
 
-def _even_residuals(x: Array, order: int) -> Array:
-    """The same for equal steps: plain differences."""
-    return np.diff(x.astype(float), n=order, axis=0) / math.sqrt(math.comb(2 * order, order))
+def _stacked(series: list[Array]) -> list[Array]:
+    """Series of equal lengths in one array (series, T, d)."""
+    lengths = sorted({len(a) for a in series})
+    return [np.stack([a for a in series if len(a) == n]) for n in lengths]
 
 
 def _residuals(x: Array, t: Array, order: int) -> Array:

@@ -84,7 +84,11 @@ class Trajectories:
                     f"{_where(i)} has one observation; dynamics need at least two, leave it out."
                 )
             check.increasing(ti, i, _where)
+        self._name(names, action_names)
+        self.ids = check.labels(ids, len(self.x), "ids", "series")
+        arrays.warn_if_transposed(t, self.x)
 
+    def _name(self, names: Sequence[str] | None, action_names: Sequence[str] | None) -> None:
         if names is not None and len(self.obs_shape) != 1:
             raise DataError(
                 f"names are for vectors, but observations have shape {self.obs_shape}; "
@@ -97,8 +101,6 @@ class Trajectories:
         self.action_names = check.labels(action_names, m, "action_names")
         if overlap := set(self.names or ()) & set(self.action_names or ()):
             raise DataError(f"{min(overlap)!r} names both a column of x and an action; rename one.")
-        self.ids = check.labels(ids, len(self.x), "ids", "series")
-        arrays.warn_if_transposed(t, self.x)
 
     @classmethod
     def of(
@@ -323,6 +325,13 @@ class Trajectories:
         new = self._like(take(self.x), take(self.t), u, state)
         if self.ids:
             new.ids = check.distinct(self.ids[i] for i, _ in cuts)
+        return new
+
+    def _named(self, names: Sequence[str]) -> Trajectories:
+        """The same data under other names."""
+        new = self._like(self.x, self.t, self.u, self.state)
+        new._name(names, self.action_names)
+        new.ids = self.ids
         return new
 
     def _like(

@@ -34,16 +34,16 @@ class WeakWindows(NamedTuple):
     centre: Array
 
 
-def window_points(found: Derivatives) -> int:
+def window_points(found: Derivatives, sizes: Array | None = None) -> int:
     """Observations under one bump: a share of the time in which the fastest column turns around.
 
     A sine has a root mean square velocity of angular frequency times spread, which makes
-    spread over velocity the time scale of anything that moves.
+    spread over velocity the time scale of anything that moves. `sizes` are the spreads, if known.
     """
     data = found.trajectories
     cuts = stretches(data.lengths)
     rows = np.concatenate([found.x_dot[i][part][found.valid[i][part]] for i, part in cuts])
-    sizes = spread(data.x)
+    sizes = spread(data.x) if sizes is None else sizes
     moving = sizes > 0
     if not len(rows) or not moving.any():
         return MIN_POINTS

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 
 from sjepa.data import Trajectories, _check
-from sjepa.data.derivatives import differentiate, second_derivatives
+from sjepa.data.derivatives import Smoothing, differentiate, second_derivatives
 from sjepa.data.noise import noise_level
 from sjepa.errors import DataError
 from sjepa.models.transition import order_of
@@ -74,9 +74,16 @@ class Stretches:
     substeps: int
 
     @classmethod
-    def of(cls, data: Trajectories, *, order: int = 1, held: bool = False) -> Stretches:
-        """Evenly spread over the data."""
-        derivatives = second_derivatives if order == 2 else differentiate
+    def of(
+        cls,
+        data: Trajectories,
+        *,
+        order: int = 1,
+        held: bool = False,
+        like: Smoothing | None = None,
+    ) -> Stretches:
+        """Evenly spread over the data; `like` says how those are smoothed, if that is known."""
+        derivatives = second_derivatives if order == 2 else partial(differentiate, like=like)
         parts = _check.stretches(data.lengths)
         some = data._cut(parts)
         found = derivatives(some)
@@ -107,7 +114,10 @@ class Stretches:
         places = [places[k] for k in chosen]
         smooth, first = found.trajectories.x, places
         if parts[0][1] != slice(None):  # very long data: only what lies around the starts
-            near = [(i, slice(max(k - NEAR, 0), k + NEAR + 1)) for i, k in places]
+            reach = NEAR
+            if order == 1 and like is not None and like.windows is not None:
+                reach = 2 * max(half for half, _ in like.windows)
+            near = [(i, slice(max(k - reach, 0), k + reach + 1)) for i, k in places]
             smooth = derivatives(data._cut(near)).trajectories.x
             first = [
                 (j, k - part.start)
@@ -329,38 +339,45 @@ class _Runner:
         # The components come first here: every operation is on arrays in one piece.
         given = list(np.ascontiguousarray(np.moveaxis(numbers, -1, 0)))
         z = np.ascontiguousarray(np.moveaxis(start, -1, 0))
-        nodes = data.t[:, ::every]
-        count = (nodes.shape[1] - 1) * every + 1
-        path = np.empty((count, *z.shape))
-        path[0] = z
+        nodes = np.ascontiguousarray(data.t[:, ::every].T)
+        steps, ahead = np.diff(nodes, axis=0), None
         far = self.far.reshape(-1, *[1] * (z.ndim - 1))
+        path = np.empty(((len(steps)) * every + 1, *z.shape))
+        path[0] = z
         with np.errstate(all="ignore"):
-            for h in range(nodes.shape[1] - 1):
+            for h, step in enumerate(steps):
                 u = data.u[:, h].T if data.u is not None and self.uses_actions else None
-                step = nodes[:, h + 1] - nodes[:, h]
-                before, (z, slope) = z, self._next(z, step, u, given)
+                before, (z, slope) = z, self._next(z, step, u, given, ahead)
                 z = np.clip(np.where(np.isfinite(z), z, far), -far, far)
                 if every > 1:
-                    last = self.velocity(z, None if u is None else u[:, 2], given)
-                    inside = data.t[:, h * every + 1 : (h + 1) * every]
-                    share = ((inside - nodes[:, h : h + 1]) / step[:, None]).T
+                    # Without a jump of actions between, the next step begins with this velocity.
+                    ahead = self.velocity(z, None if u is None else u[:, 2], given)
+                    here = slice(h * every + 1, (h + 1) * every)
+                    share = (data.t[:, here].T - nodes[h]) / step
                     share = share.reshape(len(share), *[1] * (z.ndim - 2), -1)
-                    path[h * every + 1 : (h + 1) * every] = _cubic(
-                        before, z, slope, last, step, share
-                    )
+                    path[here] = _cubic(before, z, slope, ahead, step, share)
                 path[(h + 1) * every] = z
             path = np.clip(np.nan_to_num(path, copy=False, nan=np.inf), -far, far)
         return np.moveaxis(path, 1, -1)
 
     def _next(
-        self, z: np.ndarray, step: np.ndarray, u: np.ndarray | None, numbers: Sequence[np.ndarray]
+        self,
+        z: np.ndarray,
+        step: np.ndarray,
+        u: np.ndarray | None,
+        numbers: Sequence[np.ndarray],
+        slope: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The state at the end of a step, by the classic method of order four, and the velocity."""
+        """The state at the end of a step, by the classic method of order four, and the velocity.
+
+        `slope` is that velocity at the start, if it is known.
+        """
         if self.discrete:
             following = self.velocity(z, None if u is None else u[:, 0], numbers)
             return following, following
         n = self.stretches.substeps
-        part, slope = step / n, self.velocity(z, _parabola(u, 0.0), numbers)
+        part = step / n
+        slope = self.velocity(z, _parabola(u, 0.0), numbers) if slope is None else slope
         for k in range(n):
             first, middle, last = (_parabola(u, (k + share) / n) for share in (0.0, 0.5, 1.0))
             k1 = self.velocity(z, first, numbers) if k else slope

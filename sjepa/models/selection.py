@@ -11,6 +11,7 @@ import sympy
 from sjepa.backend import Problem
 from sjepa.backend.rivals import exchanges, extensions
 from sjepa.data import Trajectories
+from sjepa.data.derivatives import Smoothing
 from sjepa.errors import SjepaError
 from sjepa.models.free_runs import FreeRun, Stretches, better, free_run, judge
 from sjepa.symbolic import Front, Law
@@ -39,12 +40,13 @@ def judge_front(
     held: bool = False,
     end: float = math.inf,
     refit: bool = True,
+    like: Smoothing | None = None,
 ) -> tuple[Front, str]:
     """The front with a law chosen by free runs, and what is doubtful about it ("" for nothing).
 
     Data that are too short for such a judgement, and a budget that is spent (at `end` by the
     problem's clock), leave it as it is. Without `refit` laws run with the numbers that they have:
-    those that a constraint asks for must not move.
+    those that a constraint asks for must not move. `like` is the smoothing of the data, if known.
     """
 
     def time_left() -> bool:
@@ -53,7 +55,7 @@ def judge_front(
     if not len(front) or not time_left():
         return front, ""
     try:
-        stretches = Stretches.of(data, order=order, held=held)
+        stretches = Stretches.of(data, order=order, held=held, like=like)
     except SjepaError:
         return front, ""
     if len(stretches) < FEW:
@@ -117,7 +119,9 @@ def _same(one: Candidate, other: Candidate) -> bool:
 
 
 def _doubt(run: FreeRun, rivals: list[Law]) -> str:
-    error = min(run.fitted, float(run.errors.mean()))
+    error = float(run.errors.mean())
+    if error > ADEQUATE:
+        error = min(run.fitted, error)
     if error > ADEQUATE:
         return (
             f"Free runs of the chosen law miss the data by {error**0.5:.2g} times the noise: "

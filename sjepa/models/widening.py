@@ -100,9 +100,13 @@ class Known:
 
     def floor(self, problem: Problem) -> np.ndarray | None:
         """Losses of a true law on clean data; None where noise decides."""
-        if self.rows.form != "derivative" or self.order != 1 or is_noisy(self.data):
+        if self.rows.form != "derivative" or self.order != 1:
             return None
-        return np.maximum(ROOM * slope_error(self.data) / problem.variance, ROUNDING)
+        if is_noisy(self.data) if self.rows.noisy is None else self.rows.noisy:
+            return None
+        like = self.rows.again.get("like")
+        error = slope_error(self.data, None if like is None else like.noise)
+        return np.maximum(ROOM * error / problem.variance, ROUNDING)
 
     def _dense(self, problem: Problem) -> np.ndarray:
         """Losses of all terms of the library together, from sums: rows may be millions."""
@@ -154,7 +158,14 @@ class Known:
         if self.order == 1 and self.ordered:
             held = self.rows.form == "zoh"
             front, doubt = judge_front(
-                front, problem, self.data, self.order, held, self.end, refit=self.refit
+                front,
+                problem,
+                self.data,
+                self.order,
+                held,
+                self.end,
+                refit=self.refit,
+                like=self.rows.again.get("like"),
             )
             return Judged(front, problem, doubt)
         return Judged(front, problem, "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -196,6 +197,13 @@ class Gram:
         residual = self._near.moved(coefficients, self.xx).rr
         return np.maximum(residual, 0.0) / self.weight / self.variance
 
+    def losses_of(self, output: int, coefficients: np.ndarray) -> np.ndarray:
+        """The same (n,) of one output, for the coefficients (n, P) of many laws."""
+        near = self._near
+        by = coefficients - near.coefficients[:, output]
+        rr = near.rr[output] - 2.0 * by @ near.xr[:, output] + ((by @ self.xx) * by).sum(axis=1)
+        return np.maximum(rr, 0.0) / self.weight / self.variance[output]
+
     def largest(self, coefficients: np.ndarray) -> np.ndarray:
         """The size of the sums that `loss` is a difference of, in the same unit."""
         size = np.abs(coefficients - self._near.coefficients)
@@ -216,15 +224,27 @@ class Gram:
         index = (
             np.flatnonzero(support) if np.asarray(support).dtype == bool else np.asarray(support)
         )
-        result = np.zeros(len(self.xx))
-        if len(index):
-            scale = np.sqrt(np.maximum(np.diag(self.xx)[index], 1e-300))
-            a = self.xx[np.ix_(index, index)] / np.outer(scale, scale)
-            b = self.xy[index, output] / scale
+        return self.solve_all(index[None], output, ridge)[0]
+
+    def solve_all(self, supports: np.ndarray, output: int, ridge: float = 0.0) -> np.ndarray:
+        """The same (n, P) for many index supports (n, s) of one length."""
+        count, size = supports.shape
+        result = np.zeros((count, len(self.xx)))
+        if size:
+            scale, unit = self._unit
+            a = unit[supports[:, :, None], supports[:, None, :]]
+            b = (self.xy[:, output] / scale)[supports]
             if ridge:
-                a = a + ridge * np.eye(len(index))
-            result[index] = solve_normal(a, b) / scale
+                a = a + ridge * np.eye(size)
+            rows = np.arange(count)[:, None]
+            result[rows, supports] = solve_normal(a, b) / scale[supports]
         return result
+
+    @cached_property
+    def _unit(self) -> tuple[np.ndarray, np.ndarray]:
+        """The norms of the columns, and the products of columns of norm 1."""
+        scale = np.sqrt(np.maximum(np.diag(self.xx), 1e-300))
+        return scale, self.xx / np.outer(scale, scale)
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -269,11 +289,15 @@ def solve_normal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Solve normal equations of unit columns; the solution of smallest norm if they depend.
 
     The singular values that this takes cost a hundred times what Cholesky's factor does, which
-    tells whether they are needed: its diagonal is what each column adds to those before it.
+    tells whether they are needed: its diagonal is what each column adds to those before it. Many
+    systems (n, s, s), (n, s) are solved at once.
     """
     try:
-        if np.linalg.cholesky(a).diagonal().min() > WELL_CONDITIONED:
-            return np.linalg.solve(a, b)
+        factors = np.linalg.cholesky(a)
+        if factors.diagonal(axis1=-2, axis2=-1).min() > WELL_CONDITIONED:
+            return np.linalg.solve(a, b[..., None])[..., 0]
     except np.linalg.LinAlgError:
         pass
+    if a.ndim > 2:
+        return np.stack([solve_normal(*pair) for pair in zip(a, b, strict=True)])
     return np.linalg.lstsq(a, b, rcond=1e-14)[0]

@@ -58,11 +58,13 @@ class Library:
         self.terms = tuple((canonicalise(t) if canonical else t).as_coeff_Mul()[1] for t in terms)
         if not self.terms:
             raise LawError("A library needs at least one term.")
+        seen: set[sympy.Expr] = set()
         for i, term in enumerate(self.terms):
             if term.is_Add:
                 raise LawError(f"Term {i + 1}, {to_text(term)}, is a sum: list its parts instead.")
-            if term in self.terms[:i]:
+            if term in seen:
                 raise LawError(f"Term {i + 1}, {to_text(term)}, is in the library twice.")
+            seen.add(term)
         if weights is None:
             weights = [term_weight(t) for t in self.terms]
         self.weights = np.asarray(weights, dtype=float)
@@ -172,7 +174,7 @@ class Library:
     def __repr__(self) -> str:
         return f"Library([{', '.join(self.names)}])"
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         return [to_text(t) for t in self.terms]
 
