@@ -87,7 +87,7 @@ class Subset(Backend):
             index = np.flatnonzero(problem.usable[:, j])
             tree = _Branches(self, problem, j, index, now + left)
             # Good supports early make short branches.
-            enough = tree.adequate * tree.unit
+            enough = min(tree.adequate * tree.unit, problem.exact)
             incumbents = STLSQ().fits(problem, j, warm[j], now + left / 4, enough)
             tree.learn(incumbents)
             found = fit_until(problem, j, tree.run(), now + left)
@@ -186,6 +186,13 @@ class _Branches:
             for start in range(0, len(frontier), parents):
                 children = self._children(frontier[start : start + parents], limit, beam)
                 self.nodes += len(children)
+                cost = self.weights[children].sum(axis=1)
+                floor = np.zeros(len(children))
+                if beam is None and len(children):
+                    # No support fits better than all terms but one that it skipped.
+                    floor = self._floor(children)
+                    able = floor < self._best_known(cost)
+                    children, cost, floor = children[able], cost[able], floor[able]
                 if self.clock() > deadline:
                     return False
                 if beam is None and self.nodes > self.settings.max_nodes:
@@ -193,9 +200,8 @@ class _Branches:
                 if not len(children):
                     continue
                 losses = self._loss(children)
-                cost = self.weights[children].sum(axis=1)
                 self._record(children, cost, losses)
-                alive = self._alive(children, cost, limit, beam)
+                alive = self._alive(cost, floor, limit)
                 kept.append(children[alive])
                 kept_losses.append(losses[alive])
             if not kept:
@@ -212,25 +218,22 @@ class _Branches:
         last = parents[:, -1] if size and beam is None else np.full(len(parents), -1)
         candidates = np.arange(len(self.index), dtype=np.int16)
         rows, new = np.nonzero(candidates[None, :] > last[:, None])
-        children = np.concatenate([parents[rows], candidates[new][:, None]], axis=1)
+        cost = self.weights[parents].sum(axis=1)[rows] + self.weights[new]
+        wanted = self._best_known(cost, below=True) > self.adequate
+        wanted &= cost <= limit + 1e-9
+        children = np.column_stack([parents[rows[wanted]], candidates[new[wanted]]])
         if beam is not None:
             children = np.sort(children, axis=1)
             children = children[(np.diff(children, axis=1) > 0).all(axis=1)]
             children = np.unique(children, axis=0)
-        cost = self.weights[children].sum(axis=1)
-        wanted = self._best_known(cost, below=True) > self.adequate
-        return children[wanted & (cost <= limit + 1e-9)]
+        return children
 
-    def _alive(
-        self, children: np.ndarray, cost: np.ndarray, limit: float, beam: int | None
-    ) -> np.ndarray:
-        """Whose branches can still hold something better than what is known."""
+    def _alive(self, cost: np.ndarray, floor: np.ndarray, limit: float) -> np.ndarray:
+        """Whose branches, which end no lower than the floor, can still hold something better."""
         next_cost = cost + self.weights.min()  # of the cheapest child
         alive = self._best_known(next_cost, below=True) > self.adequate
         alive &= next_cost <= limit + 1e-9
-        if beam is None:
-            # A branch ends no lower than the full library without what the support skipped.
-            alive &= self._floor(children) < self._best_known(next_cost)
+        alive &= floor < self._best_known(next_cost)
         return alive
 
     def _draw_stairs(self) -> None:
@@ -255,11 +258,13 @@ class _Branches:
         return losses
 
     def _floor(self, supports: np.ndarray) -> np.ndarray:
-        """Highest loss-without-one-term over the terms before the last that were skipped."""
-        present = np.zeros((len(supports), len(self.index)), dtype=bool)
-        np.put_along_axis(present, supports.astype(int), True, axis=1)
-        before = np.arange(len(self.index))[None, :] < supports[:, -1:]
-        return np.where(before & ~present, self.without[None, :], 0.0).max(axis=1)
+        """Highest loss-without-one-term over the terms before the last that were skipped.
+
+        The most needed come first, so that is the first one skipped.
+        """
+        size = supports.shape[1]
+        gap = (supports == np.arange(size)).cumprod(axis=1).sum(axis=1)
+        return np.where(gap < size, self.without[np.minimum(gap, len(self.without) - 1)], 0.0)
 
     def _record(self, supports: np.ndarray, cost: np.ndarray, loss: np.ndarray) -> None:
         """Take in the supports that beat everything as cheap."""

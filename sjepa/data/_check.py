@@ -114,12 +114,11 @@ def squarable(arrays: Iterable[Array], what: str) -> None:
 def spread(arrays: Sequence[Array]) -> Array:
     """Standard deviation (d,) of columns, 0 where nothing but rounding varies."""
     parts = [a[i : i + CHUNK] for a in arrays for i in range(0, len(a), CHUNK)]
-    count = sum(map(len, parts))
-    mean = np.sum([p.sum(axis=0, dtype=float) for p in parts], axis=0) / count
-    variance = np.sum([np.square(p - mean).sum(axis=0) for p in parts], axis=0) / count
-    size = np.max([np.maximum(-p.min(axis=0), p.max(axis=0)) for p in parts], axis=0)
+    count, ones = sum(map(len, parts)), np.ones(CHUNK)
+    mean = np.sum([ones[: len(p)] @ p for p in parts], axis=0) / count
+    variance = np.sum([ones[: len(p)] @ np.square(p - mean) for p in parts], axis=0) / count
     found = np.sqrt(variance)
-    return np.where(found > 1e-12 * size, found, 0.0)
+    return np.where(found > 1e-12 * np.hypot(mean, found), found, 0.0)
 
 
 # Points that are plenty to estimate a level or to compare two methods.

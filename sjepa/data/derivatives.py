@@ -301,7 +301,8 @@ def _apply(
         value, slope = np.empty(x.shape), np.empty(x.shape)
         good = np.ones(len(t), dtype=bool)
         for half, degree in sorted(set(chosen)):
-            mine = [c == (half, degree) for c in chosen]
+            mine: Any = [c == (half, degree) for c in chosen]
+            mine = slice(None) if all(mine) else mine  # a slice is not copied
             fit = local_polynomial(t, x, half, degree, mine, (value, slope))
             if not trust_ends:
                 good &= fit.slope_gain <= 2 * np.median(fit.slope_gain)

@@ -342,13 +342,14 @@ class _Runner:
         nodes = np.ascontiguousarray(data.t[:, ::every].T)
         steps, ahead = np.diff(nodes, axis=0), None
         far = self.far.reshape(-1, *[1] * (z.ndim - 1))
-        path = np.empty(((len(steps)) * every + 1, *z.shape))
+        path = np.empty((len(steps) * every + 1, *z.shape))
         path[0] = z
         with np.errstate(all="ignore"):
             for h, step in enumerate(steps):
                 u = data.u[:, h].T if data.u is not None and self.uses_actions else None
                 before, (z, slope) = z, self._next(z, step, u, given, ahead)
-                z = np.clip(np.where(np.isfinite(z), z, far), -far, far)
+                if not (np.abs(z) <= far).all():
+                    z = np.clip(np.where(np.isfinite(z), z, far), -far, far)
                 if every > 1:
                     # Without a jump of actions between, the next step begins with this velocity.
                     ahead = self.velocity(z, None if u is None else u[:, 2], given)

@@ -42,13 +42,12 @@ NUMPY = instructions("numpy", np, np.power)
 def run(program: Program, memory: list[Any], functions: dict[str, Callable[..., Any]]) -> list[Any]:
     """Execute the instructions on a memory that already holds inputs and numbers."""
     for name, here, operands in program.instructions:
-        match operands:
-            case (a,):
-                memory[here] = functions[name](memory[a])
-            case (a, b):
-                memory[here] = functions[name](memory[a], memory[b])
-            case _:
-                memory[here] = functions[name](*[memory[i] for i in operands])
+        if len(operands) == 2:
+            memory[here] = functions[name](memory[operands[0]], memory[operands[1]])
+        elif len(operands) == 1:
+            memory[here] = functions[name](memory[operands[0]])
+        else:
+            memory[here] = functions[name](*[memory[i] for i in operands])
     return [memory[i] for i in program.outputs]
 
 
@@ -64,6 +63,11 @@ class NumpyLaw:
         self.coefficients = tuple(float(c) for c in coefficients)
 
     def __call__(self, z: Any) -> np.ndarray:
+        out = self.columns(z)
+        return out.transpose(*range(1, out.ndim), 0)
+
+    def columns(self, z: Any, out: np.ndarray | None = None) -> np.ndarray:
+        """The same as (outputs, ...), each output in one piece; into `out`, if given."""
         z = np.asarray(z, dtype=float)
         program = self.program
         if z.ndim == 0 or z.shape[-1] != program.inputs:
@@ -79,7 +83,8 @@ class NumpyLaw:
             memory[slot] = value
         with np.errstate(all="ignore"):
             results = run(program, memory, NUMPY)
-        out = np.empty((len(results), *z.shape[:-1]))  # a column at a time, each in one piece
+        if out is None:
+            out = np.empty((len(results), *z.shape[:-1]))
         for i, result in enumerate(results):
             out[i] = result
-        return out.transpose(*range(1, out.ndim), 0)
+        return out

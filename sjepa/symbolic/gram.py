@@ -131,11 +131,12 @@ class Gram:
                 if weights:  # rows without weight may hold anything
                     w = np.asarray(weights[0][part], dtype=float)
                     x, y, w = x[w > 0], y[w > 0], w[w > 0]
-                theta = features(x).T
+                rows = np.empty((len(library) + y.shape[1], len(x)))
+                theta = features.columns(x, rows[: len(library)])
                 with np.errstate(all="ignore"):  # what overflows is refused below, by name
-                    rows = np.concatenate([theta, y.T - near.T @ theta])
+                    np.subtract(y.T, near.T @ theta, out=rows[len(library) :])
                     gram = cls._from_columns(rows, near, y, w)
-                if not np.diag(gram.xx).sum() + gram.yy.sum() <= MAX_SIZE**2:
+                if not np.trace(gram.xx) + gram.yy.sum() <= MAX_SIZE**2:
                     _refuse(np.concatenate([theta, y.T]), library, start)
                 total = gram if total is None else total + gram
         if total is None:

@@ -248,7 +248,7 @@ class Law:
 
         return self._replace([threshold(e, smallest) for e in self.expressions])
 
-    @property
+    @cached_property
     def terms(self) -> tuple[tuple[tuple[float, sympy.Expr], ...], ...]:
         """For each output, its (coefficient, term) pairs."""
         return tuple(measures.split_terms(e) for e in self.expressions)
