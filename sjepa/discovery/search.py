@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,21 +13,17 @@ from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
 from sjepa.data.forms import FORMS, Form, Rows, continuous_rows, is_noisy
-from sjepa.data.history import before, with_lags
+from sjepa.data.history import with_lags
 from sjepa.data.rows import discrete_rows, inputs_of
 from sjepa.data.streams import Stream
+from sjepa.discovery.answer import Kept, answered
 from sjepa.discovery.proposals import SELECT_SHARE, search_map, select_weakly, share_of
 from sjepa.discovery.space import kind_of, opened, small_or_large, space_of, units_of
-from sjepa.errors import ConfigError, DataError, NumericalWarning
+from sjepa.errors import ConfigError, DataError
 from sjepa.models.bootstrap import bootstrap
 from sjepa.models.selection import judge_front
 from sjepa.models.widening import Known
-from sjepa.symbolic import Front, Grammar, Law, Library
-from sjepa.symbolic.parse import symbol
-
-
-# A law that leaves more than this share of the variance unexplained is worth a warning.
-POOR = 0.2
+from sjepa.symbolic import Front, Grammar, Library
 
 
 def discover(
@@ -187,6 +182,7 @@ def discover(
         if units is not None:
             common["units"] = units_of(units, data, names, outputs, order, form == "discrete")
         doubt = ""
+        again: Mapping[str, Any] = {}
         if form == "discrete":
             inputs, following = discrete_rows(data)
             common |= {"dynamics": "discrete", **kind_of(space)}
@@ -210,6 +206,7 @@ def discover(
                 }  # fmt: skip
                 at_points = "derivative" if form == "weak" and backend.trees else form
                 rows = continuous_rows(data, terms, form=at_points, trees=backend.trees, **options)
+                again = rows.again
             own = names if order == 1 else space.inputs
             given: dict[str, Any] = {
                 "inputs": rows.inputs, "targets": rows.targets, "features": rows.features
@@ -247,12 +244,10 @@ def discover(
                 front, problem, backend, data, n_bootstrap, seed=seed, order=order,
                 held=form == "zoh", end=end, ordered=x_dot is None,
             )  # fmt: skip
-    doubts = _doubts(front, problem, doubt)
-    for text in doubts:
-        warnings.warn(text, NumericalWarning, stacklevel=2)
     late = data.names[measured:] if form == "discrete" and data.names else ()
-    wide = tuple(replace(c, law=_widened(c.law, names, late)) for c in front)
-    return replace(front, candidates=wide, form=form, notes=(*front.notes, *doubts))
+    if again and not lags:
+        front = replace(front, kept=Kept.of(problem, again, backend, names, data, not constraints))
+    return answered(front, problem, doubt, form, names, late or ())
 
 
 def _check(form: str, order: int, x_dot: Any, n_bootstrap: int, constraints: Sequence[str]) -> None:
@@ -284,24 +279,6 @@ def _check_stream(form: str, x_dot: Any, u: Any, rest: Any) -> None:
         )
 
 
-def _doubts(front: Front, problem: Problem, doubt: str) -> list[str]:
-    """What makes a law doubtful."""
-    doubts = [doubt] if doubt else []
-    rows = problem.sums.rows if problem.targets is None else len(problem.targets)
-    terms = len(problem.candidate_library) if problem.library is not None else 0
-    if rows <= terms:
-        doubts.append(
-            f"Only {rows} rows for {terms} candidate terms: almost any law fits. "
-            "Give more data or a smaller library."
-        )
-    if len(front) and (loss := front.best_candidate().loss) > POOR:
-        doubts.append(
-            f"The best law leaves {100 * loss:.0f} % of the variance unexplained: the library "
-            "may lack a term, or the derivatives may be too noisy."
-        )
-    return doubts
-
-
 def _like(x_dot: Any, trajectories: Trajectories) -> list[np.ndarray]:
     given = [x_dot] if isinstance(x_dot, np.ndarray) and x_dot.ndim <= 2 else list(x_dot)
     slopes = [np.asarray(v, dtype=float).reshape(len(v), -1) for v in given]
@@ -309,15 +286,3 @@ def _like(x_dot: Any, trajectories: Trajectories) -> list[np.ndarray]:
     if shapes != wanted:
         raise DataError(f"x_dot has shapes {shapes}, the states have {wanted}.")
     return slopes
-
-
-def _widened(law: Law, names: tuple[str, ...], late: Sequence[str] = ()) -> Law:
-    """The law with coordinates, velocities and actions as inputs, whether or not it uses them.
-
-    Lagged values get the equations that they have by their meaning, so that the law is whole.
-    """
-    if law.inputs == names and not late:
-        return law
-    shifts = [symbol(before(name)) for name in late]
-    outputs = (*law.outputs, *late)
-    return Law([*law.expressions, *shifts], names, outputs, law.dynamics, canonical=False)

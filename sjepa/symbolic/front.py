@@ -111,6 +111,7 @@ class Front:
     form: str = ""  # which form of the data was fitted, where states were given
     chosen: int | None = None  # the candidate that free runs chose; without any, the knee chooses
     intervals: tuple[Interval, ...] = ()  # how sure the terms of ``best()`` are, if it was asked
+    kept: Any = field(default=None, compare=False)  # sums of the data, for `update`; not saved
 
     @classmethod
     def of(
@@ -204,6 +205,7 @@ class Front:
         )
 
     validate = use.validate
+    update = use.update
 
     def position(self, law: Law) -> int | None:
         """Which candidate a law is: the same one, or the same before its numbers were refined."""

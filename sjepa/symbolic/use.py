@@ -138,6 +138,32 @@ def validate(front: Front, x: Any, t: Any = None, u: Any = None, *, held: bool =
     return replace(front, candidates=tuple(rows), chosen=chosen, intervals=kept)
 
 
+def update(front: Front, x: Any, t: Any = None, u: Any = None) -> Front:
+    """The front that the first data and these give together, without the rows of the first.
+
+    ``discover`` with a backend that combines terms keeps sums over its data, and those of more
+    data are added to them: the search is then that on all rows. Noise, windows and the form of the
+    regression stay as they were decided on the first data, and so do numbers inside terms. Free
+    runs go through the new data alone.
+
+    Parameters
+    ----------
+    x, t, u : states, times and actions, as for ``discover``
+
+    Raises
+    ------
+    LawError
+        If the front has no sums: those of expression trees, of maps, of lags or of given
+        derivatives have none, and files do not keep them.
+    """
+    if front.kept is None:
+        raise LawError(
+            "This front has no sums to add to (fronts from files, of trees, maps, lags and given "
+            "derivatives have none): call discover on all data."
+        )
+    return front.kept.update(x, t, u)  # type: ignore[no-any-return]
+
+
 def _data(law: Law, x: Any, t: Any, u: Any) -> tuple[Simulator, Trajectories]:
     from sjepa.data import Trajectories
     from sjepa.models import Simulator
