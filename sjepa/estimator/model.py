@@ -35,6 +35,7 @@ from sjepa.training import (
     refine_hybrid,
     written,
 )
+from sjepa.training.alternating.ranks import rank, together
 
 
 class SJEPA(Fitted):
@@ -211,6 +212,11 @@ class SJEPA(Fitted):
         self.check(trajectories)
         self._times = None if t is None or isinstance(t, list | tuple) or np.ndim(t) > 1 else t
         self.seed_ = draw_seed(self.random_state)
+        if run is not None and rank():  # the first of several processes keeps the files
+            folder = run.folder if isinstance(run, Run) else Path(run)
+            if (folder / "run.json").exists() and (done := Run.open(folder)).finished:
+                return apply_saved(self, done.result(), self.encoder)
+            run = None
         if run is None:
             return self._fit(trajectories, None)
         asked = {
@@ -234,7 +240,10 @@ class SJEPA(Fitted):
 
     def _fit(self, trajectories: Trajectories, run: Run | None) -> SJEPA:
         self.history_length_ = self._choose_history(trajectories)
-        bar = ProgressBar(self.verbose, progress=self.progress)
+        first = rank() == 0
+        bar = ProgressBar(
+            self.verbose if first else False, progress=self.progress if first else None
+        )
         callbacks = [Log(), *check_callbacks(self.callbacks), bar]
         journal = RunRecorder(callbacks, None if run is None else run.checkpoint)
         for callback in callbacks:
@@ -317,10 +326,11 @@ class SJEPA(Fitted):
             )  # fmt: skip
         space = self._space(self.latent_dim, trajectories.action_names or ())
         if self.search == "alternating":
-            return learn_alternating(
-                trajectories, space, self.latent_dim, self.backend, self.integrator, seed=seed,
-                dynamics=self.dynamics, **trained,
-            )  # fmt: skip
+            with together(self.device) as trained["device"]:
+                return learn_alternating(
+                    trajectories, space, self.latent_dim, self.backend, self.integrator, seed=seed,
+                    dynamics=self.dynamics, **trained,
+                )  # fmt: skip
         if not isinstance(space, Library):
             space = space.library(space.inputs[: self.latent_dim])
         learned = learn_elegant(

@@ -11,6 +11,7 @@ from sjepa.callbacks import Step
 from sjepa.errors import FormatError, SjepaError
 from sjepa.runs.recorder import RunRecorder
 from sjepa.training.alternating import Alternating, Alternation, Condition, Phase
+from sjepa.training.alternating.ranks import agreed
 
 
 class AlternatingCheckpointer:
@@ -18,7 +19,7 @@ class AlternatingCheckpointer:
 
     def __init__(self, journal: RunRecorder, warm: Condition, plan: Alternation) -> None:
         self.journal, self.warm, self.plan = journal, warm, plan
-        self._state = journal.restore()
+        self._state = agreed(journal.restore())
 
     @property
     def in_cycles(self) -> bool:

@@ -16,6 +16,7 @@ from sjepa.symbolic import Grammar, Library
 from sjepa.symbolic.law import Dynamics
 from sjepa.training.alternating import Alternating, LatentModel, Phase
 from sjepa.training.alternating.checkpoint import AlternatingCheckpointer
+from sjepa.training.alternating.ranks import agreed
 from sjepa.training.correction import CorrectionSettings
 from sjepa.training.options import network, training_plan
 from sjepa.training.refine import refine
@@ -28,7 +29,7 @@ def learn_alternating(
     latent_dim: int,
     backend: Any,
     integrator: str,
-    device: str,
+    device: str | torch.device,
     seed: int,
     journal: RunRecorder,
     options: Mapping[str, Any] | None = None,
@@ -46,7 +47,7 @@ def learn_alternating(
     hybrid = CorrectionSettings.joint_of(correction)
     weight = None if hybrid is None else hybrid.lambda_c
     warm, plan, settings = training_plan(options, backend, weight, delta)
-    place = resolve_device(device)
+    place, seed = resolve_device(device), agreed(seed)
     train, held_out = trajectories.split((0.8, 0.2), seed=seed)
     train_batch = TrajectoryBatch.make(train, device=place)
     validation = TrajectoryBatch.make(held_out, device=place)

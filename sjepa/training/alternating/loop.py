@@ -26,6 +26,7 @@ from sjepa.training.alternating.proposals import (
     latent_rows,
     propose,
 )
+from sjepa.training.alternating.ranks import agreed
 from sjepa.training.alternating.selection import Record, Shortlist
 
 
@@ -171,8 +172,9 @@ class Alternating:
             tolerance=self.settings.tolerance,
             dynamics=model.dynamics,
         )
-        self.front = proposal.front
-        model.symbolic = as_part(proposal.law, self.space, self.policy).to(data.x.device)
+        # A search with a clock may end elsewhere in another process.
+        self.front, law = agreed((proposal.front, proposal.law))
+        model.symbolic = as_part(law, self.space, self.policy).to(data.x.device)
 
     def _run_phase(self, condition: Condition, prefix: str) -> dict[str, Any]:
         self.phase = Phase(

@@ -14,6 +14,7 @@ from sjepa.models.encoders import draw
 from sjepa.training.alternating.conditions import Condition
 from sjepa.training.alternating.config import TrainingConfig
 from sjepa.training.alternating.latent_model import LatentModel
+from sjepa.training.alternating.ranks import encoded
 from sjepa.training.alternating.sampling import Chunk
 from sjepa.training.alternating.sparse_rollout import applies_to, sparse_rollout
 from sjepa.training.losses import (
@@ -170,18 +171,19 @@ class Objective:
         seen = chunk.context if past else chunk.context[:, starts]
         at = starts if past else slice(None)
         if not isinstance(encoder, GaussianEncoder):
-            return encoder(seen)[:, at], seen, {}
-        mean, log_var = (part[:, at] for part in encoder.posterior(seen))
+            return encoded(encoder, seen)[:, at], seen, {}
+        both = encoded(lambda x: torch.cat(encoder.posterior(x), dim=-1), seen)[:, at]
+        mean, log_var = both.chunk(2, dim=-1)
         z = draw(mean, log_var, generator) if self.model.training else mean
         return z, seen, {"posterior_mean": mean, "posterior_log_var": log_var}
 
     def _view(self, seen: Tensor, starts: slice, generator: torch.Generator | None) -> Tensor:
         augment = self.settings.augmentation
         if callable(augment):
-            z = self.model.encoder(augment(seen, generator))
+            z = encoded(self.model.encoder, augment(seen, generator))
             return z[:, starts] if self.model.history > 1 else z
         noise = torch.randn(seen.shape, generator=generator, dtype=seen.dtype, device=seen.device)
-        z = self.model.encoder(seen.add(noise, alpha=augment))
+        z = encoded(self.model.encoder, seen.add(noise, alpha=augment))
         return z[:, starts] if self.model.history > 1 else z
 
     def _targets(self, chunk: Chunk, starts: slice, count: int) -> Tensor:
@@ -192,11 +194,11 @@ class Objective:
         encoder = self.model.encoder if own else self.model.target
         with torch.set_grad_enabled(attached and torch.is_grad_enabled()):
             if self.model.history > 1:
-                return _windows(encoder(points)[:, 1:], starts, self.steps, count)
+                return _windows(encoded(encoder, points)[:, 1:], starts, self.steps, count)
             if chunk.stride > self.steps:  # windows do not touch: encode nothing in between
-                return encoder(_windows(points[:, 1:], starts, self.steps, count))
+                return encoded(encoder, _windows(points[:, 1:], starts, self.steps, count))
             last = chunk.offset + (count - 1) * chunk.stride + self.steps
-            z = encoder(points[:, chunk.offset + 1 : last + 1])
+            z = encoded(encoder, points[:, chunk.offset + 1 : last + 1])
             return _windows(z, slice(0, None, chunk.stride), self.steps, count)
 
     def _rollout(
