@@ -1,10 +1,11 @@
-"""The trade-off surface of both experiments, and the error held at δ beside the error weighted.
+"""The alternating search under other weights, constraints and backends, on both experiments.
 
     python benchmarks/tradeoff.py exp2 --out DIR          # also exp1; writes surface.csv and .png
-    python benchmarks/tradeoff.py constrained --out DIR   # laws of Experiment 2, both ways
+    python benchmarks/tradeoff.py constrained --out DIR   # L_pred held at δ beside L_pred weighted
+    python benchmarks/tradeoff.py backends --out DIR      # who proposes laws in Experiment 1
 
-Reduced: some of the training trajectories and short phases (see SIZES), one seed. Points that are
-finished are files in DIR and are not run again.
+Reduced: some of the training trajectories and short phases (see SIZES); one seed, for `backends`
+three. Points that are finished are in DIR and are not run again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import torch
 
 from sjepa import SJEPA, Library, Trajectories
 from sjepa.data import paper_data
-from sjepa.metrics import stretch_errors
+from sjepa.metrics import AffineMap, rollout_score, stretch_errors
 from sjepa.studies.tradeoff import plot_surface, sweep
 
 
@@ -71,12 +72,15 @@ def surface(name: str, out: Path, seed: int) -> None:
 
 
 def constrained(out: Path, seed: int) -> None:
-    """λ_s in four strengths, and δ in four sizes: held-out errors, Ω, and the law."""
+    """λ_s in four strengths, then the strongest with δ in four sizes: held-out errors and laws."""
     train, held_out = data_of("exp2").split((0.75, 0.25), seed=seed)
     rows = []
     plan: list[tuple[str, float, Callable[[float], dict[str, Any]]]] = [
         *(("λ_s", v, lambda v: {"options": {"lambda_s": v}}) for v in (*WEIGHTS, 1.5e-2)),
-        *(("δ", v, lambda v: {"delta": v}) for v in (2e-6, 2e-5, 2e-4, 2e-3)),
+        *(
+            ("δ", v, lambda v: {"delta": v, "options": {"lambda_s": 1.5e-2}})
+            for v in (2e-6, 1e-5, 5e-5, 2e-4)
+        ),
     ]
     for what, value, given in plan:
         begin, settings = process_time(), given(value)
@@ -89,7 +93,8 @@ def constrained(out: Path, seed: int) -> None:
             errors = stretch_errors(model.transition_, held_out)
         rows.append({
             "held": f"{what} = {value:g}", "l_pred": float(errors[:, 0].mean()),
-            "l_roll": float(errors.mean()), "omega": model.law_.complexity("terms"),
+            "l_roll": float(errors.mean()), "size": float(np.abs(model.law_.coefficients).sum()),
+            "omega": model.law_.complexity("terms"),
             "law": "; ".join(model.law_.lines(digits=3)), "cpu": process_time() - begin,
         })  # fmt: skip
         print(rows[-1], flush=True)
@@ -97,15 +102,51 @@ def constrained(out: Path, seed: int) -> None:
     pd.DataFrame(rows).to_csv(out / "constrained.csv", index=False)
 
 
+def backends(out: Path, seed: int) -> None:
+    """What `SJEPA(search="alternating", backend=...)` gives a user, judged as in Experiment 1."""
+    data, path = data_of("exp1"), out / "backends.csv"
+    states = paper_data("exp1")
+    options = {k: v for k, v in SIZES["exp1"][1].items() if k != "refit"}
+    rows = pd.read_csv(path).to_dict("records") if path.exists() else []
+    out.mkdir(parents=True, exist_ok=True)
+    for s in range(seed, seed + 3):
+        for backend in ("stlsq", "subset", "pysindy", "operon"):
+            if any(r["backend"] == backend and r["seed"] == s for r in rows):
+                continue
+            begin = process_time()
+            model = SJEPA(
+                search="alternating", backend=backend, random_state=s, verbose=False,
+                options=options,
+            ).fit(data)  # fmt: skip
+            z = np.stack([model.encode(x) for x in data.x])
+            align = AffineMap.fit(z, np.stack(states["train"].state[: len(data)]))
+            row = {"backend": backend, "seed": s, "omega": model.law_.complexity("terms")}
+            for split in ("test", "ood"):
+                part = states[split][:60]
+                first = torch.as_tensor(np.stack([model.encode(x)[0] for x in part.x]))
+                dt = torch.as_tensor(np.stack(part.steps)[:, :80])
+                run = model.transition_.rollout(first, dt)
+                score = rollout_score(run[:, 1:], np.stack(part.state)[:, 1:81], align)
+                row |= {f"{split}_rollout": score.mse, f"{split}_divergence": score.divergence_rate}
+            row |= {"law": "; ".join(model.law_.lines(digits=3)), "cpu": process_time() - begin}
+            rows.append(row)
+            pd.DataFrame(rows).to_csv(path, index=False)
+            print(row, flush=True)
+    table = pd.DataFrame(rows).drop(columns="law")
+    print(table.groupby("backend").agg(["mean", "min", "max"]).drop(columns="seed").T.to_string())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["exp1", "exp2", "constrained"])
+    parser.add_argument("what", choices=["exp1", "exp2", "constrained", "backends"])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=200)
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.what == "constrained":
         constrained(given.out, given.seed)
+    elif given.what == "backends":
+        backends(given.out, given.seed)
     else:
         surface(given.what, given.out, given.seed)
 
