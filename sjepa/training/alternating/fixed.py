@@ -18,6 +18,7 @@ from sjepa.symbolic import Grammar, Library
 from sjepa.symbolic.law import Dynamics
 from sjepa.training.alternating import FROZEN, LatentModel, Phase, as_part, latent_rows, propose
 from sjepa.training.alternating.checkpoint import AlternatingCheckpointer
+from sjepa.training.alternating.selection import unmet
 from sjepa.training.correction import CorrectionSettings
 from sjepa.training.options import training_plan
 from sjepa.training.result import Learned, fixed, identity
@@ -94,4 +95,7 @@ def learn_fixed(
     model.symbolic.threshold_(settings.prune)
     law = model.symbolic.law(settings.report)
     notes = [f"epoch {best.epoch} of {condition.epochs} was chosen; its risk is {best.risk:.3g}"]
-    return Learned(law, proposal.front, identity, notes, correction=fixed(model.correction))
+    return Learned(
+        law, proposal.front, identity, notes, unmet(best.risk, delta),
+        correction=fixed(model.correction),
+    )  # fmt: skip

@@ -17,6 +17,7 @@ from sjepa.symbolic.law import Dynamics
 from sjepa.training.alternating import Alternating, LatentModel, Phase
 from sjepa.training.alternating.checkpoint import AlternatingCheckpointer
 from sjepa.training.alternating.ranks import agreed
+from sjepa.training.alternating.selection import unmet
 from sjepa.training.correction import CorrectionSettings
 from sjepa.training.options import network, training_plan
 from sjepa.training.refine import refine
@@ -74,7 +75,7 @@ def learn_alternating(
             model, space, train_batch, validation, plan, settings, generator, None, seed,
         )  # fmt: skip
         curves.follow_cycles(loop)
-        loop.run()
+        best = loop.run()
     assert model.symbolic is not None
     law = model.symbolic.law(settings.report)
     if plan.refit and model.correction is None:
@@ -97,5 +98,6 @@ def learn_alternating(
         )
     assert loop.front is not None
     return Learned(
-        law, loop.front, Frozen(model.encoder), notes, correction=fixed(model.correction)
-    )
+        law, loop.front, Frozen(model.encoder), notes, unmet(best.risk, delta),
+        correction=fixed(model.correction),
+    )  # fmt: skip

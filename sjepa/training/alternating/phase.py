@@ -30,6 +30,10 @@ from sjepa.training.alternating.sampling import (
 from sjepa.training.alternating.selection import Record, Shortlist
 
 
+# How fast the multiplier of a constraint follows L_pred / δ, and where nothing else counts then.
+ASCENT, MAX_MULTIPLIER = 0.2, 1e6
+
+
 def discrete_complexity(model: LatentModel, threshold: float) -> float:
     """The ``terms`` complexity of the present law at a reporting threshold; 0 without a law."""
     law = model.symbolic
@@ -168,7 +172,9 @@ class Phase:
             return float("nan")
         loss, prediction = (total / count).tolist()
         if (delta := self.condition.delta) is not None:
-            self.objective.multiplier = max(0.0, self.objective.multiplier + prediction / delta - 1)
+            self.objective.multiplier = _next_multiplier(
+                self.objective.multiplier, prediction / delta
+            )
         return loss
 
     @torch.no_grad()
@@ -269,6 +275,18 @@ class _only_trained:
     def __exit__(self, *error: object) -> None:
         for p, flag in self.before.items():
             p.requires_grad_(flag)
+
+
+def _next_multiplier(multiplier: float, ratio: float) -> float:
+    """The multiplier of L_pred <= δ after an epoch with this L_pred / δ.
+
+    Dual ascent by what is missing; by a factor where that is the larger step, because what holds
+    a strong penalty may be thousands.
+    """
+    by_sum = max(0.0, multiplier + ratio - 1)
+    by_factor = multiplier * min(max(ratio, 1e-3), 1e3) ** ASCENT
+    found = max(by_sum, by_factor) if ratio > 1 else min(by_sum, by_factor)
+    return min(found, MAX_MULTIPLIER)
 
 
 def _finite(value: float) -> float:

@@ -74,3 +74,13 @@ class Shortlist:
 
     def load_state_dict(self, state: list[tuple[dict[str, Any], Any]]) -> None:
         self.entries = [(Record(**r), s) for r, s in state]
+
+
+def unmet(risk: float, delta: float | None) -> list[str]:
+    """A doubt where the chosen checkpoint misses a constraint on held-out trajectories."""
+    if delta is None or risk <= 1.1 * delta:
+        return []
+    return [
+        f"L_pred is {risk:.2g} on held-out trajectories, above delta={delta:g}: train longer, "
+        "widen the library, lower lambda_s, or allow more."
+    ]

@@ -85,20 +85,27 @@ def test_l_pred_is_held_at_delta_and_not_pushed_below() -> None:
     train, validation = (TrajectoryBatch.make(braked(16, seed=s)) for s in (0, 1))
     settings = TrainingConfig(horizon=5, batching="trajectories", passes=3, symbolic_rate=0.01)
     found = {}
-    for delta in (5e-4, 2e-3):
+    # The last weight needs a multiplier of a hundred.
+    for delta, weight in ((5e-4, 1e-2), (2e-3, 1e-2), (5e-4, 0.1)):
         model = make_model()
         model.encoder = torch.nn.Identity()
         assert model.symbolic is not None
         model.symbolic.set_law_(Law.from_string(["z2", "-sin(z1)"], ["z1", "z2"]))
         condition = EXPERIMENT_1["post_hoc"].with_(
-            epochs=80, rollout=0.0, symbolic=1e-2, delta=delta
+            epochs=80, rollout=0.0, symbolic=weight, delta=delta
         )
         phase = Phase(model, condition, train, validation, settings)
         record = phase.run()
         assert record.risk == pytest.approx(delta, rel=0.1)
-        found[delta] = phase.objective.multiplier, float(model.symbolic.complexity())
-    (tight, large), (loose, small) = found[5e-4], found[2e-3]
-    assert tight > loose > 0 and small < large
+        assert phase.history[-1]["risk"] == pytest.approx(delta, rel=0.15)
+        found[delta, weight] = phase.objective.multiplier, float(model.symbolic.complexity())
+    (tight, large), (loose, small), (strong, _) = found.values()
+    assert strong > 3 * tight > 3 * loose > 0 and small < large
+
+
+def test_a_constraint_that_is_missed_is_doubted() -> None:
+    assert any("above delta=1e-09" in doubt for doubt in fitted(delta=1e-9).doubts_)
+    assert not fitted(delta=1e-2).doubts_
 
 
 def test_the_multiplier_is_part_of_the_state() -> None:
