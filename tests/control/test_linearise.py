@@ -153,6 +153,8 @@ def test_a_step_needs_its_length_and_says_so() -> None:
         linearise(hybrid(), POINTS[0])
     with pytest.raises(DataError, match="got a number"):
         linearise(hybrid(), 0.0, ACTIONS[0])
+    with pytest.raises(DataError, match="got a number"):
+        linearise(hybrid(), POINTS[0], 0.5)
 
 
 def test_it_prints_what_one_wants_to_know() -> None:
