@@ -8,6 +8,7 @@ import torch
 
 from sjepa.data import Trajectories
 from sjepa.metrics import CollapseChecks, diagnose_latents, diagnose_law, plain, probe_r2
+from sjepa.metrics.shortcuts import narrowest
 from sjepa.symbolic import Library
 from sjepa.training.elegant import SearchBudget, elegant_search
 from tests.training.elegant.shortcut_data import (
@@ -120,3 +121,11 @@ def test_observations_are_compared_as_many_steps_later_as_asked() -> None:
     seen[:, :2] = 0.0
     reports = [CollapseChecks(ahead=ahead).check(z, seen) for ahead in (0, 1, 2)]
     assert ["neighbour" in report.reasons for report in reports] == [True, True, False]
+
+
+def test_the_narrowest_direction_is_that_of_the_correlations() -> None:
+    """For two coordinates the eigenvalues are one plus and minus their correlation."""
+    a, b = np.random.default_rng(0).normal(size=(2, 500))
+    rows = np.stack([a, 1e3 * (0.6 * a + 0.8 * b) + 7], axis=1)
+    assert narrowest(rows) == pytest.approx(1 - np.corrcoef(rows.T)[0, 1], abs=1e-12)
+    assert narrowest(rows[:, [0, 0]]) == pytest.approx(0, abs=1e-12)

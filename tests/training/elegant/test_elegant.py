@@ -80,11 +80,18 @@ def test_the_search_runs_on_one_thread_and_gives_the_others_back(data: Trajector
 
 def test_a_generous_delta_takes_the_simpler_law(data: Trajectories) -> None:
     lines: list[str] = []
-    found = elegant_search(
-        data, LIBRARY, 2, budget=SMALL, delta=0.2, progress=lambda line, share: lines.append(line)
-    )
+    shares: list[float] = []
+
+    def progress(line: str, share: float) -> None:
+        lines.append(line)
+        shares.append(share)
+
+    found = elegant_search(data, LIBRARY, 2, budget=SMALL, delta=0.2, progress=progress)
     assert structure(found.law) == "z2; z1" and found.delta == 0.2
     assert lines[-1] == "done"
+    assert shares == sorted(shares) and shares[0] >= 0 and shares[-1] == 1
+    # A linear head reads any observation; only a network is bound to the range it was trained on.
+    assert not any("network" in caveat for caveat in found.caveats)
 
 
 def test_a_delta_out_of_reach_is_said_so(data: Trajectories) -> None:
