@@ -27,6 +27,7 @@ def run_on(
     Results come in that order whoever computed them, so what is made of them does not depend on
     how many workers there are or which of them are lost. Only a few items are taken ahead.
     """
+    check_executor(executor)
     jobs = enumerate(items)
     if executor == "local":
         return _local(function, jobs, workers)
@@ -34,12 +35,15 @@ def run_on(
         return _dask(function, jobs, workers)
     if executor == "ray":
         return _ray(function, jobs, workers)
-    if hasattr(executor, "submit"):
-        return _submitted(executor, function, jobs)
-    raise ConfigError(
-        f"executor is one of {', '.join(EXECUTORS)} or has a submit, got {executor!r:.60}.",
-        "executor",
-    )
+    return _submitted(executor, function, jobs)
+
+
+def check_executor(executor: Any) -> None:
+    if not hasattr(executor, "submit") and executor not in EXECUTORS:
+        raise ConfigError(
+            f"executor is one of {', '.join(EXECUTORS)} or has a submit, got {executor!r:.60}.",
+            "executor",
+        )
 
 
 def _local(

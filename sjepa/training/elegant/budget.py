@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from sjepa.backend.executors import check_executor
 from sjepa.errors import ConfigError
 from sjepa.training.elegant.halving import Rung
 
@@ -31,6 +33,9 @@ class SearchBudget:
         Quasi-Newton iterations on the integral form, and on rollouts of the chosen law.
     grow : bool, default=True
         Whether a nonlinear part may be added to the encoder where a linear one is not enough.
+    executor, workers : "local", "dask", "ray" or a client, and how many processes
+        Where restarts are trained and encoders polished; by default here. The result is the same
+        for any number of workers.
     """
 
     structures: int = 100
@@ -42,13 +47,17 @@ class SearchBudget:
     polish: int = 150
     rollout: int = 60
     grow: bool = True
+    executor: Any = None
+    workers: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("structures", "max_terms", "restarts", "finalists"):
+        for name in ("structures", "max_terms", "restarts", "finalists", "workers"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
         if not self.effort > 0:
             raise ConfigError(f"effort must be positive, got {self.effort}.")
+        if self.executor is not None:
+            check_executor(self.executor)
 
     def rungs(self, horizon: int, restarts: int, samples: int) -> list[Rung]:
         """Three rungs: all restarts briefly and near, a few for long and far."""

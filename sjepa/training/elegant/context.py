@@ -20,6 +20,7 @@ from sjepa.training.elegant.budget import SearchBudget
 from sjepa.training.elegant.halving import ladder
 from sjepa.training.elegant.observed import Observed, fit_whitening, pieces
 from sjepa.training.elegant.polish import StructureTask
+from sjepa.training.elegant.pool import Pool
 from sjepa.training.elegant.starts import LinearMode, linear_modes, moving_share
 from sjepa.training.elegant.structures import Structure
 
@@ -59,6 +60,15 @@ class SearchContext:
     def report(self, line: str, share: float) -> None:
         if self.progress is not None:
             self.progress(line, share)
+
+    @property
+    def pool(self) -> Pool:
+        return Pool(self.budget.executor, self.budget.workers)
+
+    @property
+    def bare(self) -> SearchContext:
+        """What travels to a worker, which reports to nobody and has no workers."""
+        return replace(self, progress=None, budget=replace(self.budget, executor=None))
 
     @property
     def stride(self) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -53,14 +54,16 @@ def polished(
         best.setdefault(survivor.structure, survivor)
     chosen = list(best.values())[: context.budget.finalists]
     heads = []
-    for i, survivor in enumerate(chosen):
+    for survivor in chosen:
         missing = context.whitening.rank - len(survivor.readout)
         readout = nn.functional.pad(survivor.readout, (0, 0, 0, missing))
-        task, head = context.task(survivor.structure), linear_head(readout)
-        heads.append(_improved(context, head, task))
+        heads.append((linear_head(readout), context.task(survivor.structure)))
+    found = []
+    for i, (head, task) in enumerate(_improved(context, heads)):
         share = 0.5 + 0.25 * (i + 1) / len(chosen)
-        context.report(f"polished {survivor.structure.names(context.library)}", share)
-    return heads
+        context.report(f"polished {task.structure.names(context.library)}", share)
+        found.append((head, task))
+    return found
 
 
 def companions(
@@ -80,8 +83,8 @@ def companions(
         for own in proposals(head, context.task(structure(library, rows)), context.train, most):
             if own not in seen:
                 seen.add(own)
-                found.append(_improved(context, deepcopy(head), context.task(own)))
-    return found
+                found.append((deepcopy(head), context.task(own)))
+    return list(_improved(context, found))
 
 
 def lengthened(
@@ -99,18 +102,26 @@ def lengthened(
         if _risk(context, head, task) <= max(2 * NOISE_MULTIPLE * floor, EXACT):
             break
         fresh = [s for s in proposals(head, task, context.train) if s not in known]
-        for found in fresh:
-            known.add(found)
-            longer.append(_improved(context, deepcopy(head), context.task(found)))
-            context.report(f"lengthened to {found.names(context.library)}", 0.76)
+        known |= set(fresh)
+        begun = [(deepcopy(head), context.task(own)) for own in fresh]
+        for pair in _improved(context, begun):
+            longer.append(pair)
+            context.report(f"lengthened to {pair[1].structure.names(context.library)}", 0.76)
         if not fresh:
             break
     return longer
 
 
 def _improved(
-    context: SearchContext, head: LinearEncoder, task: StructureTask
+    context: SearchContext, pairs: Sequence[tuple[LinearEncoder, StructureTask]]
+) -> Iterator[tuple[LinearEncoder, StructureTask]]:
+    return context.pool.map(partial(_improve, context.bare), pairs)
+
+
+def _improve(
+    context: SearchContext, pair: tuple[LinearEncoder, StructureTask]
 ) -> tuple[LinearEncoder, StructureTask]:
+    head, task = pair
     polish(head, task, context.train, context.budget.polish, context.stride)
     unit_scale(head, task, context.train)
     return head, task

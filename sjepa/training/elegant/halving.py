@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch import Tensor
 from sjepa.backend import Progress
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.training.elegant.observed import Observed
+from sjepa.training.elegant.pool import Pool
 from sjepa.training.elegant.restarts import Restarts, join_velocities
 from sjepa.training.elegant.structures import Structure
 
@@ -53,11 +55,11 @@ def successive_halving(
     checks: CollapseChecks,
     generator: torch.Generator,
     progress: Progress | None = None,
+    pool: Pool | None = None,
 ) -> list[Survivor]:
     """Train, drop, and train the rest further; returns the survivors with their risks."""
     for number, rung in enumerate(rungs):
-        train(restarts, observed, rung, 1.5 * checks.within, generator)
-        risk, admissions = evaluate(restarts, observed, rung, checks, generator)
+        risk, admissions = climb(restarts, observed, rung, checks, generator, pool or Pool())
         last = number == len(rungs) - 1
         chosen = promote(restarts.structures, risk, admissions, rung.keep)
         if progress is not None:
@@ -76,6 +78,46 @@ def successive_halving(
             ]  # fmt: skip
         restarts = restarts.keep(chosen)
     return []
+
+
+def climb(
+    restarts: Restarts,
+    observed: Observed,
+    rung: Rung,
+    checks: CollapseChecks,
+    generator: torch.Generator,
+    pool: Pool,
+) -> tuple[list[float], list[CollapseReport]]:
+    """One rung: train all restarts, and find their risks and admissions.
+
+    No restart knows of the others, so parts of them can be trained anywhere; all parts see the same
+    batches.
+    """
+    parts = pool.parts(len(restarts))
+    if len(parts) == 1:
+        train(restarts, observed, rung, 1.5 * checks.within, generator)
+        return evaluate(restarts, observed, rung, checks, generator)
+    work = partial(_climbed, observed, rung, checks, generator.get_state())
+    risk, admissions = [0.0] * len(restarts), {}
+    found = pool.map(work, [restarts.keep(part) for part in parts])
+    for part, (parameters, own, reports, state) in zip(parts, found, strict=True):
+        for whole, values in zip(restarts.parameters, parameters, strict=True):
+            whole.data[part] = values
+        for i, one, report in zip(part, own, reports, strict=True):
+            risk[i], admissions[i] = one, report
+        generator.set_state(state)
+    return risk, [admissions[i] for i in range(len(restarts))]
+
+
+def _climbed(
+    observed: Observed, rung: Rung, checks: CollapseChecks, state: Tensor, restarts: Restarts
+) -> tuple[list[Tensor], list[float], list[CollapseReport], Tensor]:
+    """A part of the restarts, trained and judged, and the random numbers that come next."""
+    generator = torch.Generator()
+    generator.set_state(state)
+    train(restarts, observed, rung, 1.5 * checks.within, generator)
+    judged = evaluate(restarts, observed, rung, checks, generator)
+    return [p.detach() for p in restarts.parameters], *judged, generator.get_state()
 
 
 def train(

@@ -9,12 +9,13 @@ then searched.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 
 from sjepa.models.encoders import LinearEncoder, ResidualEncoder
 from sjepa.training.elegant.context import SearchContext
-from sjepa.training.elegant.halving import Rung, evaluate, promote, train
+from sjepa.training.elegant.halving import Rung, climb, promote
 from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.nonlinear_gauge import gauged
 from sjepa.training.elegant.nonlinear_restarts import NonlinearRestarts
@@ -69,8 +70,7 @@ def _halved(
     Neighbours of good laws join, unless the structures are given and only one is wanted.
     """
     for number, rung in enumerate(rungs):
-        train(restarts, context.train, rung, 1.5 * context.near.within, generator)
-        risk, reports = evaluate(restarts, context.train, rung, context.near, generator)
+        risk, reports = climb(restarts, context.train, rung, context.near, generator, context.pool)
         chosen = promote(restarts.structures, risk, reports, rung.keep)
         chosen = chosen or sorted(range(len(restarts)), key=lambda i: risk[i])[: rung.keep]
         line = f"{len(restarts)} nonlinear encoders, horizon {rung.horizon}: best risk "
@@ -83,7 +83,12 @@ def _halved(
     for i in sorted(chosen, key=lambda i: risk[i]):
         if not _is_long(restarts.structures[i]):
             best.setdefault(restarts.structures[i], i)
-    return [_polished(context, restarts, i) for i in list(best.values())[:most]]
+    heads = [(restarts.head(i), context.task(own)) for own, i in list(best.items())[:most]]
+    found = []
+    for head, task in context.pool.map(partial(_polished, context.bare), heads):
+        context.report(f"polished {task.structure.names(context.library)}", 0.83)
+        found.append((head, task))
+    return found
 
 
 def _shorter(
@@ -155,10 +160,10 @@ def _with_children(
 
 
 def _polished(
-    context: SearchContext, restarts: NonlinearRestarts, i: int
+    context: SearchContext, pair: tuple[ResidualEncoder, StructureTask]
 ) -> tuple[ResidualEncoder, StructureTask]:
     """Quasi-Newton until noise explains what is left, it no longer helps, or the budget ends."""
-    head, task = restarts.head(i), context.task(restarts.structures[i])
+    head, task = pair
     before = float("inf")
     for _ in range(STRETCHES):
         risk = polish(head, task, context.train, context.budget.polish, context.stride)
@@ -167,5 +172,4 @@ def _polished(
             break
         before = risk
     unit_scale(head, task, context.train)
-    context.report(f"polished {task.structure.names(context.library)}", 0.83)
     return head, task

@@ -86,6 +86,9 @@ class NonlinearRestarts(Restarts):
         )
         return super().penalty(z, observed, rows, within) + NEIGHBOUR_WEIGHT * near
 
+    def _numbers(self) -> list[Tensor]:
+        return [p.detach() for p in self.parameters]
+
     def keep(self, chosen: Sequence[int]) -> NonlinearRestarts:
         """The chosen restarts alone; an index may come twice."""
         return self.retitled(chosen, [self.structures[i] for i in chosen])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -65,6 +66,13 @@ class Restarts:
             coefficients=coefficients,
         )  # fmt: skip
         return fit, z
+
+    def __reduce__(self) -> Any:
+        """Structures and numbers travel; the rest is made of them."""
+        return type(self), (self.library, self.structures, self._numbers(), self.order)
+
+    def _numbers(self) -> Any:
+        return self.readouts.detach()
 
     def keep(self, chosen: Sequence[int]) -> Restarts:
         """The chosen restarts alone: everything after is faster by that share."""

@@ -133,5 +133,5 @@ def _survivors(context: SearchContext, given: Sequence[Structure]) -> list[Survi
     rungs = budget.rungs(context.horizon, len(entries), context.train.length)
     return successive_halving(
         restarts, context.train.leading(rank), rungs, context.near, generator,
-        lambda line, share: context.report(line, 0.5 * share),
+        lambda line, share: context.report(line, 0.5 * share), context.pool,
     )  # fmt: skip
