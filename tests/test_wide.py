@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +12,13 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import curve_fit
 
 import sjepa
-from sjepa.backend.constants import projected
+from sjepa.backend import Problem
+from sjepa.backend.constants import projected, solve_open
 from sjepa.data import Trajectories
 from sjepa.data.derivatives import differentiate, slope_error
 from sjepa.data.rows import weak_functions, weak_rows
 from sjepa.errors import ConfigError, LawError, NumericalWarning
+from sjepa.models import widening
 from sjepa.symbolic import Library
 from sjepa.symbolic.shapes import Shape, open_numbers, weight
 
@@ -134,3 +137,23 @@ def test_the_error_of_clean_derivatives_is_foreseen(step: float) -> None:
     # An upper bound but for a factor, and far below what a wrong law leaves.
     assert (error < 100 * slope_error(data)).all()
     assert (slope_error(data) < 1e-8).all()
+
+
+def test_long_data_are_widened_on_some_of_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of columns of all rows would be many times the data; the law needs a few rows."""
+    sizes: list[int] = []
+
+    def noted(backend: Any, problem: Problem, *rest: Any) -> Any:
+        assert problem.targets is not None
+        sizes.append(len(problem.targets))
+        return solve_open(backend, problem, *rest)
+
+    monkeypatch.setattr(widening, "solve_open", noted)
+    monkeypatch.setattr(widening, "MANY", 150)
+    terms = ["s", "p", "s/(c + s)"]
+    for noise in (0.0, 0.005):
+        front = sjepa.discover(enzyme(noise), T, library=terms, feature_names=["s", "p"])
+        assert sizes and max(sizes) <= 150
+        assert saturation(front.best()) == pytest.approx(0.6, rel=0.2 if noise else 1e-3)
+        with pytest.raises(LawError, match="no sums"):
+            front.update(enzyme(), T)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -43,7 +42,7 @@ MAX_ROWS = 4_000
 class Rows:
     """Rows of a regression: values at points, or integrals of the terms of a library.
 
-    `on_rows` takes any function of the inputs to its values on the rows.
+    `thinned` takes any function of the inputs to its values on some of the rows.
     """
 
     form: Form
@@ -52,14 +51,14 @@ class Rows:
     features: Array | None = None
     again: Mapping[str, Any] = field(default_factory=dict)  # what gives such rows of other data
     noisy: bool | None = None  # whether the states are, if that was looked at
-    integrals: Callable[[], OnRows] | None = None
+    integrals: Callable[[int], OnRows] | None = None
 
-    @cached_property
-    def on_rows(self) -> OnRows:
+    def thinned(self, every: int) -> OnRows:
+        """On each row whose number `every` divides."""
         if self.integrals is not None:
-            return self.integrals()
-        inputs = self.inputs
-        assert inputs is not None
+            return self.integrals(every)
+        assert self.inputs is not None
+        inputs = self.inputs[::every]
         return lambda f: f(inputs)
 
 
@@ -117,7 +116,9 @@ def continuous_rows(
         hold, terms = form == "zoh", len(library)
         return Rows(
             form, targets[:, -d:], features=features, again=again,
-            integrals=lambda: weak_functions(source, points, terms, used, hold=hold),
+            integrals=lambda every: weak_functions(
+                source, points, terms, used, hold=hold, every=every
+            ),
         )  # fmt: skip
     if form == "derivative":
         inputs, targets = derivative_rows(found)

@@ -148,11 +148,14 @@ def weak_rows(
 
 def weak_functions(
     trajectories: Trajectories, points: int, terms: int, columns: Any = slice(None),
-    *, hold: bool = False,
+    *, hold: bool = False, every: int = 1,
 ) -> OnRows:  # fmt: skip
-    """The integrals of any function of the inputs, on the rows that a library of `terms` has."""
+    """The integrals of any function of the inputs, on rows that a library of `terms` has."""
     stride = _stride(trajectories, points, terms)
-    kept = [(w.phi, z) for w, z, _ in _pieces(trajectories, points, stride, columns, hold)]
+    kept, row = [], 0
+    for windows, z, _ in _pieces(trajectories, points, stride, columns, hold):
+        kept.append((windows.phi[-row % every :: every], z))
+        row += windows.phi.shape[0]
     return lambda f: joined([phi @ f(z) for phi, z in kept])
 
 

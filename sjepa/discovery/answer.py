@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import sympy
+
 from sjepa.backend import Backend, Problem
 from sjepa.data import Trajectories
 from sjepa.data.history import before
@@ -47,8 +49,11 @@ class Kept:
         data: Trajectories,
         refit: bool,
     ) -> Kept | None:
-        """None where there are no such sums: for trees, maps, and derivatives that were given."""
+        """None where there are no such sums: for trees, maps, derivatives that were given, and
+        terms with numbers inside, which more data would move."""
         if problem.library is None or backend.trees or not again:
+            return None
+        if any(term.has(sympy.Float) for term in problem.library.terms):
             return None
         sums = problem.with_(
             gram=problem.sums, inputs=None, targets=None, features=None, on_rows=None, warm=None,

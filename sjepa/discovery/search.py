@@ -239,6 +239,8 @@ def discover(
                 known = Known(backend, rows, data, order, end, not constraints, x_dot is None)
                 found = known.search(problem, shapes, widen)
                 front, problem, doubt = found.front, found.problem, found.doubt
+                if problem.targets is not None and len(problem.targets) < len(rows.targets):
+                    again = {}  # a search on some rows has no sums of all
         if n_bootstrap and len(front):
             front = bootstrap(
                 front, problem, backend, data, n_bootstrap, seed=seed, order=order,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from sjepa.backend.constants import solve_open
 from sjepa.data import Trajectories
 from sjepa.data.derivatives import slope_error
 from sjepa.data.forms import Rows, is_noisy
+from sjepa.data.rows import OnRows
 from sjepa.models.selection import judge_front
 from sjepa.symbolic import Front, Library
 from sjepa.symbolic.shapes import Shape, wide
@@ -32,6 +34,8 @@ NEAR = 1.3
 MAX_INPUTS = 6
 # Fewer rows cannot tell numbers inside terms.
 MIN_ROWS = 20
+# Rows that tell numbers inside terms; there are hundreds of columns for each.
+MANY = 5_000
 # Free runs of a true law leave about 1; a law that leaves more gives way to one that leaves less
 # by this share, and a law that does not only to a shorter one that is as good but for chance.
 ADEQUATE, CLEARLY, SLACK = 1.3, 0.8, 0.02
@@ -95,6 +99,14 @@ class Known:
         return plain
 
     @property
+    def _every(self) -> int:
+        return -(-len(self.rows.targets) // MANY)
+
+    @cached_property
+    def _on_rows(self) -> OnRows:
+        return self.rows.thinned(self._every)
+
+    @property
     def _noisy(self) -> bool:
         return self.rows.form in ("weak", "zoh")
 
@@ -131,10 +143,10 @@ class Known:
         kept: list[np.ndarray] = []
 
         def look(z: np.ndarray) -> np.ndarray:
-            kept.append(z)
+            kept.append(z[:: max(1, len(z) // 1000)])
             return np.zeros((len(z), 1))
 
-        self.rows.on_rows(look)
+        self._on_rows(look)
         x = np.concatenate(kept)
         return x[:: -(-len(x) // 1000)]
 
@@ -147,8 +159,14 @@ class Known:
         if math.isfinite(self.end):
             left = max(self.end - problem.clock(), 0.0)
             problem = problem.with_(budget=replace(problem.budget, seconds=left / 2))
+        points = self._points(problem)
+        if (every := self._every) > 1:
+            assert problem.targets is not None
+            rows = "inputs" if problem.features is None else "features"
+            some = {rows: getattr(problem, rows)[::every], "targets": problem.targets[::every]}
+            problem = problem.with_(**some)
         front, wider = solve_open(
-            self.backend, problem, shapes, self.rows.on_rows, self._points(problem), floor,
+            self.backend, problem, shapes, self._on_rows, points, floor,
             sure, lambda: problem.clock() < self.end,
         )  # fmt: skip
         return self._judged(front, wider)

@@ -143,8 +143,8 @@ def update(front: Front, x: Any, t: Any = None, u: Any = None) -> Front:
 
     ``discover`` with a backend that combines terms keeps sums over its data, and those of more
     data are added to them: the search is then that on all rows. Noise, windows and the form of the
-    regression stay as they were decided on the first data, and so do numbers inside terms. Free
-    runs go through the new data alone.
+    regression stay as they were decided on the first data. Free runs go through the new data
+    alone.
 
     Parameters
     ----------
@@ -153,13 +153,13 @@ def update(front: Front, x: Any, t: Any = None, u: Any = None) -> Front:
     Raises
     ------
     LawError
-        If the front has no sums: those of expression trees, of maps, of lags or of given
-        derivatives have none, and files do not keep them.
+        If the front has no sums: those of expression trees, of terms with numbers inside, of maps,
+        of lags or of given derivatives have none, and files do not keep them.
     """
     if front.kept is None:
         raise LawError(
-            "This front has no sums to add to (fronts from files, of trees, maps, lags and given "
-            "derivatives have none): call discover on all data."
+            "This front has no sums to add to (fronts from files, of trees, numbers inside terms, "
+            "maps, lags and given derivatives have none): call discover on all data."
         )
     return front.kept.update(x, t, u)  # type: ignore[no-any-return]
 
