@@ -277,6 +277,8 @@ def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> No
             "equations": model.law_.lines(6),
             "front": model.equations_.to_dict("records"),
             "diagnostics": model.diagnostics_,
+            "doubts": model.doubts_,
+            "figures": {k: v for k, v in model.figures_.items() if math.isfinite(v)},
             "form": model.front_.form,
             "score": score if math.isfinite(score) else None,  # JSON has no infinity
             "run": None if run is None else str(run.folder),
@@ -288,11 +290,12 @@ def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> No
     terms, tree = (model.law_.complexity(m) for m in ("terms", "tree"))
     told = (
         f"Complexity {terms:g} (terms), {tree:g} (tree). "
-        f"R2 of simulated against encoded trajectories: {score:.4f}."
+        f"R2 of simulated against encoded trajectories of the training: {score:.4f}."
     )
     if model.front_.form:
         told += f" Form: {model.front_.form}."
-    console.print(told, *model.diagnostics_, sep="\n", highlight=False, soft_wrap=True)
+    notes = [f"! {d}" if d in model.doubts_ else d for d in model.diagnostics_]
+    console.print(told, *notes, sep="\n", highlight=False, soft_wrap=True)
     if run is not None:
         console.print(f"Written to {run.folder}; sjepa.load({str(run.folder)!r}) reads it.",
                       highlight=False, soft_wrap=True)  # fmt: skip

@@ -344,6 +344,12 @@ class Fitted(BaseEstimator):
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """The settings that differ from the defaults and, once fitted, the law and its doubts."""
         lines = self.law_.lines(digits=4) if hasattr(self, "law_") else []
+        figures = getattr(self, "figures_", {})
+        if "rollout_held_out" in figures:
+            out, seen = figures["rollout_held_out"], figures["rollout_training"]
+            lines.append(
+                f"(rollouts miss {out:.2g} of the variance held out, {seen:.2g} in training)"
+            )
         lines += [f"! {doubt}" for doubt in getattr(self, "doubts_", ())]
         return "\n".join([super().__repr__(N_CHAR_MAX), *(f"    {line}" for line in lines)])
 

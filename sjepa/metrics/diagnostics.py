@@ -18,9 +18,13 @@ CONSTANT_TRACE = 0.10
 # A correction that carries more than this share of the velocity has absorbed the law.
 CORRECTION_SHARE = 0.5
 # A residual beyond this multiple of the noise floor is not noise; one below RESIDUAL is about
-# what integration errors and networks of finite size leave of an exact law.
+# what integration errors leave of an exact law.
 NOT_NOISE = 5.0
 RESIDUAL = 3e-4
+# The same for coordinates of a network, which bends them towards whatever law it is given: only
+# a residual near the noise tells a true law from a wrong one there.
+BENT_NOT_NOISE = 2.5
+BENT_RESIDUAL = 1e-4
 # Neighbours whose futures differ by this share of what those of random pairs do are no states.
 UNDECIDED = 0.3
 # Beyond this many values the nearest neighbours are no longer near.
@@ -139,20 +143,29 @@ def diagnose_law(
     return findings
 
 
-def diagnose_residual(risk: float, noise_floor: float) -> list[Diagnostic]:
-    """Whether what a law leaves over is far more than noise: then the law is not adequate."""
-    limit = max(NOT_NOISE * noise_floor, RESIDUAL)
+def largest_residual(noise_floor: float, linear: bool = True) -> float:
+    """What a law may leave of the variance of changes and still be called adequate."""
+    if linear:
+        return max(NOT_NOISE * noise_floor, RESIDUAL)
+    return max(BENT_NOT_NOISE * noise_floor, BENT_RESIDUAL)
+
+
+def diagnose_residual(risk: float, noise_floor: float, linear: bool = True) -> list[Diagnostic]:
+    """Whether what a law leaves over is far more than noise: then the law is not adequate.
+
+    `linear` says whether the coordinates are linear in the observations.
+    """
+    limit = largest_residual(noise_floor, linear)
     if not risk > limit:
         return []
-    times = risk / max(noise_floor, 1e-300)
-    size = f"{times:.0f} times what" if times < 1e4 else "while"
+    bent = "" if linear else " A network can bend coordinates to suit a wrong law this well."
     return [
         Diagnostic(
             "not adequate", risk, limit,
             f"the law is not adequate: it leaves {risk:.2g} of the variance of changes "
-            f"unexplained, {size} noise alone would leave ({noise_floor:.2g}). Law or coordinates "
-            "are approximate at best. Offer more terms or coordinates, more data, or more "
-            "effort (options={'effort': 3}).",
+            f"unexplained, {times_noise(risk, noise_floor)}. Law or coordinates are approximate "
+            f"at best.{bent} Offer more terms or coordinates, more data, or more effort "
+            "(options={'effort': 3}).",
         )
     ]  # fmt: skip
 
@@ -176,6 +189,26 @@ def diagnose_hidden(observations: Any, mask: Any, ahead: int) -> list[Diagnostic
             "several successive observations (history='auto'), or measure more.",
         )
     ]  # fmt: skip
+
+
+def small_residual(risk: float, noise_floor: float) -> list[str]:
+    """What to say of a law that is adequate although noise does not explain what it leaves."""
+    if not risk > max(NOT_NOISE * noise_floor, BENT_RESIDUAL):
+        return []
+    return [
+        f"what the law leaves ({risk:.2g} of the variance of changes) is small but not noise: "
+        f"{times_noise(risk, noise_floor)}. A small term may be missing, or the coordinates may "
+        "be slightly bent."
+    ]
+
+
+def times_noise(risk: float, noise_floor: float) -> str:
+    """A residual beside what noise alone would leave, in words."""
+    times = risk / max(noise_floor, 1e-300)
+    if times >= 1000:
+        return f"where noise alone would leave {noise_floor:.2g}"
+    size = f"{times:.0f} times" if times >= 9.5 else f"{times:.1f} times"
+    return f"{size} what noise alone would leave ({noise_floor:.2g})"
 
 
 def plain(findings: Sequence[Diagnostic]) -> str:

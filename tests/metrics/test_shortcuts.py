@@ -8,6 +8,7 @@ import torch
 
 from sjepa.data import Trajectories
 from sjepa.metrics import CollapseChecks, diagnose_latents, diagnose_law, plain, probe_r2
+from sjepa.metrics.diagnostics import diagnose_residual, small_residual
 from sjepa.metrics.shortcuts import narrowest
 from sjepa.symbolic import Library
 from sjepa.training.elegant import SearchBudget, elegant_search
@@ -104,6 +105,22 @@ def test_laws_have_their_own_diagnoses() -> None:
     assert underfit.name == "under-fit law" and "0.001" in underfit.sentence
     assert absorbed.name == "correction absorbing the law" and "90%" in absorbed.sentence
     assert "No shortcut" in plain([])
+
+
+def test_coordinates_of_a_network_must_come_nearer_to_the_noise() -> None:
+    """Linear ones cannot bend towards a wrong law; 2e-4 at a floor of 4e-5 is enough for them."""
+    assert not diagnose_residual(2e-4, 4e-5)
+    (finding,) = diagnose_residual(2e-4, 4e-5, linear=False)
+    assert "5.0 times what noise alone would leave" in finding.sentence
+    assert not diagnose_residual(0.9e-4, 4e-5, linear=False)
+    assert not diagnose_residual(1e-2, 5e-3, linear=False)
+    assert diagnose_residual(1.5e-2, 5e-3, linear=False) and not diagnose_residual(1.5e-2, 5e-3)
+
+
+def test_an_adequate_law_that_leaves_more_than_noise_says_so() -> None:
+    assert not small_residual(9e-5, 1e-17) and not small_residual(2e-4, 5e-5)
+    (words,) = small_residual(2.1e-4, 1.8e-5)
+    assert "12 times what noise alone would leave (1.8e-05)" in words
 
 
 def test_one_constant_coordinate_is_a_collapse() -> None:

@@ -15,11 +15,14 @@ from sjepa.metrics.diagnostics import (
     diagnose_latents,
     diagnose_law,
     diagnose_residual,
+    small_residual,
+    times_noise,
 )
 from sjepa.models.encoders import LinearEncoder
-from sjepa.symbolic import Candidate
+from sjepa.symbolic import Candidate, Law
 from sjepa.training.elegant.context import SearchContext
 from sjepa.training.elegant.noise import noise_floor
+from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.polish import StructureTask
 from sjepa.training.elegant.result import Found, SearchResult
 from sjepa.training.elegant.rollout import (
@@ -37,6 +40,7 @@ from sjepa.training.elegant.select import (
     rivals_of,
     simplest_adequate,
 )
+from sjepa.training.elegant.structures import Structure
 
 
 # Rollouts go this much further than the horizon of the search.
@@ -92,14 +96,15 @@ def conclude(
     context.report(f"refining {'; '.join(best.law.lines(digits=3))}", 0.85)
     refined = _refine(context, best, held)
     doubts = (
-        diagnose_residual(refined.candidate.loss, floor)
+        diagnose_residual(refined.candidate.loss, floor, refined.linear)
         if delta == "auto"
         else diagnose_law(best.candidate.loss, chosen.delta, floor)
     )
-    adequate = not doubts
-    if not adequate and context.order == 1 and context.validation.noise is None:
+    findings = [*_diagnose(context, refined), *doubts]
+    adequate = not findings
+    if doubts and context.order == 1 and context.validation.noise is None:
         whole = context.whole
-        doubts = [*doubts, *diagnose_hidden(whole.raw, whole.grid.mask, context.horizon)]
+        findings += diagnose_hidden(whole.raw, whole.grid.mask, context.horizon)
     rivals = rivals_of(best, admitted, chosen.delta, context.library) if adequate else ()
     seen = RolloutLoss(context.train, context.horizon, context.order)
     rollouts = _rollout(held, refined), _rollout(seen, refined)
@@ -107,11 +112,20 @@ def conclude(
         f"rollouts miss {rollouts[0]:.2g} of the variance of the coordinates on held-out "
         f"trajectories, {rollouts[1]:.2g} on those of the training"
     )
-    findings = [*_diagnose(context, refined), *doubts]
+    left = _losses(context, refined.structure, refined.law, _head(refined.encoder), context.train)
+    training = sum(left) / len(left)
+    notes.append(
+        f"the law leaves {refined.candidate.loss:.2g} of the variance of changes on held-out "
+        f"trajectories, {times_noise(refined.candidate.loss, floor)}, and {training:.2g} on "
+        "those of the training"
+    )
+    limits = caveats(refined, rivals, _by_start(context, refined))
+    if adequate and delta == "auto":
+        limits += small_residual(refined.candidate.loss, floor)
     context.report("done", 1.0)
     return SearchResult(
-        front, rows, refined, context.order, chosen.delta, floor, adequate, *rollouts, rivals,
-        tuple(findings), tuple(caveats(refined, rivals, _by_start(context, refined))), tuple(notes),
+        front, rows, refined, context.order, chosen.delta, floor, adequate, training, *rollouts,
+        rivals, tuple(findings), tuple(limits), tuple(notes),
     )  # fmt: skip
 
 
@@ -124,16 +138,22 @@ def _refine(context: SearchContext, best: Found, held: RolloutLoss) -> Found:
     law, _ = refine_by_rollouts(
         head, best.law, context.train, far, context.order, context.budget.rollout
     )
-    task = context.task(best.structure)
-    numbers = coefficients_of(law, context.library, best.structure.support)
-    with torch.no_grad():
-        z = head(context.validation.x)
-        losses = task.fit(task.features, z, context.validation, numbers[None]).losses[0]
-    candidate = Candidate.score(law, losses.tolist(), context.library)
+    losses = _losses(context, best.structure, law, head, context.validation)
+    candidate = Candidate.score(law, losses, context.library)
     refined = replace(best, candidate=candidate, encoder=context.encoder(head))
     # A network can follow rollouts of a few trajectories into coordinates that suit only those.
     worse = not best.linear and candidate.loss > NOISE_MULTIPLE * best.candidate.loss
     return best if worse or _rollout(held, refined) > _rollout(held, best) else refined
+
+
+@torch.no_grad()
+def _losses(
+    context: SearchContext, own: Structure, law: Law, head: nn.Module, observed: Observed
+) -> list[float]:
+    """What a law with its own coefficients leaves of each coordinate's changes."""
+    task, numbers = context.task(own), coefficients_of(law, context.library, own.support)
+    losses = task.fit(task.features, head(observed.x), observed, numbers[None]).losses[0]
+    return [float(loss) for loss in losses]
 
 
 @torch.no_grad()

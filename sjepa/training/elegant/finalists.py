@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from sjepa.metrics.diagnostics import RESIDUAL
+from sjepa.metrics.diagnostics import RESIDUAL, largest_residual
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic.front import EXACT
 from sjepa.training.elegant.conclude import found_with
@@ -36,13 +36,17 @@ def finalists(context: SearchContext, heads: Sequence[tuple[Head, StructureTask]
 
 def lacking(context: SearchContext, heads: Sequence[tuple[LinearEncoder, StructureTask]]) -> bool:
     """Whether linear encoders leave much more than noise, or need a long law not to."""
-    enough = [
-        task.structure.cost
-        for head, task in heads
-        if _risk(context, head, task)
-        <= max(RESIDUAL, 2 * NOISE_MULTIPLE * noise_floor(head, task, context.validation))
-    ]
-    return not enough or min(enough) > LONG * context.latent_dim
+    costs = [task.structure.cost for head, task in heads if enough(context, head, task)]
+    return not costs or min(costs) > LONG * context.latent_dim
+
+
+def enough(context: SearchContext, head: Head, task: StructureTask) -> bool:
+    """Whether a law leaves little more than noise, on data it was not fitted to."""
+    floor = noise_floor(head, task, context.validation)
+    linear = isinstance(head, LinearEncoder)
+    # A linear encoder that is adequate, but only just, is still worth a better one.
+    limit = max(RESIDUAL, 2 * NOISE_MULTIPLE * floor) if linear else largest_residual(floor, False)
+    return validation_risk(context, head, task) <= limit
 
 
 def polished(
@@ -97,9 +101,9 @@ def lengthened(
     known = {task.structure for _, task in heads}
     longer: list[tuple[LinearEncoder, StructureTask]] = []
     for _ in range(rounds):
-        head, task = min([*heads, *longer], key=lambda pair: _risk(context, *pair))
+        head, task = min([*heads, *longer], key=lambda pair: validation_risk(context, *pair))
         floor = noise_floor(head, task, context.validation)
-        if _risk(context, head, task) <= max(2 * NOISE_MULTIPLE * floor, EXACT):
+        if validation_risk(context, head, task) <= max(2 * NOISE_MULTIPLE * floor, EXACT):
             break
         fresh = [s for s in proposals(head, task, context.train) if s not in known]
         known |= set(fresh)
@@ -127,7 +131,8 @@ def _improve(
     return head, task
 
 
-def _risk(context: SearchContext, head: nn.Module, task: StructureTask) -> float:
+def validation_risk(context: SearchContext, head: nn.Module, task: StructureTask) -> float:
+    """Risk on the validation data of the coefficients that suit the training data best."""
     return float(task.risk(head, context.train, context.validation).risk)
 
 
@@ -135,7 +140,7 @@ def _shortened(
     context: SearchContext, heads: Sequence[tuple[Head, StructureTask]], most: int = 2
 ) -> list[tuple[Head, StructureTask]]:
     """Shorter structures from the encoders that fit best."""
-    risks = [_risk(context, *pair) for pair in heads]
+    risks = [validation_risk(context, *pair) for pair in heads]
     shorter: list[tuple[Head, StructureTask]] = []
     for i in sorted(range(len(heads)), key=lambda i: risks[i])[:most]:
         for head, task in reductions(

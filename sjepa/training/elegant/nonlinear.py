@@ -9,6 +9,7 @@ then searched.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from functools import partial
 
 import torch
@@ -85,7 +86,7 @@ def _halved(
             best.setdefault(restarts.structures[i], i)
     heads = [(restarts.head(i), context.task(own)) for own, i in list(best.items())[:most]]
     found = []
-    for head, task in context.pool.map(partial(_polished, context.bare), heads):
+    for head, task in context.pool.map(partial(polished_pair, context.bare), heads):
         context.report(f"polished {task.structure.names(context.library)}", 0.83)
         found.append((head, task))
     return found
@@ -159,17 +160,23 @@ def _with_children(
     return kept
 
 
-def _polished(
+def polished_pair(
     context: SearchContext, pair: tuple[ResidualEncoder, StructureTask]
 ) -> tuple[ResidualEncoder, StructureTask]:
-    """Quasi-Newton until noise explains what is left, it no longer helps, or the budget ends."""
+    """Quasi-Newton until noise explains what is left, it no longer helps, or the budget ends.
+
+    What helps is seen on validation data: a network goes on fitting the training data for ever.
+    """
     head, task = pair
-    before = float("inf")
+    best, lowest = head, float("inf")
     for _ in range(STRETCHES):
-        risk = polish(head, task, context.train, context.budget.polish, context.stride)
+        polish(head, task, context.train, context.budget.polish, context.stride)
+        risk = float(task.risk(head, context.train, context.validation).risk)
+        worthwhile = risk < WORTHWHILE * lowest
+        if risk < lowest:
+            best, lowest = deepcopy(head), risk
         floor = noise_floor(head, task, context.validation)
-        if risk <= NOISE_MULTIPLE * floor or risk > WORTHWHILE * before:
+        if risk <= NOISE_MULTIPLE * floor or not worthwhile:
             break
-        before = risk
-    unit_scale(head, task, context.train)
-    return head, task
+    unit_scale(best, task, context.train)
+    return best, task

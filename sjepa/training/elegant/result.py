@@ -51,7 +51,9 @@ class SearchResult:
         What noise alone would leave unexplained in the coordinates of the best-fitting law.
     adequate : bool
         Whether the chosen law reaches `delta` and, where that was estimated, leaves little more
-        than noise.
+        than noise, in coordinates that are no shortcut.
+    training_residual : float
+        Share of the variance of changes that the chosen law leaves unexplained on training data.
     rollout, training_rollout : float
         Rollout loss of the chosen law on validation and on training data, in units of the
         variance of z.
@@ -72,6 +74,7 @@ class SearchResult:
     delta: float
     noise_floor: float
     adequate: bool
+    training_residual: float
     rollout: float
     training_rollout: float
     rivals: tuple[Found, ...]
@@ -99,6 +102,7 @@ class SearchResult:
         return {
             "noise_floor": self.noise_floor,
             "residual": self.residual,
+            "residual_training": self.training_residual,
             "ratio": self.ratio,
             "rollout_held_out": self.rollout,
             "rollout_training": self.training_rollout,

@@ -24,6 +24,7 @@ from sjepa.training.elegant.finalists import (
     polished,
 )
 from sjepa.training.elegant.halving import Survivor, successive_halving
+from sjepa.training.elegant.leader import grown_leader
 from sjepa.training.elegant.nonlinear import nonlinear_heads
 from sjepa.training.elegant.polish import Head, StructureTask
 from sjepa.training.elegant.polynomial import gauged_heads
@@ -114,7 +115,7 @@ def elegant_search(
     best: Sequence[tuple[Head, StructureTask]] = heads
     if context.budget.grow and lacking(context, heads):
         context = prepare(*arguments, reach=FURTHER, twin=twin)
-        best = [*heads, *nonlinear_heads(context, heads)]
+        best = [*heads, *(grown_leader(context, heads) or nonlinear_heads(context, heads))]
         best = [(head, context.task(task.structure)) for head, task in best]
     return conclude(context, finalists(context, best), delta, delta_roll, select)
 

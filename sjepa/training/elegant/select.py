@@ -81,15 +81,10 @@ def rivals_of(
     A law that only renames coordinates, shifts them, or adds terms to the best one is no rival.
     """
     symmetry = Symmetry(library, len(best.structure.support))
-    own = without_constants(library, best.structure.support)
     fittest: dict[Support, Found] = {}
     for one in sorted(found, key=lambda f: f.candidate.loss):
-        support = without_constants(library, one.structure.support)
-        longer = any(
-            all(set(short) <= set(row) for short, row in zip(own, version, strict=True))
-            for version in symmetry.versions(support)
-        )
-        if one.candidate.loss <= delta and not longer:
+        if one.candidate.loss <= delta and not symmetry.contains(one.structure, best.structure):
+            support = without_constants(library, one.structure.support)
             fittest.setdefault(symmetry.representative(support), one)
     return tuple(sorted(fittest.values(), key=lambda f: (f.candidate.terms, f.candidate.loss)))
 
@@ -117,6 +112,6 @@ def caveats(
     if not best.linear:
         notes.append(
             "the coordinates come from a network: they exist on the range of the training data "
-            "only, and so does the law."
+            "only, and so does the law. A longer law may be as true in coordinates bent otherwise."
         )
     return notes

@@ -33,7 +33,7 @@ class Symmetry:
     """Renaming the latent coordinates turns a law into an equal one; only one is searched."""
 
     def __init__(self, library: Library, latent_dim: int) -> None:
-        self.dim = latent_dim
+        self.dim, self.library = latent_dim, library
         position = {t: p for p, t in enumerate(library.terms)}
         symbols = sympy.symbols(library.inputs, real=True)
         self.maps: list[tuple[tuple[int, ...], list[int]]] = []
@@ -64,6 +64,14 @@ class Symmetry:
                 renamed[order[j]] = tuple(sorted(image[p] for p in row))
             versions.append(tuple(renamed))
         return versions
+
+    def contains(self, long: Structure, short: Structure) -> bool:
+        """Whether a law is another one, shifted, renamed or with terms added."""
+        own = without_constants(self.library, short.support)
+        return any(
+            all(set(row) <= set(other) for row, other in zip(own, version, strict=True))
+            for version in self.versions(long.support)
+        )
 
 
 def without_constants(library: Library, support: Support) -> Support:

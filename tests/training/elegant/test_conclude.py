@@ -71,6 +71,26 @@ def test_where_nothing_is_admissible_the_best_fit_is_returned_and_said_so(
     assert any("No candidate is admissible" in note for note in result.notes)
 
 
+def test_a_law_of_collapsed_coordinates_is_not_adequate_however_well_it_fits(
+    context: SearchContext,
+) -> None:
+    repeated = found(context, ((1,), (0,)), columns=(0, 0), loss=1e-9)
+    result = conclude(context, [repeated], 1e-2, None)
+    assert [f.name for f in result.findings] == ["dimensional collapse"]
+    assert not result.adequate and result.figures["adequate"] == 0.0
+
+
+def test_what_is_left_is_told_for_held_out_and_for_training_data(context: SearchContext) -> None:
+    result = conclude(context, [found(context, ((1,), (2,)))], "auto", None)
+    task = context.task(result.best.structure)
+    head = result.encoder[1]
+    fitted = task.risk(head, context.train, context.train)
+    assert result.figures["residual_training"] == pytest.approx(float(fitted.risk), rel=1e-6)
+    (note,) = [n for n in result.notes if n.startswith("the law leaves")]
+    assert f"{result.residual:.2g} of the variance" in note
+    assert note.endswith(f"{result.training_residual:.2g} on those of the training")
+
+
 def test_the_noise_floor_is_that_of_the_law_that_fits_best(context: SearchContext) -> None:
     clean = found(context, ((1,), (2,)), loss=1e-3)
     noisy = found(context, ((1,), (2,)), columns=(0, 2), loss=0.9)
