@@ -129,24 +129,28 @@ def non_dominated(values: np.ndarray, admissible: Any = None) -> np.ndarray:
 
 
 def plot_surface(table: pd.DataFrame) -> Any:
-    """Prediction and rollouts against Ω, coloured by ρ_corr; what nothing beats is ringed."""
-    import matplotlib.pyplot as plt
+    """Prediction and rollouts against Ω and ρ_corr; what nothing beats is in colour."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
 
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", sharex=True)
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    axes = figure.subplots(2, 2, sharex="col", sharey="row")
     shown = table[table["admissible"]]
-    for ax, column, label in zip(axes, AXES[:2], ("L_pred", "L_roll"), strict=True):
-        points = ax.scatter(
-            shown["omega"], shown[column].clip(lower=1e-12), c=shown["rho_corr"], cmap="viridis",
-            vmin=0, vmax=1, s=35,
-        )  # fmt: skip
-        best = shown[shown["front"]]
-        ax.scatter(
-            best["omega"], best[column].clip(lower=1e-12), s=110, facecolors="none",
-            edgecolors="#c44e1c", linewidths=1.5, label="nothing beats it",
-        )  # fmt: skip
-        ax.set(yscale="log", xlabel="Ω of the law", ylabel=label)
-    axes[0].legend(frameon=False)
-    figure.colorbar(points, ax=axes, label="ρ_corr")
+    kinds = ((shown[~shown["front"]], "0.6", "beaten"), (shown[shown["front"]], "#c44e1c", "not"))
+    for row, (column, label) in enumerate(zip(AXES[:2], ("L_pred", "L_roll"), strict=True)):
+        for ax, measure in zip(axes[row], AXES[2:], strict=True):
+            for part, colour, name in kinds:
+                y = part[column].clip(lower=1e-12)
+                ax.scatter(part[measure], y, s=40, color=colour, alpha=0.85, lw=0, label=name)
+            ax.set_yscale("log")
+            ax.yaxis.set_minor_formatter(NullFormatter())
+            ax.spines[["top", "right"]].set_visible(False)
+            ax.grid(color="0.9", lw=0.6)
+            ax.set_axisbelow(True)
+        axes[row][0].set_ylabel(label)
+    axes[1][0].set_xlabel("Ω of the law")
+    axes[1][1].set_xlabel("ρ_corr, the correction's share")
+    axes[0][0].legend(frameon=False, title="by another setting", loc="best")
     return figure
 
 

@@ -20,6 +20,7 @@ COLOURS = {
     "sjepa": "#1f5a96",
     "pysindy_pca": "#8a6fb0",
     "one_step_collapse": "#d9a441",
+    "one_step_attached": "#e6c88a",
     "fixed_point": "#b0b0b0",
     "symbolic_incomplete": "#c44e1c",
     "hybrid_regularised": "#1f5a96",
@@ -86,7 +87,7 @@ def rollout_curves(results: Sequence[Result]) -> Figure | None:
     return figure
 
 
-_COLLAPSED = ("one_step_collapse", "fixed_point")
+_COLLAPSED = ("one_step_collapse", "one_step_attached", "fixed_point")
 
 
 def spread_bars(results: Sequence[Result]) -> Figure | None:
@@ -100,9 +101,12 @@ def spread_bars(results: Sequence[Result]) -> Figure | None:
     for i, (name, v) in enumerate(zip(names, values, strict=True)):
         ax.barh(i, max(v.mean(), floor) - floor, left=floor, color=COLOURS.get(name), height=0.62)
         ax.plot(np.maximum(v, floor), np.full(len(v), i), "o", ms=3.5, color="0.15")
-        ax.text(max(v.max(), floor) * 1.5, i, f"{v.mean():.3g}", va="center", fontsize=9)
-    ax.axvline(0.2, color="0.35", lw=1, ls="--")
-    ax.text(0.2, -0.62, " eligible from 0.20", fontsize=8, color="0.35", ha="left", va="bottom")
+        ax.text(
+            max(v.max(), floor) * 1.5, i, f"{v.mean():.3g}", va="center", fontsize=9,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
+        )  # fmt: skip
+    ax.axvline(0.2, color="0.35", lw=1, ls="--", zorder=0.5)
+    ax.text(0.2, -0.62, "eligible from 0.20 ", fontsize=8, color="0.35", ha="right", va="bottom")
     ax.set_yticks(range(len(names)), [LABELS.get(n, n) for n in names])
     ax.set(xscale="log", xlim=(floor, 12), xlabel="smallest standard deviation of a coordinate")
     ax.invert_yaxis()
