@@ -45,7 +45,8 @@ def sweep(
     from sjepa.callbacks import ProgressBar
     from sjepa.cli.settings import terms_of
     from sjepa.data.names import numbered
-    from sjepa.storage import writing
+    from sjepa.storage import write_whole, writing
+    from sjepa.studies.surface_page import surface_page
     from sjepa.studies.tradeoff import AXES, plot_surface, sweep as run
 
     trajectories = read_data(source_of(data, time, id, columns, actions, drop_nan))
@@ -65,6 +66,7 @@ def sweep(
         )  # fmt: skip
     with writing(out / "surface.png") as file:
         plot_surface(table).savefig(file, format="png", dpi=150)
+    write_whole(out / "surface.html", surface_page(table).encode())
     if json:
         print(json_module.dumps(json_module.loads(table.to_json(orient="records")), indent=1))
         return
@@ -73,7 +75,7 @@ def sweep(
     print(shown.to_string(index=False, float_format=lambda v: f"{v:.3g}"))
     Console(stderr=True).print(
         f"{len(best)} of {len(table)} settings that no other beats. "
-        f"Written: {out}/surface.csv, surface.png", highlight=False,
+        f"Written: {out}/surface.csv, surface.png, surface.html", highlight=False,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from sjepa.data import Trajectories
 from sjepa.errors import ConfigError
 from sjepa.estimator import SJEPA
 from sjepa.studies import tradeoff
+from sjepa.studies.surface_page import surface_page
 from tests.command import run as command
 
 
@@ -78,6 +80,8 @@ def test_a_sweep_from_the_line(tmp_path: Path) -> None:
     options = [f"--option={name}={value}" for name, value in QUICK.items()]
     out = command(*given, *options, cwd=tmp_path)
     assert out.returncode == 0, out.stderr
+    page = (tmp_path / "surface" / "surface.html").read_text("utf-8")
+    assert page.count('<tr id="row') == 2 and "sin(q)" in page
     assert [row["lambda_c"] for row in json.loads(out.stdout)] == [0.0, 1.0]
     assert (tmp_path / "surface" / "surface.png").stat().st_size > 1000
 
@@ -87,3 +91,25 @@ def test_mistakes_are_refused() -> None:
         tradeoff.sweep(braked(), lambda_s=[-1.0])
     with pytest.raises(ConfigError, match="leave both out"):
         tradeoff.sweep(braked(), search="elegant")
+
+
+def test_a_point_of_the_page_leads_to_its_setting() -> None:
+    rows = [(1e-4, c, 0.35, 10.0 ** -(3 + i), 1e-2, 3.0 + i, 0.1 * i, i < 3, f"q' = {i}*p < 1")
+            for i, c in enumerate((0.0, 0.1, 0.2, 0.3))]  # fmt: skip
+    columns = ["lambda_s", "lambda_c", "lambda_r", *tradeoff.AXES, "admissible", "law"]
+    table = pd.DataFrame(rows, columns=columns)
+    table["front"] = [False, True, True, False]
+    page = surface_page(table)
+    tree = ElementTree.fromstring(page[page.index("<main>") : page.index("</main>") + 7])
+    points = tree.findall(".//a")
+    assert len(points) == 4 * 3 and "1 have collapsed" in page
+    for point in points:
+        row = tree.find(f".//tr[@id='{point.attrib['href'][1:]}']")
+        assert row is not None
+        law = str(row.findall("td")[-1].text)
+        assert str(point.findtext("title")).endswith(law) and "< 1" in law
+        assert ("chosen" in point.attrib["class"]) == ("class" in row.attrib)
+    # Larger losses lie higher, in the first drawing that of the first row.
+    first = tree.findall(".//svg")[0].findall("a")
+    heights = {p.attrib["data-row"]: float(p[1].attrib["cy"]) for p in first}
+    assert heights["0"] < heights["1"] < heights["2"]
