@@ -45,13 +45,23 @@ def block(folder: Path, commit: str) -> tuple[str, str]:
         f"    sjepa experiment {experiment} --profile {profile} --seeds {many} --out FOLDER",
         f"    python -m benchmarks.paper_page FOLDER --commit {commit}",
     ]  # fmt: skip
-    body = text[text.index("\n## ") :].replace("\n## ", "\n### ").strip()
-    lines += ["", body, ""]
+    sections = text[text.index("\n## ") :].split("\n## ")[1:]
+    kept = [_timeless(part) for part in sections if not part.startswith("Beyond the paper")]
+    lines += ["", *(f"### {part.strip()}\n" for part in kept)]
     for stem, caption in FIGURES[experiment].items():
         source = folder / f"{stem}.png"
         if source.exists():
             lines.append(f"![{caption}]({_small(source, f'paper_{name}_{stem}.png')})")
     return name, "\n".join(lines)
+
+
+def _timeless(section: str) -> str:
+    """A table without its last column where that is the time: it says more about the machine."""
+    lines = section.splitlines()
+    timed = any(line.endswith("| seconds |") for line in lines)
+    return "\n".join(
+        line.rsplit("|", 2)[0] + "|" if timed and line.startswith("|") else line for line in lines
+    )
 
 
 def _small(source: Path, name: str) -> str:

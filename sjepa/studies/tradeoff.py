@@ -131,18 +131,24 @@ def non_dominated(values: np.ndarray, admissible: Any = None) -> np.ndarray:
 def plot_surface(table: pd.DataFrame) -> Any:
     """Prediction and rollouts against Ω and ρ_corr; what nothing beats is in colour."""
     from matplotlib.figure import Figure
-    from matplotlib.ticker import NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     figure = Figure(figsize=(9, 6), layout="constrained")
     axes = figure.subplots(2, 2, sharex="col", sharey="row")
     shown = table[table["admissible"]]
-    kinds = ((shown[~shown["front"]], "0.6", "beaten"), (shown[shown["front"]], "#c44e1c", "not"))
+    kinds = (
+        (shown[~shown["front"]], "0.6", "another setting beats it"),
+        (shown[shown["front"]], "#c44e1c", "nothing beats it"),
+    )
     for row, (column, label) in enumerate(zip(AXES[:2], ("L_pred", "L_roll"), strict=True)):
         for ax, measure in zip(axes[row], AXES[2:], strict=True):
             for part, colour, name in kinds:
                 y = part[column].clip(lower=1e-12)
                 ax.scatter(part[measure], y, s=40, color=colour, alpha=0.85, lw=0, label=name)
             ax.set_yscale("log")
+            # Also where all losses are within a factor of ten.
+            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             ax.yaxis.set_minor_formatter(NullFormatter())
             ax.spines[["top", "right"]].set_visible(False)
             ax.grid(color="0.9", lw=0.6)
@@ -150,7 +156,8 @@ def plot_surface(table: pd.DataFrame) -> Any:
         axes[row][0].set_ylabel(label)
     axes[1][0].set_xlabel("Ω of the law")
     axes[1][1].set_xlabel("ρ_corr, the correction's share")
-    axes[0][0].legend(frameon=False, title="by another setting", loc="best")
+    handles = axes[0][0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper center", ncols=2, frameon=False)
     return figure
 
 
