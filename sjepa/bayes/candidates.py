@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sjepa.backend import Budget
+from sjepa.backend import Backend, Budget
+from sjepa.backend.executors import run_on
 from sjepa.backend.registry import make_backend
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import residuals
@@ -35,6 +37,8 @@ def propose(
     n_bootstrap: int = 0,
     seed: int = 0,
     budget: Budget | float | None = None,
+    executor: Any = "local",
+    workers: int = 1,
 ) -> list[Front]:
     """One front for each backend, and one more for each resample of the trajectories.
 
@@ -45,19 +49,23 @@ def propose(
     samples = [trajectories]
     for _ in range(n_bootstrap if len(trajectories) > 1 else 0):
         samples.append(trajectories[rng.integers(len(trajectories), size=len(trajectories))])
-    fronts = []
-    for backend in map(make_backend, backends):
-        for i, sample in enumerate(samples[:1] if backend.trees else samples):
-            with warnings.catch_warnings():
-                # A resample has fewer different rows; what is wrong with them all is said once.
-                warnings.simplefilter("ignore" if i else "default", NumericalWarning)
-                fronts.append(
-                    discover(
-                        sample, backend=backend, library=library, grammar=grammar,
-                        form=form, seed=seed + i, budget=budget,  # type: ignore[arg-type]
-                    )
-                )  # fmt: skip
-    return fronts
+    jobs = [
+        (backend, sample, seed + i, bool(i))
+        for backend in map(make_backend, backends)
+        for i, sample in enumerate(samples[:1] if backend.trees else samples)
+    ]
+    asked = {"library": library, "grammar": grammar, "form": form, "budget": budget}
+    return list(run_on(executor, partial(_proposed, asked), jobs, workers))
+
+
+def _proposed(
+    asked: Mapping[str, Any], number: int, job: tuple[Backend, Trajectories, int, bool]
+) -> Front:
+    backend, sample, seed, again = job
+    with warnings.catch_warnings():
+        # A resample has fewer different rows; what is wrong with them all is said once.
+        warnings.simplefilter("ignore" if again else "default", NumericalWarning)
+        return discover(sample, backend=backend, seed=seed, **asked)
 
 
 def structures(

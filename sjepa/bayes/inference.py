@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from sjepa.backend import Backend, Budget, Progress
+from sjepa.backend.executors import run_on
 from sjepa.bayes.candidates import propose, retain, structures
 from sjepa.bayes.checks import check_inputs, check_movement, warn_observed
 from sjepa.bayes.fit import METHODS, StructureFit, fit
 from sjepa.bayes.joint import Joint
 from sjepa.bayes.observed import fit_observed
+from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import GP, Prior, Units
 from sjepa.bayes.result import Posterior
 from sjepa.bayes.transitions import StepModel, Transitions
@@ -48,6 +51,8 @@ def posterior(
     seed: int = 0,
     budget: Budget | float | None = None,
     progress: Progress | None = None,
+    executor: Any = "local",
+    workers: int = 1,
 ) -> Posterior:
     """Infer which law moves given states, how sure that is, and what follows.
 
@@ -101,6 +106,9 @@ def posterior(
         states move exactly by the law and what is seen of them is noisy. Laws are then compared by
         free runs through stretches of the data, whose starts are integrated out, and rollouts
         start somewhere around the observation.
+    executor, workers : "local", "dask", "ray" or a client, and how many processes
+        Where candidates are searched and their evidence is computed; the result does not depend
+        on it.
 
     Examples
     --------
@@ -131,7 +139,7 @@ def posterior(
         backends = list(backend) if isinstance(backend, list | tuple) else [backend]
         proposals = propose(
             first, backends, library=library, grammar=grammar, form=form,
-            n_bootstrap=n_bootstrap, seed=seed, budget=budget,
+            n_bootstrap=n_bootstrap, seed=seed, budget=budget, executor=executor, workers=workers,
         )  # fmt: skip
     found = structures(
         proposals,
@@ -150,25 +158,43 @@ def posterior(
     if covariance == "auto":
         covariance = "full" if gp is None or gp.outputs == "multi" else "diagonal"
     fits: list[StructureFit] = []
-    for i, structure in enumerate(kept):
+    work = _Evidence(rows, step, units, settings, covariance, evidence, seed, gp, seen)
+    results = run_on(executor, work, kept, workers)
+    for i in range(len(kept)):
         if progress is not None:
             progress(f"evidence of candidate {i + 1} of {len(kept)}", i / len(kept))
-        if seen is not None:
-            fits.append(fit_observed(structure, seen, units, settings))
-            continue
-        joint = Joint(structure, rows, step, units, settings, covariance)
-        if gp is None:
-            fits.append(fit(joint, evidence, seed))
-        else:
-            from sjepa.bayes.hybrid import fit_hybrid
-
-            fits.append(fit_hybrid(joint, gp, units, evidence))
+        fits.append(next(results))
     if progress is not None:
         progress("done", 1.0)
     result = Posterior(fits, gamma, step)
     if gp is None and seen is None:
         warn_observed(result, second)
     return result
+
+
+@dataclass(frozen=True, eq=False)
+class _Evidence:
+    """The evidence of one candidate, wherever it is computed."""
+
+    rows: Transitions
+    step: StepModel
+    units: Units
+    prior: Prior
+    covariance: Any
+    method: Any
+    seed: int
+    gp: GP | None
+    seen: Stretches | None
+
+    def __call__(self, number: int, structure: ParametricLaw) -> StructureFit:
+        if self.seen is not None:
+            return fit_observed(structure, self.seen, self.units, self.prior)
+        joint = Joint(structure, self.rows, self.step, self.units, self.prior, self.covariance)
+        if self.gp is None:
+            return fit(joint, self.method, self.seed)
+        from sjepa.bayes.hybrid import fit_hybrid
+
+        return fit_hybrid(joint, self.gp, self.units, self.method)
 
 
 def _stretches(data: Trajectories, gp: GP | None, covariance: Any, evidence: str) -> Stretches:

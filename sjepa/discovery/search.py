@@ -122,7 +122,8 @@ def discover(
         By default a progress bar is shown in terminals and notebooks and nothing elsewhere; True
         writes lines where no bar can be drawn, False shows nothing.
     executor, workers : "local", "dask", "ray" or a client, and how many processes
-        Where data that are not in memory are summed up.
+        Where data that are not in memory are summed up, and where resamples are searched. The
+        result is the same for any number of workers.
 
     Returns
     -------
@@ -245,6 +246,7 @@ def discover(
             front = bootstrap(
                 front, problem, backend, data, n_bootstrap, seed=seed, order=order,
                 held=form == "zoh", end=end, ordered=x_dot is None,
+                executor=executor, workers=workers,
             )  # fmt: skip
     late = data.names[measured:] if form == "discrete" and data.names else ()
     if again and not lags:

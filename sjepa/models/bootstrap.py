@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import sympy
 from scipy.special import stdtrit
 
 from sjepa.backend import Backend, Problem
+from sjepa.backend.executors import run_on
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, SjepaError
@@ -38,6 +40,11 @@ AS_WELL = 0.01
 LISTED = 0.05
 # Supports to look at for one output of one resample.
 NODES = 50_000
+# Resamples that are searched together elsewhere.
+TOGETHER = 10
+
+# A term of one of the outputs.
+Key = tuple[int, sympy.Expr]
 
 
 def bootstrap(
@@ -52,6 +59,8 @@ def bootstrap(
     held: bool = False,
     end: float = math.inf,
     ordered: bool = True,
+    executor: Any = "local",
+    workers: int = 1,
 ) -> Front:
     """The front with intervals of its chosen law from `n` resamples.
 
@@ -70,7 +79,20 @@ def bootstrap(
         problem = _of_terms(front, problem)
     cells, asked = list(_cells(problem)), n
     draws = _draws(rng, n, len(cells))
-    chosen, numbers, n = _searches(law, problem, backend, draws, cells, end)
+    work = _Searches.of(law, problem, backend, cells)
+    many = 1 if executor == "local" and workers == 1 else TOGETHER
+    chosen: Counter[Key] = Counter()
+    numbers: dict[Key, list[float]] = {}
+    n = 0
+    parts = [draws[i : i + many] for i in range(0, asked, many)]
+    for found in run_on(executor, work, parts, workers):
+        for terms, values in found:
+            n += 1
+            chosen.update(terms)
+            for key, value in values.items():
+                numbers.setdefault(key, []).append(value)
+        if problem.clock() > end:
+            break
     ends = {k: np.quantile(v, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) for k, v in numbers.items()}
     if ordered:
         ends |= _free_runs(law, data, order, held)
@@ -90,42 +112,57 @@ def bootstrap(
     return replace(front, intervals=tuple(rows), notes=notes)
 
 
-def _searches(
-    law: Law, problem: Problem, backend: Backend, draws: np.ndarray, cells: list[Gram], end: float
-) -> tuple[Counter[tuple[int, sympy.Expr]], dict[tuple[int, sympy.Expr], list[float]], int]:
-    """How often each term of each output is chosen, the numbers of the law's own terms, and the
-    resamples that there was time for."""
-    whole, own = problem.candidate_library, problem.candidate_library.coefficients(law) != 0
-    chosen: Counter[tuple[int, sympy.Expr]] = Counter()
-    numbers: dict[tuple[int, sympy.Expr], list[float]] = {}
-    stacks = [np.stack([getattr(g, k) for g in cells]) for k in ("xx", "xy", "yy", "y")]
-    size = np.array([[g.rows, g.weight] for g in cells])
-    parts = []
-    for j in range(len(law.outputs)):
-        index = np.flatnonzero(problem.usable[:, j] | own[:, j])
-        terms, weights = [whole.terms[i] for i in index], whole.weights[index].tolist()
-        parts.append((index, Library(terms, whole.inputs, weights, canonical=False)))
-    for i, drawn in enumerate(draws):
-        if i and problem.clock() > end:
-            return chosen, numbers, i
-        rows, weight = drawn @ size
-        xx, xy, yy, y = (np.tensordot(drawn, stack, 1) for stack in stacks)
-        for j, (index, library) in enumerate(parts):
+@dataclass(frozen=True, eq=False)
+class _Searches:
+    """Searches on resamples: plain data, so that it travels.
+
+    `parts` are, for each output, the columns it may use and the library of them; `stacks` and
+    `size` the sums of all cells.
+    """
+
+    law: Law
+    own: np.ndarray
+    backend: Backend
+    parts: list[tuple[np.ndarray, Library]]
+    stacks: list[np.ndarray]
+    size: np.ndarray
+
+    @classmethod
+    def of(cls, law: Law, problem: Problem, backend: Backend, cells: list[Gram]) -> _Searches:
+        whole, own = problem.candidate_library, problem.candidate_library.coefficients(law) != 0
+        parts = []
+        for j in range(len(law.outputs)):
+            index = np.flatnonzero(problem.usable[:, j] | own[:, j])
+            terms, weights = [whole.terms[i] for i in index], whole.weights[index].tolist()
+            parts.append((index, Library(terms, whole.inputs, weights, canonical=False)))
+        stacks = [np.stack([getattr(g, k) for g in cells]) for k in ("xx", "xy", "yy", "y")]
+        size = np.array([[g.rows, g.weight] for g in cells])
+        return cls(law, own, backend, parts, stacks, size)
+
+    def __call__(self, number: int, draws: np.ndarray) -> list[tuple[list[Key], dict[Key, float]]]:
+        """For each resample the terms that are chosen, and the numbers of the law's own terms."""
+        return [self._searched(drawn) for drawn in draws]
+
+    def _searched(self, drawn: np.ndarray) -> tuple[list[Key], dict[Key, float]]:
+        law, chosen = self.law, []
+        numbers: dict[Key, float] = {}
+        rows, weight = drawn @ self.size
+        xx, xy, yy, y = (np.tensordot(drawn, stack, 1) for stack in self.stacks)
+        for j, (index, library) in enumerate(self.parts):
             products, output = xx[np.ix_(index, index)], law.outputs[j]
             sums = Gram(products, xy[index][:, [j]], yy[[j]], y[[j]], int(rows), float(weight))
-            support = np.flatnonzero(own[index, j])
+            support = np.flatnonzero(self.own[index, j])
             column = sums.solve(support, 0)[:, None]
-            for k in support:
-                numbers.setdefault((j, library.terms[k]), []).append(float(column[k, 0]))
+            numbers |= {(j, library.terms[k]): float(column[k, 0]) for k in support}
             enough = float(sums.loss(column)[0]) * (1 + AS_WELL) + 1e-15
             resample = Problem(
-                gram=sums, library=library, names=problem.names, outputs=[output],
-                dynamics=problem.dynamics, adequate=enough,
+                gram=sums, library=library, names=law.inputs, outputs=[output],
+                dynamics=law.dynamics, adequate=enough,
             )  # fmt: skip
-            known = resample.front([library.law(column, [output], problem.dynamics)], "")
-            found = resample.with_(warm=known).solve(backend)
-            chosen.update((j, term) for _, term in found.select(delta=enough * 1.001).terms[0])
-    return chosen, numbers, len(draws)
+            known = resample.front([library.law(column, [output], law.dynamics)], "")
+            found = resample.with_(warm=known).solve(self.backend)
+            chosen += [(j, term) for _, term in found.select(delta=enough * 1.001).terms[0]]
+        return chosen, numbers
 
 
 def _cells(problem: Problem) -> Iterator[Gram]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -16,6 +17,7 @@ from joblib import Parallel, delayed
 
 from sjepa import __version__
 from sjepa.backend import Progress
+from sjepa.backend.executors import run_on
 from sjepa.backend.registry import make_backend
 from sjepa.errors import ConfigError
 from sjepa.models.devices import resolve_device
@@ -52,6 +54,7 @@ def run(
     device: str = "auto",
     n_jobs: int = 2,
     progress: TaskProgress | None = None,
+    executor: Any = "local",
 ) -> pd.DataFrame:
     """Run an experiment and return its metrics in long form.
 
@@ -72,6 +75,8 @@ def run(
     n_jobs : int, default=2
         Processes. Results do not depend on it.
     progress : callable, optional
+    executor : "local", "dask", "ray" or a client
+        Where they are; on other machines nothing is reported on the way.
 
     Returns
     -------
@@ -96,8 +101,10 @@ def run(
         make_folder(folder)
 
     where = resolve_device(device)
-    with _reporting(progress, n_jobs) as queue:
-        workers = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+    with _reporting(progress, n_jobs if executor == "local" else 1) as queue:
+        workers: Any = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+        if executor != "local":
+            workers, queue = partial(run_on, executor, _called, workers=n_jobs), None
         parts = Parts(folder, repr((name, profile, backend, where, __version__)))
         jobs = _exp1_jobs if name == "exp1" else _exp2_jobs
         results = jobs(workers, parts, seeds, wanted, _Setup(profile, backend, where, queue))
@@ -145,6 +152,12 @@ def write(
     draw(experiment, results, folder)
 
 
+def _called(number: int, job: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]) -> Any:
+    """What joblib's ``delayed`` has put together."""
+    function, arguments, options = job
+    return function(*arguments, **options)
+
+
 # Jobs: functions of plain data, so that any joblib executor can run them --------------------------
 
 
@@ -172,7 +185,7 @@ class _Setup:
 
 
 def _exp1_jobs(
-    workers: Parallel, parts: Parts, seeds: Sequence[int], wanted: Sequence[str], setup: _Setup
+    workers: Any, parts: Parts, seeds: Sequence[int], wanted: Sequence[str], setup: _Setup
 ) -> list[Result]:
     results = parts.results(wanted, seeds)
     left = {s: _left(wanted, s, results) for s in seeds}
@@ -204,7 +217,7 @@ def _exp1_task(
 
 
 def _exp2_jobs(
-    workers: Parallel, parts: Parts, seeds: Sequence[int], wanted: Sequence[str], setup: _Setup
+    workers: Any, parts: Parts, seeds: Sequence[int], wanted: Sequence[str], setup: _Setup
 ) -> list[Result]:
     results = parts.results(wanted, seeds)
     tasks = [(c, s) for s in seeds for c in _left(wanted, s, results)]

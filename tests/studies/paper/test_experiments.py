@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,7 +83,8 @@ def test_experiment_1_runs_through_and_reports_every_metric(tmp_path: Path) -> N
 
 def test_results_do_not_depend_on_processes_or_company() -> None:
     wanted = ["one_step_collapse", "fixed_point"]
-    alone = run("exp1", [7], profile=TINY, conditions=wanted[:1], n_jobs=1)
+    with ThreadPoolExecutor(1) as executor:
+        alone = run("exp1", [7], profile=TINY, conditions=wanted[:1], executor=executor)
     together = run("exp1", [7], profile=TINY, conditions=wanted, n_jobs=2)
     for metric in ("latent_mse", "min_std", "omega_terms"):
         assert value(alone, wanted[0], metric) == value(together, wanted[0], metric)

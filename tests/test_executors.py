@@ -1,0 +1,43 @@
+"""executor= means the same everywhere, and changes no number."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import sjepa
+from sjepa.bayes import posterior
+from sjepa.data import simulate
+from sjepa.errors import ConfigError
+
+
+TERMS = ["1", "x", "y", "x**2*y", "x**3"]
+
+
+def test_resamples_are_searched_anywhere() -> None:
+    data = simulate("van_der_pol", seed=5, noise=0.01)[:3]
+    here = sjepa.discover(data, library=TERMS, n_bootstrap=25)
+    with ThreadPoolExecutor(2) as executor:
+        there = sjepa.discover(data, library=TERMS, n_bootstrap=25, executor=executor)
+    assert here.intervals == there.intervals and len(here.intervals) >= 4
+
+
+def test_candidates_are_proposed_and_weighed_anywhere() -> None:
+    data = simulate("van_der_pol", seed=5, noise=0.01)[:4]
+    here = posterior(data, library=TERMS, n_bootstrap=2, most=4)
+    with ThreadPoolExecutor(2) as executor:
+        there = posterior(data, library=TERMS, n_bootstrap=2, most=4, executor=executor)
+    assert [f.structure.law for f in here.fits] == [f.structure.law for f in there.fits]
+    np.testing.assert_array_equal(here.weights, there.weights)
+
+
+def test_an_unknown_executor_is_refused_everywhere() -> None:
+    data = simulate("van_der_pol", seed=5)[:2]
+    for call in (
+        lambda: sjepa.discover(data, library=TERMS, n_bootstrap=2, executor="slurm"),
+        lambda: posterior(data, library=TERMS, executor="slurm"),
+    ):
+        with pytest.raises(ConfigError, match="executor is one of"):
+            call()
