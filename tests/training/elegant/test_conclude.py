@@ -15,6 +15,7 @@ from sjepa.training.elegant.context import SearchContext, prepare
 from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.polish import linear_head
 from sjepa.training.elegant.result import Found
+from sjepa.training.elegant.select import caveats
 from sjepa.training.elegant.structures import structure
 from tests.training.elegant.shortcut_data import pendulum_states
 
@@ -112,3 +113,17 @@ def test_a_refined_law_takes_the_place_of_the_one_it_came_from(context: SearchCo
     # q' = p and p' = -sin q: the product of the coefficients is -1 in any unit of p.
     assert np.prod(result.law.coefficients) == pytest.approx(-1.0, rel=0.02)
     assert result.rollout < 1e-3
+
+
+def test_caveats_name_rivals_networks_and_starts_only_where_there_are_any(
+    context: SearchContext,
+) -> None:
+    law, rival = found(context, ((1,), (2,))), found(context, ((1,), (0,)))
+    assert law.linear and caveats(law, []) == []
+    (one,) = caveats(law, [rival])
+    assert "1 other law is adequate" in one and "; ".join(rival.law.lines(digits=3)) in one
+    (two,) = caveats(law, [rival, rival])
+    assert "2 other laws are adequate" in two
+    (starts,) = caveats(law, [], (0.5, 0.001))
+    assert "miss 0.5 of the variance, the others 0.001" in starts
+    assert caveats(law, [], (0.0011, 0.001)) == []
