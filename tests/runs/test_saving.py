@@ -212,6 +212,31 @@ def test_a_run_goes_on_only_with_its_own_settings_and_data(tmp_path: Path) -> No
         again.save(tmp_path / "run")
 
 
+def test_an_elegant_search_goes_on_after_a_rung(tmp_path: Path) -> None:
+    """Stopped at every rung in turn: no rung is climbed twice, and nothing else changes."""
+    from sjepa.callbacks import Callback, Step
+
+    class Stop(Callback):
+        def on_step(self, step: Step) -> None:
+            lines.append(step.text)
+            if "restarts, horizon" in step.text:
+                raise KeyboardInterrupt
+
+    small = {"structures": 5, "restarts": 2, "finalists": 2, "effort": 0.2, "polish": 10,
+             "rollout": 3, "grow": False}  # fmt: skip
+    model = SJEPA(2, library=["z1", "z2", "sin(z1)"], random_state=0, options=small)
+    whole = clone(model).fit(OBSERVED, T)
+    lines: list[str] = []
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            clone(model).set_params(callbacks=[Stop()]).fit(OBSERVED, T, run=tmp_path / "run")
+    horizons = [int(line.split("horizon ")[1].split(":")[0]) for line in lines]
+    assert horizons == sorted(set(horizons)) and len(horizons) == 3
+    again = clone(model).fit(OBSERVED, T, run=tmp_path / "run")
+    assert again.law_.to_json() == whole.law_.to_json()
+    np.testing.assert_array_equal(again.encode(OBSERVED[0]), whole.encode(OBSERVED[0]))
+
+
 def test_an_elegant_search_goes_on_after_its_polished_encoders(tmp_path: Path) -> None:
     from sjepa.callbacks import Callback, Step
 

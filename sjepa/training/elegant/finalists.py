@@ -20,6 +20,7 @@ from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.polish import Head, StructureTask, linear_head, polish, unit_scale
 from sjepa.training.elegant.reduce import reductions
 from sjepa.training.elegant.result import Found
+from sjepa.training.elegant.rollout import law_of
 from sjepa.training.elegant.select import NOISE_MULTIPLE
 from sjepa.training.elegant.structures import Structure, structure
 
@@ -65,7 +66,7 @@ def polished(
     found = []
     for i, (head, task) in enumerate(_improved(context, heads)):
         share = 0.5 + 0.25 * (i + 1) / len(chosen)
-        context.report(f"polished {task.structure.names(context.library)}", share)
+        report_law(context, "polished", head, task, share)
         found.append((head, task))
     return found
 
@@ -129,6 +130,15 @@ def _improve(
     polish(head, task, context.train, context.budget.polish, context.stride)
     unit_scale(head, task, context.train)
     return head, task
+
+
+def report_law(
+    context: SearchContext, what: str, head: Head, task: StructureTask, share: float
+) -> None:
+    """One line with a law as it stands: the log of a run shows the best so far."""
+    fit = task.risk(head, context.train, context.validation)
+    law = law_of(context.library, task.structure.support, fit.coefficients[0], context.order)
+    context.report(f"{what} {'; '.join(law.lines(digits=3))}: leaves {float(fit.risk):.2g}", share)
 
 
 def validation_risk(context: SearchContext, head: nn.Module, task: StructureTask) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -56,18 +56,29 @@ def successive_halving(
     generator: torch.Generator,
     progress: Progress | None = None,
     pool: Pool | None = None,
+    *,
+    done: int = 0,
+    save: Callable[[int, Restarts], None] | None = None,
 ) -> list[Survivor]:
-    """Train, drop, and train the rest further; returns the survivors with their risks."""
+    """Train, drop, and train the rest further; returns the survivors with their risks.
+
+    `done` rungs are behind the given restarts; `save` is told of those that go on from each.
+    """
     for number, rung in enumerate(rungs):
+        if number < done:
+            continue
         risk, admissions = climb(restarts, observed, rung, checks, generator, pool or Pool())
         last = number == len(rungs) - 1
         chosen = promote(restarts.structures, risk, admissions, rung.keep)
-        if progress is not None:
-            line = f"{len(restarts)} restarts, horizon {rung.horizon}: best risk "
-            line += f"{min(risk[i] for i in chosen):.2g}" if chosen else "inadmissible everywhere"
-            progress(line, (number + 1) / len(rungs))
+        line = f"{len(restarts)} restarts, horizon {rung.horizon}: " + (
+            _leading(restarts, risk, chosen) if chosen else "inadmissible everywhere"
+        )
         if not chosen:  # nothing admissible yet: promote what fits best
             chosen = sorted(range(len(restarts)), key=lambda i: risk[i])[: rung.keep]
+        if save is not None and not last:
+            save(number + 1, restarts.keep(chosen))
+        if progress is not None:
+            progress(line, (number + 1) / len(rungs))
         if last:
             return [
                 Survivor(
@@ -78,6 +89,12 @@ def successive_halving(
             ]  # fmt: skip
         restarts = restarts.keep(chosen)
     return []
+
+
+def _leading(restarts: Restarts, risk: Sequence[float], chosen: Sequence[int]) -> str:
+    """The risk that is lowest so far, and the terms that leave it."""
+    best = min(chosen, key=lambda i: risk[i])
+    return f"best risk {risk[best]:.2g} by {restarts.structures[best].names(restarts.library)}"
 
 
 def climb(

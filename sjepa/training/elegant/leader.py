@@ -8,7 +8,7 @@ import torch
 
 from sjepa.models.encoders import LinearEncoder, ResidualEncoder
 from sjepa.training.elegant.context import SearchContext
-from sjepa.training.elegant.finalists import enough, validation_risk
+from sjepa.training.elegant.finalists import enough, report_law, validation_risk
 from sjepa.training.elegant.nonlinear import polished_pair
 from sjepa.training.elegant.nonlinear_starts import started
 from sjepa.training.elegant.polish import StructureTask
@@ -41,7 +41,7 @@ def grown_leader(
     generator = torch.Generator().manual_seed(context.seed)
     restart = started(context, [(task.structure, readout)], generator)
     grown = polished_pair(context, (restart.head(0), task))
-    context.report(f"grown {task.structure.names(context.library)}", 0.83)
+    report_law(context, "grown", *grown, 0.83)
     return [grown] if enough(context, *grown) else []
 
 

@@ -16,6 +16,7 @@ import torch
 
 from sjepa.models.encoders import LinearEncoder, ResidualEncoder
 from sjepa.training.elegant.context import SearchContext
+from sjepa.training.elegant.finalists import report_law
 from sjepa.training.elegant.halving import Rung, climb, promote
 from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.nonlinear_gauge import gauged
@@ -87,7 +88,7 @@ def _halved(
     heads = [(restarts.head(i), context.task(own)) for own, i in list(best.items())[:most]]
     found = []
     for head, task in context.pool.map(partial(polished_pair, context.bare), heads):
-        context.report(f"polished {task.structure.names(context.library)}", 0.83)
+        report_law(context, "polished", head, task, 0.83)
         found.append((head, task))
     return found
 

@@ -13,7 +13,13 @@ from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.models.devices import one_thread
 from sjepa.symbolic import Library
 from sjepa.training.elegant.budget import SearchBudget
-from sjepa.training.elegant.checkpoint import Memory, load_heads, save_heads
+from sjepa.training.elegant.checkpoint import (
+    Memory,
+    load_heads,
+    load_rung,
+    save_heads,
+    save_rung,
+)
 from sjepa.training.elegant.conclude import conclude
 from sjepa.training.elegant.context import HALVING_RANK, SearchContext, prepare
 from sjepa.training.elegant.finalists import (
@@ -92,7 +98,8 @@ def elegant_search(
     rank : int, optional
         Principal components to search in; by default those that are not noise.
     memory : Memory, optional
-        Where the polished encoders are kept, and looked for when a search starts again.
+        Where restarts between rungs and polished encoders are kept, and looked for when a search
+        starts again.
     twin : Trajectories, optional
         The same observations with as much noise again, for a noise floor where roughness in time
         does not show it.
@@ -108,7 +115,7 @@ def elegant_search(
         heads = gauged_heads(context)
         save_heads(heads, memory)
     if not heads:
-        heads = polished(context, _survivors(context, structures))
+        heads = polished(context, _survivors(context, structures, memory))
         heads += companions(context, starts, [task.structure for _, task in heads])
         heads += lengthened(context, heads)
         save_heads(heads, memory)
@@ -120,7 +127,9 @@ def elegant_search(
     return conclude(context, finalists(context, best), delta, delta_roll, select)
 
 
-def _survivors(context: SearchContext, given: Sequence[Structure]) -> list[Survivor]:
+def _survivors(
+    context: SearchContext, given: Sequence[Structure], memory: Memory | None
+) -> list[Survivor]:
     budget = context.budget
     structures = enumerate_structures(
         context.library, context.latent_dim, budget.structures, budget.max_terms
@@ -132,7 +141,9 @@ def _survivors(context: SearchContext, given: Sequence[Structure]) -> list[Survi
     readouts = starting_readouts(context.modes, rank, context.latent_dim, len(entries), generator)
     restarts = Restarts(context.library, entries, readouts.float(), context.order)
     rungs = budget.rungs(context.horizon, len(entries), context.train.length)
+    done, restarts = load_rung(context, generator, memory) or (0, restarts)
     return successive_halving(
         restarts, context.train.leading(rank), rungs, context.near, generator,
-        lambda line, share: context.report(line, 0.5 * share), context.pool,
+        lambda line, share: context.report(line, 0.5 * share), context.pool, done=done,
+        save=lambda done, kept: save_rung(done, kept, generator, memory),
     )  # fmt: skip
