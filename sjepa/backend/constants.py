@@ -62,7 +62,7 @@ class Columns:
         new = [t for t in dict.fromkeys(closed) if t not in base.terms]
         weights = [*base.weights, *map(weight, new)]
         self.base = Library([*base.terms, *new], base.inputs, weights, canonical=False)
-        self.of = of
+        self.of, self.points = of, x
         placed = [(s, s.places(x)) for s in shapes if s.constants]
         self.open = [(s, places) for s, places in placed if len(places)]
         self.fixed = of(self.base.numpy())
@@ -252,7 +252,7 @@ def polish(grid: Columns, one: Placed, y: Array, tolerance: float = 1e-3) -> Pla
 
 def projected(
     of: OnRows, fixed: Array, shapes: Sequence[tuple[Shape, tuple[float, ...]]], y: Array,
-    tolerance: float,
+    tolerance: float, steps: int = MAX_STEPS,
 ) -> tuple[list[tuple[float, ...]], Array, float]:  # fmt: skip
     """Variable projection: numbers inside shapes, coefficients of all columns, mean square error.
 
@@ -294,7 +294,7 @@ def projected(
 
         found = least_squares(
             residuals, start, jac=lambda _: solved["jacobian"],
-            x_scale=np.maximum(np.abs(start), 1e-3), max_nfev=MAX_STEPS, ftol=tolerance,
+            x_scale=np.maximum(np.abs(start), 1e-3), max_nfev=steps, ftol=tolerance,
             xtol=TOLERANCE, gtol=TOLERANCE,
         )  # fmt: skip
         if (found.fun**2).sum() <= (error**2).sum():
@@ -316,7 +316,7 @@ def solve_open(
     base, targets = problem.library, problem.targets
     assert base is not None and targets is not None
     library = place_constants(base, shapes, of, x, targets, floor, sure, time_left)
-    front = _on(problem, library, of).solve(backend)
+    front = on_library(problem, library, of).solve(backend)
     laws = [_moved(c.law, problem, of) for c in front if time_left() or c is front[0]]
     new: dict[sympy.Expr, set[int]] = {}
     for law in laws:
@@ -330,13 +330,13 @@ def solve_open(
         mask = np.concatenate([library.mask(problem.outputs), mask])
         weights = [*library.weights, *map(weight, new)]
         library = Library([*library.terms, *new], base.inputs, weights, mask, canonical=False)
-    problem = _on(problem, library, of)
+    problem = on_library(problem, library, of)
     rows = [problem.candidate(law) for law in laws]
     rows += [replace(c, certified=False) for c in front if problem.admits(c.law)]
     return Front.of(rows, problem.measure, front.backend, front.notes, min_gain=0.01), problem
 
 
-def _on(problem: Problem, library: Library, of: OnRows) -> Problem:
+def on_library(problem: Problem, library: Library, of: OnRows) -> Problem:
     """The same rows with another library."""
     if problem.inputs is not None:
         return problem.with_(library=library, warm=None)

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 CANCELLED = 1e-10
 # Columns are the same if the cosine of their angle is this close to 1.
 SAME = 1e-10
+# A column is a sum of two others if they leave this share of its square, and of those two each
+# must have so much of its own.
+SUM, OWN = 1e-12, 1e-6
 
 # A grammar becomes a library of at most so many terms, of fewer where there are few rows, but of
 # these many always.
@@ -287,7 +290,41 @@ class Problem:
                 if usable[i, j] and same:
                     usable[i, j] = False
                     self.copies.append(f"{output}: {names[i]} is {names[same[0]]} on these data")
+        for i, (k, m) in self._sums_of_two(order, list(np.any(usable, axis=1))).items():
+            usable[i] = False
+            self.copies.append(f"{names[i]} is a sum of {names[k]} and {names[m]} on these data")
         return usable
+
+    def _sums_of_two(
+        self, order: Sequence[int], used: Sequence[bool]
+    ) -> dict[int, tuple[int, int]]:
+        """Products of inputs that two terms which weigh no more give exactly, and those two.
+
+        As c**2 and 1 give s**2 for a cosine and a sine. Sums of inputs themselves are left alone:
+        which of some shares that add up to 1 matters is for the search to say.
+        """
+        library, found = self.candidate_library, {}
+        if len(library) > MAX_TERMS:
+            return {}
+        size = np.sqrt(np.maximum(np.diag(self.sums.xx), 1e-300))
+        a = self.sums.xx / np.outer(size, size)
+        left = [i for i in order if used[i]]
+        for i in reversed(left):
+            term = library.terms[i]
+            if not term.is_polynomial() or sympy.total_degree(term) < 2:
+                continue
+            rest = [k for k in left if k != i and library.weights[k] <= library.weights[i]]
+            r, z = a[np.ix_(rest, rest)], a[rest, i]
+            free = 1.0 - r * r
+            np.fill_diagonal(free, np.inf)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                lost = 1.0 - (z[:, None] ** 2 + z**2 - 2.0 * r * np.outer(z, z)) / free
+            lost[free < OWN] = 1.0
+            k, m = np.unravel_index(np.argmin(lost), lost.shape) if len(rest) > 1 else (0, 0)
+            if len(rest) > 1 and lost[k, m] < SUM:
+                found[i] = tuple(sorted((rest[int(k)], rest[int(m)])))
+                left.remove(i)
+        return found  # type: ignore[return-value]
 
     @cached_property
     def copies(self) -> list[str]:

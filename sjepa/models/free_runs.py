@@ -81,8 +81,13 @@ class Stretches:
         order: int = 1,
         held: bool = False,
         like: Smoothing | None = None,
+        long: float = LONG,
+        least: int = MIN_STRETCHES,
     ) -> Stretches:
-        """Evenly spread over the data; `like` says how those are smoothed, if that is known."""
+        """Evenly spread over the data, each `long` and at least so many.
+
+        `like` says how the data are smoothed, if that is known.
+        """
         derivatives = second_derivatives if order == 2 else partial(differentiate, like=like)
         parts = _check.stretches(data.lengths)
         some = data._cut(parts)
@@ -102,10 +107,10 @@ class Stretches:
         every = 1 if held else max(1, int(SHORT / max(rate * step, 1e-12)))
         room = int(np.median(data.lengths)) - 1
         total = int(data.lengths.sum())
-        if total >= MIN_STRETCHES * MIN_POINTS:  # slow motion: shorter stretches rather than few
-            room = min(room, total // MIN_STRETCHES)
+        if total >= least * MIN_POINTS:  # slow motion: shorter stretches rather than few
+            room = min(room, total // least)
         every = min(every, max(1, room // MIN_STEPS))
-        count = int(np.clip(LONG / max(rate * step * every, 1e-12), MIN_STEPS, MAX_STEPS))
+        count = int(np.clip(long / max(rate * step * every, 1e-12), MIN_STEPS, MAX_STEPS))
         span = every * max(1, min(count, room // every))
         places = [
             (i, first) for i, n in enumerate(data.lengths) for first in range(0, n - span, span)
@@ -149,6 +154,13 @@ class Stretches:
     def noisy(self) -> bool:
         """Whether the noise is more than what the integration itself gets wrong."""
         return bool((self.unit > FLOOR * self.spread).any())
+
+    @property
+    def inputs(self) -> np.ndarray:
+        """States and actions (rows, inputs) at the nodes of all stretches."""
+        x = self.x[:, : -1 : self.every]
+        both = x if self.u is None else np.concatenate([x, self.u[:, :, 0]], axis=2)
+        return both.reshape(-1, both.shape[2])
 
     @cached_property
     def middle(self) -> np.ndarray:

@@ -26,6 +26,8 @@ FEW = 6
 MOST, ROUNDS = 3, 4
 # Free runs of a true law leave 1 to 1.15, as the noise is itself estimated.
 ADEQUATE = 1.3
+# So many terms, the largest so many times what they add up to, are likely an approximation.
+CANCELS = ((6, 1.5), (4, 4.0))
 # Folds of the stretches, each run with numbers that were fitted to the others.
 FOLDS = 4
 # Without noise a true law leaves next to nothing, and its neighbours need no look.
@@ -123,11 +125,34 @@ def _doubt(run: FreeRun, rivals: list[Law]) -> str:
     if error > ADEQUATE:
         error = min(run.fitted, error)
     if error > ADEQUATE:
-        return (
-            f"Free runs of the chosen law miss the data by {error**0.5:.2g} times the noise: "
-            "a term is missing or wrong; widen the library or give more data."
-        )
-    if rivals:
-        text = "; ".join(rivals[0].lines(digits=3))
-        return f"The data cannot tell the chosen law from {text}: give more or cleaner data."
+        return missed(error)
+    return undecided(rivals[0]) if rivals else ""
+
+
+def imitates(law: Law, problem: Problem) -> str:
+    """Whether an equation is a long sum whose parts cancel, as series for something else are."""
+    places = {t: i for i, t in enumerate(problem.candidate_library.terms)}
+    sums = problem.sums
+    for j, (output, row) in enumerate(zip(law.outputs, law.terms, strict=True)):
+        limit = next((c for many, c in CANCELS if len(row) >= many), math.inf)
+        if limit == math.inf or not all(t in places for _, t in row):
+            continue
+        sizes = [c**2 * sums.xx[places[t], places[t]] for c, t in row]
+        if max(sizes) > limit**2 * sums.yy[j]:
+            return (
+                f"The equation of {output} has {len(row)} terms that nearly cancel: it may imitate "
+                "a shorter law with other terms; give a wider library."
+            )
     return ""
+
+
+def missed(error: float) -> str:
+    return (
+        f"Free runs of the chosen law miss the data by {error**0.5:.2g} times the noise: "
+        "a term is missing or wrong; widen the library or give more data."
+    )
+
+
+def undecided(rival: Law) -> str:
+    text = "; ".join(rival.lines(digits=3))
+    return f"The data cannot tell the chosen law from {text}: give more or cleaner data."

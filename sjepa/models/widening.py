@@ -9,16 +9,21 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+import sympy
 
 from sjepa.backend import Backend, Problem
-from sjepa.backend.constants import solve_open
+from sjepa.backend.constants import on_library, solve_open
+from sjepa.backend.sets import BELOW
 from sjepa.data import Trajectories
 from sjepa.data.derivatives import slope_error
 from sjepa.data.forms import Rows, is_noisy
 from sjepa.data.rows import OnRows
-from sjepa.models.selection import judge_front
-from sjepa.symbolic import Front, Library
-from sjepa.symbolic.shapes import Shape, wide
+from sjepa.errors import SjepaError
+from sjepa.models.descriptions import describe, doubt_of
+from sjepa.models.free_runs import Stretches, better, free_run
+from sjepa.models.selection import imitates, judge_front
+from sjepa.symbolic import Front, Law, Library
+from sjepa.symbolic.shapes import Shape, weight, wide
 
 
 # A true law leaves up to this many times the error that is estimated for clean derivatives, and
@@ -27,7 +32,8 @@ ROOM, ROUNDING = 100.0, 1e-11
 # Solvers leave errors too: a short law that leaves less than this is no approximation.
 APPROXIMATE = 1e-6
 # An equation of noisy data that is longer than this may be a shorter one with a number inside.
-LONG = 4.5
+# and one of clean data that is longer than this even if nothing is left.
+LONG, VERY_LONG = 4.5, 8.0
 # A set of terms is as good as the whole library within this factor.
 NEAR = 1.3
 # Inputs beyond which the wide set would be thousands of columns.
@@ -36,6 +42,8 @@ MAX_INPUTS = 6
 MIN_ROWS = 20
 # Rows that tell numbers inside terms; there are hundreds of columns for each.
 MANY = 5_000
+# Laws of the shortest descriptions that a front shows.
+SHOWN = 6
 # Free runs of a true law leave about 1; a law that leaves more gives way to one that leaves less
 # by this share, and a law that does not only to a shorter one that is as good but for chance.
 ADEQUATE, CLEARLY, SLACK = 1.3, 0.8, 0.02
@@ -74,9 +82,19 @@ class Known:
         self, problem: Problem, shapes: Sequence[Shape] | Literal["wide"] | None, widen: bool
     ) -> Judged:
         """The law of the problem's library and of shapes; or of the wide set if that is needed."""
+        found = self._search(problem, shapes, widen)
+        if found.doubt or not len(found.front):
+            return found
+        return replace(found, doubt=imitates(found.front.best(), found.problem))
+
+    def _search(
+        self, problem: Problem, shapes: Sequence[Shape] | Literal["wide"] | None, widen: bool
+    ) -> Judged:
         floor = self.floor(problem)
         if floor is not None:
             problem = problem.with_(exact=float(floor.max()))
+        if shapes == "wide" and self._describable:
+            return self._described(problem, self._plain(problem))
         if shapes is not None:
             chosen = self.wide(problem) if shapes == "wide" else shapes
             return self._open(problem, chosen, floor)  # type: ignore[arg-type]
@@ -94,7 +112,9 @@ class Known:
         plain = self._plain(problem)
         poor = floor is not None and not plain.reaches(np.maximum(floor, APPROXIMATE))
         true = floor is not None and plain.reaches(floor)
-        if plain.doubt or poor or (_is_long(plain) and not true):
+        if plain.doubt or poor or _is_long(plain, VERY_LONG if true else LONG):
+            if self._describable:
+                return self._described(problem, plain)
             return self._better(plain, self._open(problem, self.wide(problem), floor), floor)
         return plain
 
@@ -109,6 +129,11 @@ class Known:
     @property
     def _noisy(self) -> bool:
         return self.rows.form in ("weak", "zoh")
+
+    @property
+    def _describable(self) -> bool:
+        """Whether free runs of all numbers can judge laws: noise of states, nothing that jumps."""
+        return self.rows.form == "weak" and self.order == 1 and self.ordered and self.refit
 
     def floor(self, problem: Problem) -> np.ndarray | None:
         """Losses of a true law on clean data; None where noise decides."""
@@ -135,7 +160,9 @@ class Known:
         actions = self.data.action_names or ()
         states = [n for n in problem.names if n not in actions]
         points = self._points(problem)
-        positive = [n for n, c in zip(problem.names, points.T, strict=True) if c.min() > 0]
+        # Noise takes what is nearly nothing below it.
+        low = points.min(axis=0) > -BELOW * np.ptp(points, axis=0) * self._noisy
+        positive = [n for n, above in zip(problem.names, low, strict=True) if above]
         return wide(states, actions, positive)
 
     def _points(self, problem: Problem) -> np.ndarray:
@@ -171,9 +198,56 @@ class Known:
         )  # fmt: skip
         return self._judged(front, wider)
 
+    def _described(self, problem: Problem, plain: Judged) -> Judged:
+        """The law of the shortest description, terms with numbers inside among its terms."""
+        law = plain.front.best()
+        base = problem.library
+        assert base is not None
+        also = [law] if all(t in base.term_weights for row in law.terms for _, t in row) else []
+        try:
+            found = describe(
+                self.data, base, self.wide(problem), problem.outputs, also,
+                lambda: problem.clock() < self.end,
+            )  # fmt: skip
+        except SjepaError:  # too short, or too fast for runs
+            found = []
+        if not found or not self._preferred(found[0].law, plain):
+            return plain
+        laws = [d.law.canonical() for d in found[:SHOWN]]
+        new = dict.fromkeys(t for one in laws for row in one.terms for _, t in row)
+        terms = [t for t in new if t not in base.term_weights]
+        weights = [*base.weights, *map(weight, terms)]
+        library = Library([*base.terms, *terms], base.inputs, weights, canonical=False)
+        wider = on_library(problem, library, self.rows.on_rows)
+        rows = [
+            replace(wider.candidate(one), free_run=float(d.run.errors.mean()))
+            for one, d in zip(laws, found, strict=False)
+        ]
+        best = rows[0]
+        short = Front.of([*plain.front, *rows], plain.front.measure, min_gain=0.01)
+        kept = [*(c for c in short if c.law != best.law), best]
+        kept.sort(key=lambda c: (short.complexity(c), c.loss))
+        front = replace(plain.front, candidates=tuple(kept), chosen=kept.index(best))
+        judged = Judged(front, wider, doubt_of(found))
+        return _told(judged) if any(t in terms for row in laws[0].terms for _, t in row) else judged
+
+    def _preferred(self, law: Law, plain: Judged) -> bool:
+        """Whether a law runs better through short stretches than the plain one, or is shorter.
+
+        Long ones may have no fit that a few steps reach, as beside a saddle.
+        """
+        stretches = Stretches.of(self.data, like=self.rows.again.get("like"))
+        two, one = (free_run(r, stretches) for r in (law, plain.front.best()))
+        if better(two.errors, one.errors):
+            return True
+        shorter = sum(map(weight, _terms(law))) <= sum(map(weight, _terms(plain.front.best())))
+        return shorter and two.errors.mean() <= one.errors.mean() * (1 + SLACK)
+
     def _judged(self, front: Front, problem: Problem) -> Judged:
-        # Starts of second-order runs, with their velocities, are uncertain.
-        if self.order == 1 and self.ordered:
+        d = len(problem.outputs)
+        # A library of positions alone gives laws that do not simulate as they stand.
+        whole = self.order == 1 or tuple(problem.names[d : 2 * d]) == tuple(problem.outputs)
+        if self.ordered and whole:
             held = self.rows.form == "zoh"
             front, doubt = judge_front(
                 front,
@@ -205,10 +279,14 @@ class Known:
         return _told(wider) if better else plain
 
 
-def _is_long(found: Judged) -> bool:
+def _terms(law: Law) -> list[sympy.Expr]:
+    return [t for row in law.canonical().terms for _, t in row]
+
+
+def _is_long(found: Judged, limit: float) -> bool:
     law, library = found.front.best(), found.problem.library
     weights = library.term_weights if isinstance(library, Library) else {}
-    return any(sum(weights.get(t, 1.0) for _, t in row) > LONG for row in law.terms)
+    return any(sum(weights.get(t, 1.0) for _, t in row) > limit for row in law.terms)
 
 
 def _told(found: Judged) -> Judged:

@@ -1,0 +1,131 @@
+"""Noisy states: integrals along the path, sets of terms by enumeration, and doubts about laws."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import sjepa
+from sjepa.backend import Problem
+from sjepa.backend.sets import _pairs
+from sjepa.data import Trajectories
+from sjepa.data.integrals import integral_rows, smoothed
+from sjepa.errors import NumericalWarning
+from sjepa.models.descriptions import _forms
+from sjepa.models.selection import imitates
+from sjepa.symbolic import Law, Library
+
+
+T = np.arange(0, 12, 0.03)
+
+
+def test_integrals_of_the_true_velocity_leave_the_noise_of_the_states() -> None:
+    rng = np.random.default_rng(3)
+    x = np.stack([np.cos(T), np.sin(T)], axis=1) + 0.01 * rng.normal(size=(len(T), 2))
+    of, targets, points = integral_rows(Trajectories([x], [T]))
+    left = targets - of(lambda z: np.stack([-z[:, 1], z[:, 0]], axis=1))
+    assert points.shape == (len(T), 2)
+    assert left.std(axis=0) == pytest.approx([0.01, 0.01], rel=0.15)
+    # Half the velocity is far off: the rows tell.
+    assert (targets - of(lambda z: 0.5 * z[:, ::-1])).std() > 0.1
+
+
+def test_a_spike_is_not_smoothed_away() -> None:
+    rng = np.random.default_rng(0)
+    clean = 1 / (1 + (T - 6) ** 2 / 0.02)
+    x = (clean + 0.005 * rng.normal(size=len(T)))[:, None]
+    found = smoothed(Trajectories([x], [T])).x[0][:, 0]
+    assert np.abs(found - clean).max() < 0.1
+
+
+def test_spellings_of_one_fraction_are_one_law() -> None:
+    names = ["x", "y"]
+    one = Law.from_string(["0.8 - 1.5*x/(0.6 + x)", "y"], names)
+    other = Law.from_string(["0.9/(0.6 + x) - 0.7", "1.01*y"], names)
+    longer = Law.from_string(["0.8 - 1.5*x/(0.6 + x) + 0.1*y", "y"], names)
+    assert _forms(one)[0] == _forms(other)[0]
+    assert _forms(one)[0] != _forms(Law.from_string(["0.8 - tanh(0.5*x)", "y"], names))[0]
+    assert _forms(one)[0] < _forms(longer)[0]
+
+
+def test_losses_of_pairs_are_those_of_least_squares() -> None:
+    rng = np.random.default_rng(1)
+    columns = rng.normal(size=(60, 7))
+    columns /= np.linalg.norm(columns, axis=0)
+    y = rng.normal(size=60)
+    y /= np.linalg.norm(y)
+    losses = _pairs(columns.T @ columns, columns.T @ y, [2])
+    for i, j in combinations([0, 1, 3, 4, 5, 6], 2):
+        left = np.linalg.lstsq(columns[:, [2, i, j]], y, rcond=None)[1][0]
+        assert losses[i, j] == pytest.approx(left, rel=1e-9)
+        assert losses[j, i] == losses[i, j]
+    assert losses[0, 0] == pytest.approx(
+        np.linalg.lstsq(columns[:, [2, 0]], y, rcond=None)[1][0], rel=1e-9
+    )
+
+
+@pytest.mark.slow
+def test_a_saturating_exchange_is_found_in_noise() -> None:
+    def field(t: float, z: np.ndarray) -> list[float]:
+        s, p = z
+        return [0.8 - 1.5 * s / (0.6 + s), 1.5 * s / (0.6 + s) - 0.5 * p]
+
+    t = 0.03 * np.arange(512)
+    path = solve_ivp(field, (0, t[-1]), [4.2, 0.3], t_eval=t, rtol=1e-10, atol=1e-12).y.T
+    noise = np.random.default_rng(11).normal(size=path.shape)
+    x = path + 0.01 * path.std(axis=0) * noise
+    law = sjepa.discover(x, t, feature_names=["s", "p"], verbose=False).best()
+    assert [len(row) for row in law.terms] == [2, 2]
+    f = law.numpy()
+    one, two = f(np.array([[1.0, 0.0], [2.0, 0.0]]))[:, 1]
+    assert 2 * (one - two) / (two - 2 * one) == pytest.approx(0.6, rel=0.05)
+
+
+def circle(points: int = 200) -> tuple[np.ndarray, np.ndarray]:
+    angle = np.linspace(0, 9, points) + 0.3 * np.sin(np.linspace(0, 20, points))
+    z = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return z, 1.0 + 0.5 * z[:, :1] ** 2
+
+
+def test_the_heavier_spelling_of_a_circle_is_left_out_and_named() -> None:
+    z, y = circle()
+    terms = ["1", "c", "s", "c**2", "c*s", "s**2"]
+    library = Library.from_terms(terms, ["c", "s"])
+    problem = Problem(z, y, library=library)
+    assert np.flatnonzero(~problem.usable[:, 0]).tolist() == [terms.index("s**2")]
+    assert any("s**2 is a sum of 1 and c**2" in note for note in problem.copies)
+
+
+def test_shares_that_add_up_to_one_stay() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.dirichlet([1, 1, 1], size=80)
+    library = Library.from_terms(["1", "a", "b", "c", "a*b"], ["a", "b", "c"])
+    assert Problem(x, x[:, :1] * x[:, 1:2], library=library).usable.all()
+
+
+def test_a_long_sum_that_cancels_is_called_an_imitation() -> None:
+    x = np.linspace(0.1, 1.4, 80)[:, None]
+    terms = ["x", "x**2", "x**3", "x**4", "sin(x)", "cos(x)", "1"]
+    problem = Problem(x, 1 / (1 + 4 * x**2), library=Library.from_terms(terms, ["x"]))
+    series = Law.from_string("9*x - 8*x**2 + 3*x**3 - 9*sin(x) - 7*cos(x) + 8", ["x"])
+    assert "x has 6 terms that nearly cancel" in imitates(series, problem)
+    assert imitates(Law.from_string("0.9 - 0.5*x", ["x"]), problem) == ""
+
+
+def test_a_missing_term_of_second_order_is_warned_of() -> None:
+    t = np.arange(0, 20, 0.04)
+    x = solve_ivp(
+        lambda t, z: [z[1], -np.sin(z[0]) - 0.4 * z[1] * abs(z[1])], (0, 20), [2.2, 0.3],
+        t_eval=t, rtol=1e-10, atol=1e-12,
+    ).y[:1].T  # fmt: skip
+    x = x + 0.01 * x.std() * np.random.default_rng(4).normal(size=x.shape)
+    with pytest.warns(NumericalWarning, match="miss the data"):
+        sjepa.discover(x, t, order=2, feature_names=["q"], library=["q", "sin(q)"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NumericalWarning)
+        terms = ["sin(q)", "q_dot*abs(q_dot)"]
+        sjepa.discover(x, t, order=2, feature_names=["q"], library=terms)
