@@ -38,8 +38,8 @@ LONG, VERY_LONG = 4.5, 8.0
 NEAR = 1.3
 # Inputs beyond which the wide set would be thousands of columns.
 MAX_INPUTS = 6
-# Fewer rows cannot tell numbers inside terms.
-MIN_ROWS = 20
+# Fewer rows, each of them of so many points, cannot tell numbers inside terms.
+MIN_ROWS, POINTS = 20, 5
 # Rows that tell numbers inside terms; there are hundreds of columns for each.
 MANY = 5_000
 # Laws of the shortest descriptions that a front shows.
@@ -100,6 +100,8 @@ class Known:
             return self._open(problem, chosen, floor)  # type: ignore[arg-type]
         names = problem.names
         rows = 0 if problem.targets is None else len(problem.targets)
+        if self._describable:  # bumps of slow motion are few, and not needed
+            rows = int(self.data.lengths.sum()) // POINTS
         widen = widen and len(names) <= MAX_INPUTS and rows >= MIN_ROWS
         if not widen or (floor is None and not self._noisy):
             return self._plain(problem)
