@@ -111,6 +111,11 @@ def doubt_of(found: Sequence[Description]) -> str:
     return ""
 
 
+def rival_of(law: Law, shorter: Description) -> str:
+    """The doubt about a long law that a shorter description, which runs no better, casts on it."""
+    return "" if _forms(law) == _forms(shorter.law) else undecided(shorter.law)
+
+
 def _forms(law: Law) -> list[set[sympy.Expr]]:
     """What stands above and below one fraction line in each equation, numbers left out.
 

@@ -19,7 +19,7 @@ from sjepa.data.derivatives import slope_error
 from sjepa.data.forms import Rows, is_noisy
 from sjepa.data.rows import OnRows
 from sjepa.errors import SjepaError
-from sjepa.models.descriptions import describe, doubt_of
+from sjepa.models.descriptions import describe, doubt_of, rival_of
 from sjepa.models.free_runs import Stretches, better, free_run
 from sjepa.models.selection import imitates, judge_front
 from sjepa.symbolic import Front, Law, Library
@@ -213,14 +213,16 @@ class Known:
             )  # fmt: skip
         except SjepaError:  # too short, or too fast for runs
             found = []
-        if not found or not self._preferred(found[0].law, plain):
+        if not found:
             return plain
+        if not self._preferred(found[0].law, plain):
+            return replace(plain, doubt=plain.doubt or rival_of(law, found[0]))
         laws = [d.law.canonical() for d in found[:SHOWN]]
         new = dict.fromkeys(t for one in laws for row in one.terms for _, t in row)
         terms = [t for t in new if t not in base.term_weights]
         weights = [*base.weights, *map(weight, terms)]
         library = Library([*base.terms, *terms], base.inputs, weights, canonical=False)
-        wider = on_library(problem, library, self.rows.on_rows)
+        wider = on_library(problem, library, self.rows.thinned(1))
         rows = [
             replace(wider.candidate(one), free_run=float(d.run.errors.mean()))
             for one, d in zip(laws, found, strict=False)
