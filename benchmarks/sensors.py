@@ -1,14 +1,16 @@
 """Laws and coordinates through curved sensors, and whether a wrong answer is said to be one.
 
 ``python benchmarks/sensors.py --systems pendulum duffing --sensors tanh6 camera --seeds 10 11``
-prints a row a run and the shares asked for in the end. ``--compare`` adds the linear search alone
-and PySINDy on principal components.
+prints a row a run and the shares asked for in the end. ``--compare`` adds the linear search alone,
+and PySINDy on principal components and on the latents of an autoencoder. With ``--out FILE`` a
+table that was cut off goes on where it ended.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
+from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -17,10 +19,12 @@ import pandas as pd
 import torch
 from sensors_data import SAMPLING, SENSORS, observed
 from sensors_judge import not_longer, same_structure, state_r2
+from torch import nn
 
 from sjepa import SJEPA
 from sjepa.data import Trajectories
 from sjepa.data.synthetic.systems import SYSTEMS
+from sjepa.metrics import AffineMap, r2
 
 
 def run(system: str, kind: str, seed: int, linear_only: bool = False) -> dict[str, Any]:
@@ -44,19 +48,57 @@ def run(system: str, kind: str, seed: int, linear_only: bool = False) -> dict[st
     }  # fmt: skip
 
 
-def pysindy_on_components(train: Trajectories, dim: int) -> dict[str, Any]:
-    """PySINDy's defaults with cubic terms on the leading principal components."""
+def pysindy_on(name: str, z: list[np.ndarray], train: Trajectories) -> dict[str, Any]:
+    """PySINDy's defaults with cubic terms: terms, R2 of the velocities, R2 of the states."""
     import pysindy
 
+    model = pysindy.SINDy(feature_library=pysindy.PolynomialLibrary(3))
+    model.fit(z, list(train.t))
+    rows, states = (torch.as_tensor(np.concatenate(a)) for a in (z, train.state))
+    aligned = np.asarray(AffineMap.fit(rows, states)(rows))
+    found = [float(r2(aligned[:, [i]], states.numpy()[:, [i]])) for i in range(states.shape[1])]
+    return {
+        f"{name}_terms": int(np.count_nonzero(model.coefficients())),
+        f"{name}_score": float(model.score(z, list(train.t))),
+        f"{name}_r2": min(found),
+    }
+
+
+def components(train: Trajectories, dim: int) -> list[np.ndarray]:
+    """The leading principal components, of unit variance."""
     rows = np.concatenate(train.x)
     mean = rows.mean(0)
     basis = np.linalg.svd(rows - mean, full_matrices=False)[2]
     scale = ((rows - mean) @ basis[:dim].T).std(0)
-    z = [(x - mean) @ basis[:dim].T / scale for x in train.x]
-    model = pysindy.SINDy(feature_library=pysindy.PolynomialLibrary(3))
-    model.fit(z, list(train.t))
-    terms = int(np.count_nonzero(model.coefficients()))
-    return {"pysindy_terms": terms, "pysindy_r2": float(model.score(z, list(train.t)))}
+    return [(x - mean) @ basis[:dim].T / scale for x in train.x]
+
+
+def autoencoded(train: Trajectories, dim: int, seed: int, steps: int = 3000) -> list[np.ndarray]:
+    """Latents of an autoencoder (two layers of 64 SiLU units each way), of unit variance."""
+    torch.manual_seed(seed)
+    rows = np.concatenate(train.x)
+    mean, scale = rows.mean(0), rows.std(0)
+    x = torch.tensor((rows - mean) / scale, dtype=torch.float32)
+
+    def network(first: int, last: int) -> nn.Sequential:
+        return nn.Sequential(
+            nn.Linear(first, 64), nn.SiLU(), nn.Linear(64, 64), nn.SiLU(), nn.Linear(64, last)
+        )
+
+    encode, decode = network(x.shape[1], dim), network(dim, x.shape[1])
+    parameters = [*encode.parameters(), *decode.parameters()]
+    optimiser = torch.optim.Adam(parameters, 2e-3)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    for _ in range(steps):
+        batch = x[torch.randint(len(x), (512,))]
+        optimiser.zero_grad()
+        (decode(encode(batch)) - batch).square().mean().backward()
+        optimiser.step()
+        schedule.step()
+    with torch.no_grad():
+        z = encode(x).double().numpy()
+    z = (z - z.mean(0)) / z.std(0)
+    return np.split(z, np.cumsum([len(own) for own in train.x])[:-1])
 
 
 def main() -> None:
@@ -65,20 +107,29 @@ def main() -> None:
     parser.add_argument("--sensors", nargs="+", default=list(SENSORS), choices=list(SENSORS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[10, 11, 12])
     parser.add_argument("--compare", action="store_true")
-    parser.add_argument("--out", help="a CSV file that is written after every run")
+    parser.add_argument(
+        "--out", help="a CSV file that is written after every run and read at first"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
-    rows = []
+    rows: list[dict[str, Any]] = []
+    if options.out and Path(options.out).exists():
+        rows = pd.read_csv(options.out).to_dict("records")
+    known = {(row["system"], row["sensor"], row["seed"]) for row in rows}
     for system in options.systems:
         for kind in options.sensors:
             for seed in options.seeds:
+                if (system, kind, seed) in known:
+                    continue
                 row = run(system, kind, seed)
                 if options.compare:
                     alone = run(system, kind, seed, linear_only=True)
                     row |= {f"linear_{k}": alone[k] for k in ("right", "r2", "adequate", "cpu")}
                     train, _ = observed(system, kind, seed)
-                    row |= pysindy_on_components(train, len(SYSTEMS[system].inputs))
+                    dim = len(SYSTEMS[system].inputs)
+                    row |= pysindy_on("components", components(train, dim), train)
+                    row |= pysindy_on("autoencoder", autoencoded(train, dim, seed), train)
                 rows.append(row)
                 print(", ".join(f"{k} {_text(v)}" for k, v in row.items()), flush=True)
                 if options.out:
