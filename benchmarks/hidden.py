@@ -4,8 +4,9 @@
 
 Lorenz's x, a pendulum's angle and Van der Pol's x are all that `SJEPA(history="auto")` sees. A law
 is right if coordinates are an affine map away from the state (R2 at least 0.99), if the velocities
-that it gives are, under that map, the true ones (to 5 %), and if simulations from the first window
-of test trajectories stay within 0.4 of the spread for three Lyapunov times or two periods (median).
+that it gives are, under that map, the true ones there (to 5 %), and if simulations from the first
+window of test trajectories stay within 0.4 of the spread for three Lyapunov times or two periods
+(median).
 Noise is a share of the spread of what is measured. CPU seconds on one thread.
 """
 
@@ -73,7 +74,7 @@ def judge(model: SJEPA, name: str, train: Trajectories, test: Trajectories) -> d
         s = s[inside : inside + len(own)]
         fits.append((aligned(own), s))
         found.append(np.asarray(model.law_.numpy()(own)) @ matrix[:-1])
-        wanted.append(np.asarray(true(s)))
+        wanted.append(np.asarray(true(aligned(own))))
         error = np.linalg.norm(aligned(path.z) - s, axis=1) / spread
         off = np.flatnonzero(~(error < 0.4))
         valid.append((off[0] if len(off) else len(s)) * train.steps[0][0])

@@ -59,7 +59,9 @@ NONSENSE: dict[str, list[Any]] = {
 # A sensible value that a way of learning has no use for.
 UNREAD: dict[str, dict[str, Any]] = {
     "elegant": {"head": "pca", "device": "cpu", "dynamics": "discrete"},
-    "alternating": {"head": "pca", "delta_roll": 0.1, "order": 2, "select": "mdl"},
+    "alternating": {
+        "head": "pca", "delta_roll": 0.1, "order": 2, "select": "mdl", "latent_dim": "auto",
+    },
     "frozen": {"delta_roll": 0.1, "order": 2, "select": "mdl", "history": 5},
     "identity": {"options": {"restarts": 2}, "device": "cpu", "delta": 0.1, "history": 5},
     "own encoder": {"options": {"restarts": 2}, "device": "cpu", "delta": 0.1, "history": 5},
@@ -119,6 +121,8 @@ def test_what_would_go_unread_is_refused_and_a_default_is_fine(way: str) -> None
         ({"search": "alternating", "encoder": "identity", "options": {"cycles": 2}}, "options"),
         ({"search": "alternating", "correction": {"lambda_c": -1.0}}, "correction"),
         ({"latent_dim": 9}, "latent_dim"),
+        ({"latent_dim": "auto", "library": ["z1", "z2"]}, "latent_dim"),
+        ({"latent_dim": "auto", "feature_names": ["q"]}, "latent_dim"),
         ({"encoder": "identity", "head": "none", "latent_dim": 5}, "latent_dim"),
         ({"feature_names": ["a", "b", "c"]}, "feature_names"),
     ],

@@ -51,7 +51,9 @@ def fit(
         Path | None, typer.Option(help="Resume the run in this folder.", metavar="RUN")
     ] = None,
     config: ConfigFile = None,
-    latent_dim: Annotated[int, typer.Option(help="Number of coordinates to find.")] = 2,
+    latent_dim: Annotated[
+        str, typer.Option(help="Number of coordinates to find, or auto: the fewest.")
+    ] = "2",
     encoder: Annotated[
         str, typer.Option(help="auto: find coordinates; identity: take the columns as they are.")
     ] = "auto",
@@ -125,7 +127,7 @@ def fit(
         source = source_of(data, time, id, columns, actions, drop_nan)
         options = pairs_of(backend_option, "--backend-option")
         model = SJEPA(
-            latent_dim,
+            _whole_or_auto(latent_dim, "--latent-dim"),
             backend={"name": backend, **options} if options else backend,
             search=search,  # type: ignore[arg-type]
             encoder=encoder,
@@ -191,7 +193,9 @@ def _library(terms: str, model: SJEPA, trajectories: Trajectories) -> Any:
     names = list(model.feature_names or ())
     if not names and model.encoder == "identity":
         names = list(trajectories.names or numbered("z", trajectories.obs_shape[0]))
-    names = names or list(numbered("z", model.latent_dim))
+    if not names and model.latent_dim == "auto":
+        raise ConfigError("--latent-dim auto tries several libraries; leave --terms out.")
+    names = names or list(numbered("z", int(model.latent_dim)))
     model.feature_names = None
     return Library.from_terms(terms_of(terms), [*names, *(trajectories.action_names or ())])
 

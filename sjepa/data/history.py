@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -94,26 +95,38 @@ def middle_of(k: int) -> int:
     return (k - 1) // 2
 
 
-# Windows grow by this factor until noise is at most this share of the direction that is needed.
-GROWTH, QUIET = 1.3, 2e-4
-# Observations that are plenty for directions, and the longest window, in periods.
-ENOUGH, PERIODS = 5000, 0.25
+# Highest power of the polynomials that derivatives are taken from.
+DEGREE = 4
+
+
+def derivative_filters(k: int, order: int, step: float) -> np.ndarray:
+    """Weights (order + 1, k) of a window for the value and the derivatives in its middle."""
+    times = (np.arange(k) - (k - 1) / 2) * step
+    powers = np.vander(times, min(DEGREE, k - 1) + 1, increasing=True)
+    rows = np.linalg.pinv(powers)[: order + 1]
+    return np.array([math.factorial(n) * row for n, row in enumerate(rows)])
+
+
+# Windows grow by this factor until noise is at most this share of the last derivative needed.
+GROWTH, QUIET = 1.2, 5e-4
+# The longest window, in periods.
+PERIODS = 0.25
 
 
 def choose_history(trajectories: Trajectories, dimension: int) -> int:
     """How many successive observations show a state of some dimension, noise considered.
 
-    A window's leading directions are its mean, slope and curvature: the shortest window whose
-    direction number `dimension` is hardly noise, and no longer than a quarter of a period.
+    The shortest window that shows the last derivative needed in each half of it, hardly changed by
+    noise, and no longer than a quarter of a period.
     """
     size = int(np.prod(trajectories.obs_shape))
-    order = -(-dimension // size)  # derivatives that are needed, the value itself among them
+    order = max(1, -(-dimension // size) - 1)
     level = noise_level([x.reshape(len(x), -1) for x in trajectories.x], trajectories.t)
-    least = 2 * order + 3
+    least = 2 * order + 5
     most = min(int(trajectories.lengths.min()) // 4, round(PERIODS * _period(trajectories)))
     best, lowest, k = least, np.inf, least
     while k <= max(most, least) and lowest > QUIET:
-        share = _noise_share(trajectories, k, order, level)
+        share = _noise_share(trajectories, (k + 1) // 2, order, level)
         if share < lowest:
             best, lowest = k, share
         k = max(k + 2, 2 * round(GROWTH * k / 2) + 1)  # odd: there is an observation in the middle
@@ -121,15 +134,12 @@ def choose_history(trajectories: Trajectories, dimension: int) -> int:
 
 
 def _noise_share(trajectories: Trajectories, k: int, order: int, level: np.ndarray) -> float:
-    """Share of noise in the direction of windows that shows the last derivative needed."""
-    shares = []
-    every = max(1, int(trajectories.lengths.sum()) // ENOUGH)
+    """Share of noise in a derivative taken from windows of k observations, where it is least."""
+    weights = derivative_filters(k, order, 1.0)[-1]
     flat = [x.reshape(len(x), -1) for x in trajectories.x if len(x) >= k]
-    for i, noise in enumerate(level):
-        rows = np.concatenate([windows(x[:, i], k)[::every] for x in flat])
-        variance = np.linalg.eigvalsh(np.cov(rows.T))[::-1]
-        shares.append(noise**2 / max(float(variance[min(order, k) - 1]), 1e-300))
-    return float(min(shares))
+    found = np.concatenate([np.tensordot(windows(x, k), weights, (1, 0)) for x in flat])
+    noise = level**2 * np.square(weights).sum()
+    return float((noise / found.var(axis=0).clip(min=1e-300)).min())
 
 
 def _period(trajectories: Trajectories) -> float:

@@ -16,7 +16,7 @@ from sjepa.errors import ConfigError, FormatError, SjepaError
 from sjepa.models.pretrained.heads import HeadedEncoder
 from sjepa.runs.saving import METRICS, Saved
 from sjepa.symbolic import Grammar, Library
-from sjepa.training import Frozen, identity
+from sjepa.training import Dimension, Frozen, identity
 
 
 Model = TypeVar("Model", bound=Any)
@@ -93,6 +93,7 @@ def saved_from(model: Any) -> Saved:
         "n_features_in": model.n_features_in_,
         "obs_shape": list(model.obs_shape_),
         "history_length": model.history_length_,
+        "dimensions": _dimensions(model),
         "feature_names_in": list(getattr(model, "feature_names_in_", [])),
         "frozen": isinstance(model.encoder_, Frozen),
         "action_names": list(model.action_names_),
@@ -110,6 +111,11 @@ def saved_from(model: Any) -> Saved:
         metrics=_with_result(model),
         facts=facts,
     )
+
+
+def _dimensions(model: Any) -> list[dict[str, Any]]:
+    table = getattr(model, "dimensions_", None)
+    return [] if table is None else json.loads(table.to_json(orient="records", double_precision=15))
 
 
 def _with_result(model: Any) -> pd.DataFrame:
@@ -171,6 +177,13 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
         )
     model.diagnostics_, model.n_features_in_, model.obs_shape_ = notes, count, tuple(shape)
     model.history_length_ = length
+    model.latent_dim_ = len(saved.law.outputs)
+    if facts.get("dimensions"):
+        try:
+            tried = [Dimension(**row) for row in facts["dimensions"]]
+        except TypeError:
+            raise FormatError("The model's config.json is damaged: its dimensions.") from None
+        model.dimensions_ = pd.DataFrame([asdict(one) for one in tried])
     model.doubts_, model.figures_, model.rivals_ = doubts, figures, []
     model.action_names_, model.step_ = tuple(actions or ()), step
     model.seed_ = facts.get("seed", 0)

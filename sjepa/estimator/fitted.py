@@ -80,7 +80,7 @@ class Fitted(BaseEstimator):
     if TYPE_CHECKING:  # settings of SJEPA
         encoder: Any
         backend: Any
-        latent_dim: int
+        latent_dim: Any
         order: Any
         integrator: str
         progress: Any
@@ -256,7 +256,7 @@ class Fitted(BaseEstimator):
         if self.order == 2:
             raise ConfigError("posterior needs order=1: give velocities as coordinates.")
         latent = self.coordinates(x, t, u).map(lambda z: z, names=self.law_.outputs)
-        space = self._space(self.latent_dim if self.encoder == "auto" else None)
+        space = self._space(len(self.law_.outputs) if self.encoder == "auto" else None)
         defaults = {
             "backend": self.backend,
             "library": space if isinstance(space, Library) else None,

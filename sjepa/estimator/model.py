@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,9 +26,11 @@ from sjepa.runs.recorder import RunRecorder
 from sjepa.runs.saving import read as read_saved
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.training import (
+    MOST_COORDINATES,
     CorrectionSettings,
     Learned,
     correction_figures,
+    fewest_coordinates,
     learn_alternating,
     learn_correction,
     learn_elegant,
@@ -36,6 +39,7 @@ from sjepa.training import (
     written,
 )
 from sjepa.training.alternating.ranks import rank, together
+from sjepa.training.options import search_budget
 
 
 class SJEPA(Fitted):
@@ -43,8 +47,9 @@ class SJEPA(Fitted):
 
     Parameters
     ----------
-    latent_dim : int, default=2
-        Number of coordinates, called z1, z2, ...
+    latent_dim : int or "auto", default=2
+        Number of coordinates, called z1, z2, ...; "auto" takes the fewest, up to three, that have
+        an adequate law, and keeps what was seen in `dimensions_`.
     backend : name, mapping with a "name", Backend class or instance, or list of them
         Backend of the symbolic search where coordinates are fixed or alternate with it. In the
         elegant search a backend other than the default proposes structures for a second run.
@@ -128,6 +133,11 @@ class SJEPA(Fitted):
         Other adequate laws, each with its ``law`` and ``encoder``; not saved with the model.
     encoder_ : callable
         Observations ``(..., *obs)`` to coordinates (..., d).
+    latent_dim_ : int
+        Number of coordinates of the law.
+    dimensions_ : DataFrame
+        With ``latent_dim="auto"``, a row for each number of coordinates that was tried: residual,
+        noise floor, complexity of the law (C_dyn where it is adequate), and the law.
     history_length_ : int
         Observations in a window; 1 without a `history`.
     history_ : DataFrame
@@ -152,7 +162,7 @@ class SJEPA(Fitted):
 
     def __init__(
         self,
-        latent_dim: int = 2,
+        latent_dim: int | Literal["auto"] = 2,
         *,
         backend: str | Mapping[str, Any] | type[Backend] | Backend | Sequence[Any] = "stlsq",
         search: Literal["elegant", "alternating"] = "elegant",
@@ -267,6 +277,7 @@ class SJEPA(Fitted):
         self.law_: Law = learned.law.canonical()
         self.front_: Front = learned.front
         self.encoder_ = learned.encoder
+        self.latent_dim_ = len(self.law_.outputs)
         self.doubts_: list[str] = list(learned.doubts)
         k = self.history_length_
         past = [f"coordinates are those of the middle of {k} successive observations."]
@@ -300,7 +311,8 @@ class SJEPA(Fitted):
 
     def _choose_history(self, trajectories: Trajectories) -> int:
         if self.history == "auto":
-            return choose_history(trajectories, self.latent_dim)
+            most = MOST_COORDINATES if self.latent_dim == "auto" else self.latent_dim
+            return choose_history(trajectories, most)
         return int(self.history or 1)
 
     def check(self, trajectories: Trajectories) -> None:
@@ -324,24 +336,42 @@ class SJEPA(Fitted):
                 phase=trained if way_of(self) == "frozen" else None,
                 options=self.options if way_of(self) == "given" else None,
             )  # fmt: skip
-        space = self._space(self.latent_dim, trajectories.action_names or ())
         if self.search == "alternating":
+            assert self.latent_dim != "auto"
+            space = self._space(self.latent_dim, trajectories.action_names or ())
             with together(self.device) as trained["device"]:
                 return learn_alternating(
                     trajectories, space, self.latent_dim, self.backend, self.integrator, seed=seed,
                     dynamics=self.dynamics, **trained,
                 )  # fmt: skip
-        if not isinstance(space, Library):
-            space = space.library(space.inputs[: self.latent_dim])
-        learned = learn_elegant(
-            trajectories, space, self.latent_dim, self.order, self.delta, self.backend, seed,
-            journal, self.options, delta_roll=self.delta_roll, select=self.select,
-            windows=self.history_length_ > 1,
-        )  # fmt: skip
+        if self.latent_dim == "auto":
+            size = int(np.prod(trajectories.obs_shape))
+            learned, tried = fewest_coordinates(
+                lambda d, grow: self._learn_elegant(trajectories, journal, d, grow),
+                min(MOST_COORDINATES, size), search_budget(self.options).grow,
+            )  # fmt: skip
+            self.dimensions_ = pd.DataFrame([asdict(one) for one in tried])
+        else:
+            learned = self._learn_elegant(trajectories, journal, self.latent_dim)
         hybrid = CorrectionSettings.joint_of(self.correction)
         if hybrid is not None and hybrid.joint == "coordinates":
             learned = refine_hybrid(trajectories, learned, hybrid, seed)
         return learned
+
+    def _learn_elegant(
+        self, trajectories: Trajectories, journal: RunRecorder, d: int, grow: bool | None = None
+    ) -> Learned:
+        """With `d` coordinates; `grow` is said where several numbers of them are compared."""
+        space, options = self._space(d, trajectories.action_names or ()), dict(self.options or {})
+        if not isinstance(space, Library):
+            space = space.library(space.inputs[:d])
+        if grow is not None:
+            options["grow"] = grow
+        return learn_elegant(
+            trajectories, space, d, self.order, self.delta, self.backend, self.seed_, journal,
+            options, delta_roll=self.delta_roll, select=self.select,
+            windows=self.history_length_ > 1, stage="" if grow is None else f"{d} coordinates ",
+        )  # fmt: skip
 
     def _space(self, dimension: int | None, actions: Sequence[str] = ()) -> Any:
         given = self.grammar if self.library is None else self.library

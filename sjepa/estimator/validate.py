@@ -210,7 +210,9 @@ def _check_with_data(model: Any, way: str, trajectories: Trajectories) -> None:
             "encoder='identity' fewer will do."
         )
     names = model.feature_names
-    if way in WAYS:
+    if model.latent_dim == "auto":
+        _check_auto(model, way)
+    elif way in WAYS:
         if names is not None and len(names) != model.latent_dim:
             raise ConfigError(
                 f"{len(names)} feature_names for {model.latent_dim} coordinates.", "feature_names"
@@ -228,9 +230,25 @@ def _check_with_data(model: Any, way: str, trajectories: Trajectories) -> None:
     if model.history is not None:
         _check_history(model, trajectories, size)
     plain = isinstance(model.encoder, str) and (model.head is None or model.head == "none")
-    if plain and way in ("given", "frozen") and model.latent_dim != size:
+    if plain and way in ("given", "frozen") and model.latent_dim not in (size, "auto"):
         why = f"all {size} observed values are coordinates"
         _refuse_unless_default(model, "latent_dim", "by head='none'", why)
+
+
+def _check_auto(model: Any, way: str) -> None:
+    """Several numbers of coordinates are compared by the search that says what is adequate."""
+    if way != "elegant":
+        raise ConfigError(
+            f"latent_dim='auto' is not read {UNREAD[way][0]}: it needs search='elegant'.",
+            "latent_dim",
+        )
+    for name in ("library", "grammar", "feature_names"):
+        if getattr(model, name) is not None:
+            raise ConfigError(
+                f"latent_dim='auto' tries several numbers of coordinates, {name} names them: "
+                "leave one out.",
+                "latent_dim",
+            )
 
 
 def _check_history(model: Any, trajectories: Trajectories, size: int) -> None:
@@ -248,7 +266,9 @@ def _check_history(model: Any, trajectories: Trajectories, size: int) -> None:
             f"A history of {least} needs trajectories of at least {2 * least} observations, "
             f"the shortest has {shortest}."
         )
-    if model.history != "auto" and model.latent_dim > size * int(model.history):
+    if "auto" in (model.history, model.latent_dim):
+        return
+    if model.latent_dim > size * int(model.history):
         raise ConfigError(
             f"history={model.history} is too short for {model.latent_dim} coordinates.", "history"
         )
@@ -289,7 +309,10 @@ def _is_names(value: Any) -> bool:
 
 # What each parameter may be, and the words for it.
 _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "latent_dim": (lambda v: _whole(v, 1), "a whole number from 1"),
+    "latent_dim": (
+        lambda v: _whole(v, 1) or (isinstance(v, str) and v == "auto"),
+        "a whole number from 1, or 'auto'",
+    ),
     "search": _one_of(*WAYS),
     "encoder": (
         lambda v: v in ("auto", "identity") if isinstance(v, str) else callable(v),

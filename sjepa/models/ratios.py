@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from math import factorial
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sjepa.data.history import derivative_filters
 from sjepa.errors import ConfigError
 from sjepa.models.layers import ObsShape, as_shape, flatten_observations
 
 
-# Highest power of the polynomials that derivatives are taken from.
-DEGREE = 4
 # Relative ridge on the regressions inside a window: at rest a factor is not seen at all.
 RIDGE = 1e-6
 SMALLEST = 5
@@ -44,7 +41,8 @@ class Ratios(nn.Module):
         self.obs_shape = as_shape(obs_shape)
         self.width = (k + 1) // 2  # of a filter; as many of them fit into a window
         self.places = k - self.width + 1
-        self.register_buffer("filters", derivative_filters(self.width, order, self.step))
+        filters = derivative_filters(self.width, order, self.step)
+        self.register_buffer("filters", torch.tensor(filters))
         within = np.linspace(-1.0, 1.0, self.places)
         self.register_buffer("parabola", torch.tensor(np.vander(within, 3, increasing=True)))
 
@@ -67,11 +65,3 @@ class Ratios(nn.Module):
             moment = design.mT @ torch.cat(others, -1)
             found.append(torch.linalg.solve(gram + ridge, moment)[..., 0, :])
         return torch.cat(found, -1)
-
-
-def derivative_filters(k: int, order: int, step: float) -> Tensor:
-    """Weights (order + 1, k) of a window for the value and the derivatives in its middle."""
-    times = (np.arange(k) - (k - 1) / 2) * step
-    powers = np.vander(times, min(DEGREE, k - 1) + 1, increasing=True)
-    rows = np.linalg.pinv(powers)[: order + 1]
-    return torch.tensor(rows * [[factorial(n)] for n in range(len(rows))])

@@ -6,6 +6,7 @@ from sjepa.training.correction import (
     correction_figures,
     learn_correction,
 )
+from sjepa.training.elegant.dimension import MOST as MOST_COORDINATES, Dimension, fewest_coordinates
 from sjepa.training.elegant.hybrid import refine_hybrid
 from sjepa.training.elegant.learn import learn_elegant
 from sjepa.training.frozen import learn_frozen
@@ -16,11 +17,14 @@ from sjepa.training.terms import written
 WAYS = ("elegant", "alternating")
 
 __all__ = [
+    "MOST_COORDINATES",
     "WAYS",
     "CorrectionSettings",
+    "Dimension",
     "Frozen",
     "Learned",
     "correction_figures",
+    "fewest_coordinates",
     "identity",
     "learn_alternating",
     "learn_correction",

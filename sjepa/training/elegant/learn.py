@@ -9,6 +9,7 @@ from typing import Any
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.discovery import discover
+from sjepa.errors import DataError
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.runs.recorder import RunRecorder
 from sjepa.symbolic import Library
@@ -38,12 +39,14 @@ def learn_elegant(
     delta_roll: float | None = None,
     select: str | None = None,
     windows: bool = False,
+    stage: str = "",
 ) -> Learned:
     """Search structures and coordinates together; see :mod:`sjepa.training.elegant`.
 
     With a backend that owns the structure of its law, the search is run again with the structures
     that it proposes in the coordinates found first. Films of sharp things are blurred first.
-    Polished encoders are checkpoints. `windows` says that observations are ``(k, *obs)``.
+    Polished encoders are checkpoints. `windows` says that observations are ``(k, *obs)``,
+    `stage` which of several searches of one fit this is.
     """
     journal.restore()
     budget = search_budget(options)
@@ -53,12 +56,12 @@ def learn_elegant(
         solver.prepare()
 
     def search(view: View, budget: SearchBudget) -> SearchResult:
-        def run(structures: Sequence[Structure], stage: str) -> SearchResult:
+        def run(structures: Sequence[Structure], turn: str) -> SearchResult:
             return elegant_search(
                 view.trajectories, library, latent_dim, order=order, delta=delta, seed=seed,
                 budget=budget, structures=structures, progress=journal,
-                memory=journal.stage(f"{view.name}{stage}"), delta_roll=delta_roll, select=select,
-                twin=view.twin, starts=view.starts,
+                memory=journal.stage(f"{stage}{view.name}{turn}"), delta_roll=delta_roll,
+                select=select, twin=view.twin, starts=view.starts,
             )  # fmt: skip
 
         result = run((), "first")
@@ -86,7 +89,12 @@ def _first_adequate(
     plain = replace(budget, grow=False)
     tried = []
     for view in choices:
-        tried.append((view, search(view, plain)))
+        try:
+            tried.append((view, search(view, plain)))
+        except DataError:  # too noisy, or too few directions, for this view
+            if view is choices[0]:
+                raise
+            continue
         if tried[-1][1].adequate:
             return tried[-1]
     if budget.grow:

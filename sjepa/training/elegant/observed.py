@@ -142,19 +142,21 @@ def fit_whitening(
                 for a, b in zip(twin.x, trajectories.x, strict=True)
             ]
         share = torch.cat(added).square().mean(0).numpy()
-    noisy = np.flatnonzero(share > NOISE_SHARE)
-    keep = int(noisy[0]) if len(noisy) else whitening.rank
-    if keep < 1:
+    quiet = np.flatnonzero(share <= NOISE_SHARE)
+    if twin is None:  # in order of variance, noise comes last
+        noisy = np.flatnonzero(share > NOISE_SHARE)
+        quiet = np.arange(noisy[0] if len(noisy) else whitening.rank)
+    if not len(quiet):
         raise DataError(
             "Every principal component looks like noise: the observations do not move smoothly "
             "from one sample to the next. Sample faster, or set the rank."
         )
-    return _leading(whitening, keep)
+    return _chosen(whitening, quiet)
 
 
-def _leading(whitening: Whitening, rank: int) -> Whitening:
+def _chosen(whitening: Whitening, components: np.ndarray) -> Whitening:
     """The same whitening with fewer components."""
-    shorter = Whitening(whitening.obs_shape, rank).to(whitening.mean.dtype)
+    shorter = Whitening(whitening.obs_shape, len(components)).to(whitening.mean.dtype)
     shorter.mean.copy_(whitening.mean)
-    shorter.matrix.copy_(whitening.matrix[:, :rank])
+    shorter.matrix.copy_(whitening.matrix[:, components])
     return shorter

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from sjepa.models.encoders import LinearEncoder
+from sjepa.symbolic import Library
 from sjepa.symbolic.front import knee
 from sjepa.training.elegant.context import SearchContext
 from sjepa.training.elegant.gauge import THRESHOLDS, Gauge, search_gauge
@@ -46,6 +48,26 @@ def gauged_heads(context: SearchContext) -> list[tuple[LinearEncoder, StructureT
     if again is not None and again[1].structure not in heads:
         heads[again[1].structure] = again
     return list(heads.values())
+
+
+def quadratic_heads(context: SearchContext) -> list[tuple[LinearEncoder, StructureTask]]:
+    """The same for the quadratic monomials inside a larger library; none if it lacks some.
+
+    Laws that are sparse in one affine gauge only (predator and prey, Lorenz) are out of reach of
+    restarts that begin with a structure.
+    """
+    library, names = context.library, context.library.inputs[: context.latent_dim]
+    part = Library.polynomial(list(names), 2)
+    if context.order != 1 or library.to_dict()["mask"] is not None:
+        return []
+    if not set(part.terms) <= set(library.terms):
+        return []
+    position = [library.terms.index(t) for t in part.terms]
+    heads = []
+    for head, task in gauged_heads(replace(context, library=part)):
+        support = tuple(tuple(sorted(position[p] for p in row)) for row in task.structure.support)
+        heads.append((head, context.task(structure(library, support))))
+    return heads
 
 
 def _regauged(

@@ -107,6 +107,7 @@ class SearchResult:
             "rollout_held_out": self.rollout,
             "rollout_training": self.training_rollout,
             "adequate": float(self.adequate),
+            "admissible": float(self.best.admission.admitted),
         }
 
     @property

@@ -33,7 +33,7 @@ from sjepa.training.elegant.halving import Survivor, successive_halving
 from sjepa.training.elegant.leader import grown_leader
 from sjepa.training.elegant.nonlinear import nonlinear_heads
 from sjepa.training.elegant.polish import Head, StructureTask
-from sjepa.training.elegant.polynomial import gauged_heads
+from sjepa.training.elegant.polynomial import gauged_heads, quadratic_heads
 from sjepa.training.elegant.restarts import Restarts
 from sjepa.training.elegant.result import SearchResult
 from sjepa.training.elegant.starts import starting_readouts
@@ -115,9 +115,13 @@ def elegant_search(
         heads = gauged_heads(context)
         save_heads(heads, memory)
     if not heads:
-        heads = polished(context, _survivors(context, structures, memory))
-        heads += companions(context, starts, [task.structure for _, task in heads])
-        heads += lengthened(context, heads)
+        # Three coordinates have too many structures for a race, if a gauge makes one of them.
+        many = latent_dim > 2 and not structures
+        heads = quadratic_heads(context) if many else []
+        if not heads or lacking(context, heads):
+            heads += polished(context, _survivors(context, structures, memory))
+            heads += companions(context, starts, [task.structure for _, task in heads])
+            heads += lengthened(context, heads)
         save_heads(heads, memory)
     best: Sequence[tuple[Head, StructureTask]] = heads
     if context.budget.grow and lacking(context, heads):

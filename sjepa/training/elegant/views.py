@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from sjepa.data import Trajectories, noise_level
-from sjepa.data.history import windows as windows_of
+from sjepa.data.history import DEGREE, derivative_filters, windows as windows_of
 from sjepa.models import Blur, choose_blur
-from sjepa.models.ratios import DEGREE, SMALLEST, Ratios, derivative_filters
+from sjepa.models.ratios import SMALLEST, Ratios
 
 
 # Observed values that may be the first coordinate of a chain of derivatives.
@@ -59,7 +59,7 @@ def _of_windows(trajectories: Trajectories, latent_dim: int) -> list[View]:
     step = float(np.median(np.concatenate(trajectories.steps)))
     starts = []
     if latent_dim < min(k, DEGREE):
-        filters = derivative_filters(k, latent_dim - 1, step)
+        filters = torch.tensor(derivative_filters(k, latent_dim - 1, step))
         starts = [torch.kron(filters, row).T for row in torch.eye(size, dtype=filters.dtype)]
     found = [View(trajectories, twin=twin, starts=tuple(starts[:MAX_STARTS]))]
     if k >= SMALLEST:

@@ -1,0 +1,72 @@
+"""How many coordinates: the fewest that have an adequate law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sjepa.symbolic import Law
+from sjepa.training.result import Learned
+
+
+# More coordinates than this are asked for by number.
+MOST = 3
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """What a search with some number of coordinates came to.
+
+    `residual` is the risk of its law, `complexity` what the law costs: C_dyn where it is adequate.
+    """
+
+    dimension: int
+    residual: float
+    noise_floor: float
+    complexity: float
+    adequate: bool
+    law: str
+
+    @classmethod
+    def of(cls, dimension: int, learned: Learned) -> Dimension:
+        law: Law = learned.law
+        figures = learned.figures
+        sound = bool(figures["adequate"] and figures["admissible"])
+        return cls(
+            dimension, figures["residual"], figures["noise_floor"], law.complexity("terms"), sound,
+            "; ".join(law.lines(digits=4)),
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        end = f"C_dyn {self.complexity:g}" if self.adequate else "not adequate"
+        unit = "coordinate leaves" if self.dimension == 1 else "coordinates leave"
+        floor = f"noise {self.noise_floor:.2g}"
+        return f"{self.dimension} {unit} {self.residual:.2g} of the variance ({floor}): {end}"
+
+
+def fewest_coordinates(
+    learn: Callable[[int, bool], Learned], most: int, grow: bool
+) -> tuple[Learned, list[Dimension]]:
+    """The first adequate search, with linear encoders for every number before any network.
+
+    `learn` gets the number of coordinates and whether encoders may be networks. Without an adequate
+    one, that which leaves least.
+    """
+    best: dict[int, tuple[Learned, Dimension]] = {}
+    for networks in [False, True][: 1 + grow]:
+        for d in range(1, most + 1):
+            learned = learn(d, networks)
+            found = Dimension.of(d, learned)
+            if d not in best or found.residual < best[d][1].residual or found.adequate:
+                best[d] = learned, found
+            if found.adequate:
+                return _told(learned, d, best)
+    d = min(best, key=lambda d: best[d][1].residual)
+    return _told(best[d][0], d, best)
+
+
+def _told(learned: Learned, chosen: int, tried: Any) -> tuple[Learned, list[Dimension]]:
+    table = [tried[d][1] for d in sorted(tried)]
+    first = f"latent_dim = {chosen} was chosen: " + "; ".join(map(str, table)) + "."
+    return replace(learned, notes=[first, *learned.notes]), table
