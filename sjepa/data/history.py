@@ -116,8 +116,9 @@ PERIODS = 0.25
 def choose_history(trajectories: Trajectories, dimension: int) -> int:
     """How many successive observations show a state of some dimension, noise considered.
 
-    The shortest window that shows the last derivative needed in each half of it, hardly changed by
-    noise, and no longer than a quarter of a period.
+    The shortest window that shows the last derivative needed hardly changed by noise, and no longer
+    than a quarter of a period. One derivative is read off the whole window, more of them off its
+    halves, since a state behind them is mostly a factor and seen by comparing both.
     """
     size = int(np.prod(trajectories.obs_shape))
     order = max(1, -(-dimension // size) - 1)
@@ -126,7 +127,7 @@ def choose_history(trajectories: Trajectories, dimension: int) -> int:
     most = min(int(trajectories.lengths.min()) // 4, round(PERIODS * _period(trajectories)))
     best, lowest, k = least, np.inf, least
     while k <= max(most, least) and lowest > QUIET:
-        share = _noise_share(trajectories, (k + 1) // 2, order, level)
+        share = _noise_share(trajectories, (k + 1) // 2 if order > 1 else k, order, level)
         if share < lowest:
             best, lowest = k, share
         k = max(k + 2, 2 * round(GROWTH * k / 2) + 1)  # odd: there is an observation in the middle

@@ -199,7 +199,7 @@ def _check_correction(given: CorrectionSettings, way: str) -> None:
 
 def _check_with_data(model: Any, way: str, trajectories: Trajectories) -> None:
     size, points = int(np.prod(trajectories.obs_shape)), int(trajectories.lengths.sum())
-    if trajectories.u is not None and way in ("elegant", "learned head"):
+    if trajectories.u is not None and way == "learned head":
         raise DataError(
             f"Coordinates cannot be learned with actions {UNREAD[way][0]} yet: use "
             "search='alternating', or encoder='identity' where the observations are the state."

@@ -50,7 +50,9 @@ FURTHER = 1.35
 def found_with(context: SearchContext, task: StructureTask, head: nn.Module) -> Found:
     """Score an encoder for a structure on the validation data."""
     fit = task.risk(head, context.train, context.validation)
-    law = law_of(context.library, task.structure.support, fit.coefficients[0], context.order)
+    law = law_of(
+        context.library, task.structure.support, fit.coefficients[0], context.order, context.actions
+    )
     candidate = Candidate.score(law, fit.losses[0].tolist(), context.library)
     whole = context.whole
     with torch.no_grad():
@@ -102,10 +104,13 @@ def conclude(
     )
     findings = [*_diagnose(context, refined), *doubts]
     adequate = not findings
-    if doubts and context.order == 1 and context.validation.noise is None:
+    plain = context.order == 1 and context.validation.noise is None and not context.actions
+    if plain and doubts:
         whole = context.whole
         findings += diagnose_hidden(whole.raw, whole.grid.mask, context.horizon)
-    rivals = rivals_of(best, admitted, chosen.delta, context.library) if adequate else ()
+    rivals: tuple[Found, ...] = ()
+    if adequate:
+        rivals = rivals_of(best, admitted, chosen.delta, context.library, context.actions)
     seen = RolloutLoss(context.train, context.horizon, context.order)
     rollouts = _rollout(held, refined), _rollout(seen, refined)
     notes.append(

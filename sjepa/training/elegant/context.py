@@ -21,7 +21,12 @@ from sjepa.training.elegant.halving import ladder
 from sjepa.training.elegant.observed import Observed, fit_whitening, pieces
 from sjepa.training.elegant.polish import StructureTask
 from sjepa.training.elegant.pool import Pool
-from sjepa.training.elegant.starts import LinearMode, linear_modes, moving_share
+from sjepa.training.elegant.starts import (
+    LinearMode,
+    holds_actions,
+    linear_modes,
+    moving_share,
+)
 from sjepa.training.elegant.structures import Structure
 
 
@@ -71,6 +76,10 @@ class SearchContext:
         return replace(self, progress=None, budget=replace(self.budget, executor=None))
 
     @property
+    def actions(self) -> int:
+        return self.train.grid.actions
+
+    @property
     def stride(self) -> int:
         """Every k-th sample starts a horizon while encoders are polished."""
         return max(1, self.horizon // 15)
@@ -105,13 +114,13 @@ def prepare(
     if order not in (1, 2):
         raise ConfigError(f"order must be 1 or 2, got {order}.")
     sizes = {latent_dim} if order == 1 else {latent_dim, 2 * latent_dim}
-    if len(library.inputs) not in sizes:
+    pushes = 0 if trajectories.u is None else trajectories.u[0].shape[1]
+    if len(library.inputs) - pushes not in sizes:
         raise ConfigError(
             f"A search for {latent_dim} coordinates of order {order} needs a library of "
-            f"{' or '.join(map(str, sorted(sizes)))} inputs, got {len(library.inputs)}."
+            f"{' or '.join(map(str, sorted(sizes)))} inputs and the actions, got "
+            f"{len(library.inputs)}."
         )
-    if trajectories.u is not None:
-        raise DataError("The search for coordinates does not take actions yet; leave u out.", "u")
     twins = None
     if validation is None:
         trajectories, validation = trajectories.split((0.8, 0.2), seed=seed)
@@ -123,17 +132,21 @@ def prepare(
             f"ask for latent_dim={whitening.rank} or fewer."
         )
     whole = Observed.of(trajectories, whitening)
+    held = holds_actions(whole.leading(HALVING_RANK), order)
+    whole = whole.holding(held)
     modes = linear_modes(whole.leading(HALVING_RANK), order)
     step = float(np.median(np.concatenate(trajectories.steps)))
     horizon = budget.horizon or _horizon(modes, step, whole.length, order)
     horizon = int(max(horizon, min(reach * horizon, 0.6 * whole.length / order)))
     every = max(1, round(horizon / (reach * LONGEST)))
+    if pushes:  # an action is held for one step only: none can be left out
+        every, horizon = 1, min(horizon, round(reach * LONGEST))
     horizon = max(2, horizon // every)
     longest = max(order * horizon + 1, math.ceil(1.7 * order * horizon))
     cut = every > 1 or whole.length > 1.5 * longest
     train = Observed.of(pieces(trajectories, longest, every), whitening) if cut else whole
-    held = Observed.of(validation, whitening)
-    parts = Observed.of(pieces(validation, max(longest, 4), every), whitening) if cut else held
+    rest = Observed.of(validation, whitening)
+    parts = Observed.of(pieces(validation, max(longest, 4), every), whitening) if cut else rest
     if twins is not None:
         noisy = Observed.of(
             pieces(twins[1], max(longest, 4), every) if cut else twins[1], whitening
@@ -142,8 +155,9 @@ def prepare(
     seen = moving_share(train).trace() / moving_share(whole).trace()
     near = replace(checks, within=checks.within * min(1.0, float(seen)))
     return SearchContext(
-        library, latent_dim, order, seed, budget, checks, whitening, train.thinned(MAX_SAMPLES),
-        parts, held, near, modes, horizon, progress,
+        library, latent_dim, order, seed, budget, checks, whitening,
+        train.thinned(MAX_SAMPLES).holding(held), parts.holding(held), rest.holding(held), near,
+        modes, horizon, progress,
     )  # fmt: skip
 
 

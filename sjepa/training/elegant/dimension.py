@@ -32,10 +32,9 @@ class Dimension:
     def of(cls, dimension: int, learned: Learned) -> Dimension:
         law: Law = learned.law
         figures = learned.figures
-        sound = bool(figures["adequate"] and figures["admissible"])
         return cls(
-            dimension, figures["residual"], figures["noise_floor"], law.complexity("terms"), sound,
-            "; ".join(law.lines(digits=4)),
+            dimension, figures["residual"], figures["noise_floor"], law.complexity("terms"),
+            bool(figures["adequate"]), "; ".join(law.lines(digits=4)),
         )  # fmt: skip
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ from sjepa.symbolic import Gram
 from sjepa.training.elegant.objective import coarse
 from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.polish import StructureTask
-from sjepa.training.elegant.quadrature import cumulative, difference
+from sjepa.training.elegant.quadrature import difference
 from sjepa.training.elegant.restarts import join_velocities
 from sjepa.training.elegant.structures import Structure, structures_of
 
@@ -48,11 +48,11 @@ def integral_gram(head: nn.Module, task: StructureTask, observed: Observed) -> G
     """Sums over the rows of the integral form, for every term of the library."""
     some = observed.thinned(MAX_ROWS)
     z = head(some.x)
-    wide = len(task.library.inputs) > z.shape[-1]
+    wide = len(task.library.inputs) - some.grid.actions > z.shape[-1]
     inputs = join_velocities(z, some.grid.times) if wide else z
-    columns = task.library.torch()(inputs).movedim(-1, 0)  # (P, N, T)
-    for _ in range(task.order):
-        columns = cumulative(columns, some.grid.weights)
+    terms = task.library.torch()
+    # (P, N, T)
+    columns = some.grid.integrals(lambda v: terms(v).movedim(-1, 0), inputs, task.order)
     total: Gram | None = None
     for k in coarse(task.horizons, 1, z.shape[1], task.order):
         valid = some.grid.mask[:, task.order * k :]

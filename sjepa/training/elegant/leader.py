@@ -51,7 +51,10 @@ def leader(context: SearchContext, heads: Sequence[Linear]) -> Linear | None:
     lowest = min(risk for risk, _ in ranked)
     near = [(risk, pair) for risk, pair in ranked if risk <= ALIKE * lowest]
     risk, lead = min(near, key=lambda entry: (entry[1][1].structure.cost, entry[0]))
-    own, symmetry = lead[1].structure, Symmetry(context.library, context.latent_dim)
+    own, symmetry = (
+        lead[1].structure,
+        Symmetry(context.library, context.latent_dim, context.actions),
+    )
     others = [r for r, (_, task) in ranked if not symmetry.contains(task.structure, own)]
     clear = all(other >= CLEAR * risk for other in others)
     return lead if clear and risk <= PROMISING else None

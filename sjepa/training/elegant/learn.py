@@ -108,6 +108,9 @@ def _proposed(
     """What a backend finds in the coordinates of a search, as far as the library has it."""
     latents = encode_all(result.encoder.double().eval(), trajectories.x)
     names = list(library.inputs[: latents[0].shape[1]])
-    encoded = Trajectories(latents, trajectories.t, names=names)
+    encoded = Trajectories(
+        latents, trajectories.t, trajectories.u, names=names,
+        action_names=trajectories.action_names,
+    )  # fmt: skip
     front = discover(encoded, backend=backend, library=library, seed=seed)
     return structures_of(front, library)

@@ -39,7 +39,8 @@ def entries(
     """What the linear search liked from where it ended, the cheapest structures, all terms."""
     library, d = context.library, context.latent_dim
     warm = _warm(context, linear)
-    cheap = enumerate_structures(library, d, CHEAPEST, context.budget.max_terms)
+    most = context.budget.max_terms
+    cheap = enumerate_structures(library, d, CHEAPEST, most, actions=context.actions)
     whole = dense_structure(context)
     fresh = [s for s in cheap if s not in warm] + ([whole] * DENSE if whole else [])
     starts = random_starts(context, len(fresh), generator)
@@ -135,7 +136,7 @@ def _warm(
 def dense_structure(context: SearchContext) -> Structure | None:
     """All monomials up to the second degree in every equation, if the library has them."""
     library, names = context.library, context.library.inputs[: context.latent_dim]
-    if context.order != 1 or library.to_dict()["mask"] is not None:
+    if context.order != 1 or library.to_dict()["mask"] is not None or context.actions:
         return None
     wanted = [library.terms.index(t) for t in quadratic(names).terms if t in library.terms]
     if len(wanted) < len(quadratic(names)):

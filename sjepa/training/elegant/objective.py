@@ -9,11 +9,11 @@ respect to z needs no derivative of that solution.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sjepa.training.elegant.features import ActiveFeatures
 from sjepa.training.elegant.quadrature import cumulative, difference
@@ -25,17 +25,53 @@ RIDGE = {torch.float32: 1e-5, torch.float64: 1e-10}
 
 @dataclass(frozen=True)
 class Grid:
-    """Where trajectories were sampled: times (B, T), quadrature weights (B, T - 1, 4), mask."""
+    """Where trajectories were sampled: times (B, T), quadrature weights (B, T - 1, 4), mask.
+
+    Actions u (B, T, m) are held from one sample to the next, or sampled from something smooth.
+    """
 
     times: Tensor
     weights: Tensor
     mask: Tensor
+    u: Tensor | None = None
+    held: bool = True
+
+    @property
+    def actions(self) -> int:
+        return 0 if self.u is None else self.u.shape[-1]
 
     def pick(self, rows: Tensor) -> Grid:
-        return Grid(self.times[rows], self.weights[rows], self.mask[rows])
+        u = None if self.u is None else self.u[rows]
+        return Grid(self.times[rows], self.weights[rows], self.mask[rows], u, self.held)
 
     def to(self, dtype: torch.dtype) -> Grid:
-        return Grid(self.times.to(dtype), self.weights.to(dtype), self.mask)
+        u = None if self.u is None else self.u.to(dtype)
+        return Grid(self.times.to(dtype), self.weights.to(dtype), self.mask, u, self.held)
+
+    def integrals(self, terms: Callable[[Tensor], Tensor], inputs: Tensor, order: int) -> Tensor:
+        """Terms (..., B, T) of inputs (..., B, T, n) and actions, integrated `order` times.
+
+        Under a held action nothing jumps within a step, but everything may at a sample, so each
+        step is integrated with its own action from its two ends.
+        """
+        if self.u is None or not self.held:
+            values = terms(self._with(inputs, self.u))
+            for _ in range(order):
+                values = cumulative(values, self.weights)
+            return values
+        before = torch.cat([self.u[:, :1], self.u[:, :-1]], dim=1)
+        first, last = terms(self._with(inputs, self.u)), terms(self._with(inputs, before))
+        first, last, step = first[..., :-1], last[..., 1:], self.times.diff(dim=-1)
+        once = nn.functional.pad((step / 2 * (first + last)).cumsum(-1), (1, 0))
+        if order == 1:
+            return once
+        parts = step * once[..., :-1] + step.square() * (first / 3 + last / 6)
+        return nn.functional.pad(parts.cumsum(-1), (1, 0))
+
+    def _with(self, inputs: Tensor, u: Tensor | None) -> Tensor:
+        if u is None:
+            return inputs
+        return torch.cat([inputs, u.expand(*inputs.shape[:-1], -1)], dim=-1)
 
 
 @dataclass(frozen=True)
@@ -68,9 +104,7 @@ def integral_fit(
     are used as they are: that is how a law is judged on data it was not fitted to. With a
     `stride` only every k-th sample starts or ends a horizon.
     """
-    values = features.evaluate(z if inputs is None else inputs)
-    for _ in range(order):
-        values = cumulative(values, grid.weights)
+    values = grid.integrals(features.evaluate, z if inputs is None else inputs, order)
     columns = features.arranged(values[..., ::stride])  # (R, d, S, B, T')
     states = z.movedim(-1, 1)[..., ::stride]  # (R, d, B, T')
     times, mask = grid.times[:, ::stride], grid.mask[:, ::stride]

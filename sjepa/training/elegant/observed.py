@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -52,6 +52,10 @@ class Observed:
         """The first components alone."""
         return Observed(self.x[..., :rank], self.grid, self.raw)
 
+    def holding(self, held: bool) -> Observed:
+        """The same, with actions that are held between samples or not."""
+        return replace(self, grid=replace(self.grid, held=held))
+
     def pick(self, rows: Tensor) -> Observed:
         return Observed(self.x[rows], self.grid.pick(rows), self.raw[rows])
 
@@ -83,7 +87,17 @@ def sampling_grid(trajectories: Trajectories) -> Grid:
     mask = np.arange(longest) < trajectories.lengths[:, None]
     if longest >= STENCIL and not mask.all():
         weights = _aligned(weights, trajectories.lengths, longest)
-    return Grid(torch.tensor(times), torch.tensor(weights), torch.tensor(mask))
+    u = _actions(trajectories)
+    return Grid(torch.tensor(times), torch.tensor(weights), torch.tensor(mask), u)
+
+
+def _actions(trajectories: Trajectories) -> Tensor | None:
+    """Actions (N, T, m); the last of a short trajectory goes on."""
+    if trajectories.u is None:
+        return None
+    longest = int(trajectories.lengths.max())
+    rows = [np.pad(u, ((0, longest - len(u)), (0, 0)), mode="edge") for u in trajectories.u]
+    return torch.tensor(np.stack(rows), dtype=torch.float64)
 
 
 def _aligned(weights: np.ndarray, lengths: np.ndarray, longest: int) -> np.ndarray:
@@ -105,15 +119,17 @@ def pieces(trajectories: Trajectories, longest: int, every: int = 1) -> Trajecto
 
     A remainder too short to be of use is dropped, unless it is all there is.
     """
-    x, t = [], []
-    for xi, ti in zip(trajectories.x, trajectories.t, strict=True):
+    x, t, u = [], [], []
+    for i, (xi, ti) in enumerate(zip(trajectories.x, trajectories.t, strict=True)):
         xi, ti = xi[::every], ti[::every]
         for start in range(0, max(1, len(xi) - 1), longest):
             part = slice(start, start + longest)
             if len(ti[part]) >= max(STENCIL, longest // 2) or (start == 0 and len(ti) >= 2):
                 x.append(xi[part])
                 t.append(ti[part])
-    return Trajectories(x, t)
+                if trajectories.u is not None:
+                    u.append(trajectories.u[i][::every][part])
+    return Trajectories(x, t, u or None)
 
 
 def fit_whitening(

@@ -46,7 +46,7 @@ class StructureTask:
     ) -> IntegralFit:
         """The integral form on the latents (N, T, d) of all trajectories."""
         grid = observed.grid.to(z.dtype)
-        wide = len(self.library.inputs) > z.shape[-1]
+        wide = len(self.library.inputs) - grid.actions > z.shape[-1]
         inputs = join_velocities(z, grid.times)[None] if wide else None
         return integral_fit(
             features, z[None], grid, self.horizons, order=self.order, inputs=inputs,
@@ -130,7 +130,7 @@ def scale_is_free(library: Library, structure: Structure, name: str) -> bool:
     """
     position = library.inputs.index(name)
     mine = [library.inputs[position]]
-    if len(library.inputs) == 2 * len(structure.support):
+    if len(library.inputs) >= 2 * len(structure.support):
         mine.append(library.inputs[position + len(structure.support)])
     symbols = {symbol(n) for n in mine}
     for p in {p for row in structure.support for p in row}:

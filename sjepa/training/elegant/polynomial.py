@@ -58,7 +58,7 @@ def quadratic_heads(context: SearchContext) -> list[tuple[LinearEncoder, Structu
     """
     library, names = context.library, context.library.inputs[: context.latent_dim]
     part = Library.polynomial(list(names), 2)
-    if context.order != 1 or library.to_dict()["mask"] is not None:
+    if context.order != 1 or library.to_dict()["mask"] is not None or context.actions:
         return []
     if not set(part.terms) <= set(library.terms):
         return []

@@ -33,7 +33,6 @@ class Restarts:
         self.readouts = readouts.detach().clone().requires_grad_()
         self.parameters = [self.readouts]
         self.features = ActiveFeatures(library, [s.support for s in self.structures])
-        self.velocities = len(library.inputs) > readouts.shape[-1]
 
     def __len__(self) -> int:
         return len(self.structures)
@@ -60,7 +59,8 @@ class Restarts:
         dtype = self.readouts.dtype
         grid = observed.grid.pick(rows).to(dtype)
         z = self.encode(observed.x[rows].to(dtype))
-        inputs = join_velocities(z, grid.times) if self.velocities else None
+        wide = len(self.library.inputs) - grid.actions > z.shape[-1]
+        inputs = join_velocities(z, grid.times) if wide else None
         fit = integral_fit(
             self.features, z, grid, horizons, order=self.order, inputs=inputs, stride=stride,
             coefficients=coefficients,

@@ -107,7 +107,6 @@ class SearchResult:
             "rollout_held_out": self.rollout,
             "rollout_training": self.training_rollout,
             "adequate": float(self.adequate),
-            "admissible": float(self.best.admission.admitted),
         }
 
     @property

@@ -15,7 +15,9 @@ from sjepa.training.elegant.restarts import join_velocities
 from sjepa.training.elegant.structures import Support
 
 
-def law_of(library: Library, support: Support, coefficients: Tensor, order: int) -> Law:
+def law_of(
+    library: Library, support: Support, coefficients: Tensor, order: int, actions: int = 0
+) -> Law:
     """The law with coefficients (d, S).
 
     A second-order law takes positions and velocities, and gives the derivatives of the latter.
@@ -24,11 +26,13 @@ def law_of(library: Library, support: Support, coefficients: Tensor, order: int)
     for j, row in enumerate(support):
         for s, p in enumerate(row):
             values[p, j] = float(coefficients[j, s])
+    d, inputs = len(support), library.inputs
     if order == 1:
-        return library.law(values, library.inputs)
-    names = state_names(library.inputs, len(support))
-    law = library.law(values, names[len(support) :])
-    return Law(law.expressions, names, law.outputs, canonical=False)
+        return library.law(values, inputs[:d])
+    pushes = inputs[len(inputs) - actions :]
+    names = state_names(inputs, d, pushes)
+    law = library.law(values, names[d:])
+    return Law(law.expressions, (*names, *pushes), law.outputs, canonical=False)
 
 
 def coefficients_of(law: Law, library: Library, support: Support) -> Tensor:
@@ -75,11 +79,19 @@ class RolloutLoss:
         dt = torch.cat([times[:, s : s + h + 1].diff(dim=1) for s in self.starts])
         goal = torch.cat([z[:, s + 1 : s + h + 1] for s in self.starts])
         transition = Transition(law, integrator="rk4", order=2 if self.order == 2 else 1)
-        path = transition.rollout(begin, dt)[:, 1:, : z.shape[-1]]
+        path = transition.rollout(begin, dt, self._pushes(h))[:, 1:, : z.shape[-1]]
         variance = z[self.observed.grid.mask].var(0)
         # A rollout that leaves the room must not decide alone where the others go.
         error = ((path - goal) ** 2 / variance).clamp(max=25.0)
         return error.mean()
+
+    def _pushes(self, h: int) -> Tensor | None:
+        """One action for each step; of a smooth one its mean."""
+        grid = self.observed.grid
+        if grid.u is None:
+            return None
+        u = grid.u if grid.held else (grid.u + torch.roll(grid.u, -1, 1)) / 2
+        return torch.cat([u[:, s : s + h] for s in self.starts])
 
 
 def refine_by_rollouts(

@@ -136,8 +136,9 @@ def _survivors(
 ) -> list[Survivor]:
     budget = context.budget
     structures = enumerate_structures(
-        context.library, context.latent_dim, budget.structures, budget.max_terms
-    )
+        context.library, context.latent_dim, budget.structures, budget.max_terms,
+        actions=context.actions,
+    )  # fmt: skip
     structures += [s for s in given if s not in structures]
     generator = torch.Generator().manual_seed(context.seed)
     entries = [s for s in structures for _ in range(budget.restarts)]

@@ -74,13 +74,13 @@ def simplest_adequate(found: Sequence[Found], delta: float) -> tuple[Found, bool
 
 
 def rivals_of(
-    best: Found, found: Sequence[Found], delta: float, library: Library
+    best: Found, found: Sequence[Found], delta: float, library: Library, actions: int = 0
 ) -> tuple[Found, ...]:
     """Other laws within delta, the fittest of each structure, cheapest first.
 
     A law that only renames coordinates, shifts them, or adds terms to the best one is no rival.
     """
-    symmetry = Symmetry(library, len(best.structure.support))
+    symmetry = Symmetry(library, len(best.structure.support), actions)
     fittest: dict[Support, Found] = {}
     for one in sorted(found, key=lambda f: f.candidate.loss):
         if one.candidate.loss <= delta and not symmetry.contains(one.structure, best.structure):

@@ -36,16 +36,8 @@ def linear_modes(observed: Observed, order: int = 1, horizon: int = 10) -> list[
     Harmonics of a motion (products of its coordinates) also form invariant subspaces, at
     multiples of its frequency: starting from the slowest is what keeps a search from folding.
     """
-    x = observed.x.movedim(-1, 0)  # (rank, N, T)
-    integral = x
-    for _ in range(order):
-        integral = cumulative(integral, observed.grid.weights)
-    k = max(1, min(horizon, (observed.length - 1) // order))
-    valid = observed.grid.mask[:, order * k :]
-    change = difference(x, observed.grid.times, k, order)[:, valid].T  # (n, rank)
-    total = difference(integral, observed.grid.times, k, order)[:, valid].T
-    ridge = 1e-6 * total.square().sum(0).mean() * torch.eye(total.shape[1], dtype=total.dtype)
-    matrix = torch.linalg.solve(total.T @ total + ridge, total.T @ change).numpy()
+    change, total = _linear_rows(observed, order, horizon)
+    matrix = _solved(change, total).numpy()
     # z = x w moves as dz/dt = x (matrix w): right eigenvectors are the invariant read-outs.
     values, vectors = np.linalg.eig(matrix)
     share = moving_share(observed)
@@ -63,6 +55,48 @@ def linear_modes(observed: Observed, order: int = 1, horizon: int = 10) -> list[
         modes.append(LinearMode(basis, float(rate), error, moving))
     usable = [m for m in modes if m.moving > MOVING] or modes
     return sorted(usable, key=lambda m: m.frequency / max(1.0 - m.error, 1e-3))
+
+
+def _linear_rows(observed: Observed, order: int, horizon: int) -> tuple[Tensor, Tensor]:
+    """Changes (n, rank) and integrals (n, rank) of observations, less what actions explain."""
+    grid = observed.grid
+    x = observed.x.movedim(-1, 0)  # (rank, N, T)
+    integral = x
+    for _ in range(order):
+        integral = cumulative(integral, grid.weights)
+    k = max(1, min(horizon, (observed.length - 1) // order))
+    valid = grid.mask[:, order * k :]
+    change = difference(x, grid.times, k, order)[:, valid].T
+    total = difference(integral, grid.times, k, order)[:, valid].T
+    if grid.u is None:
+        return change, total
+    push = grid.integrals(_actions_alone, observed.x[..., :0], order)
+    drive = difference(push, grid.times, k, order)[:, valid].T
+    inverse = torch.linalg.pinv(drive)
+    return change - drive @ (inverse @ change), total - drive @ (inverse @ total)
+
+
+def _solved(change: Tensor, total: Tensor) -> Tensor:
+    ridge = 1e-6 * total.square().sum(0).mean() * torch.eye(total.shape[1], dtype=total.dtype)
+    return torch.linalg.solve(total.T @ total + ridge, total.T @ change)
+
+
+def holds_actions(observed: Observed, order: int, horizon: int = 3) -> bool:
+    """Whether a linear model that holds actions between samples misses less than a smooth one.
+
+    Over a few samples: half a step counts there, and what is not linear hardly does.
+    """
+    if observed.grid.u is None:
+        return True
+    missed = []
+    for held in (True, False):
+        change, total = _linear_rows(observed.holding(held), order, horizon)
+        missed.append(float((change - total @ _solved(change, total)).square().sum()))
+    return missed[0] <= missed[1]
+
+
+def _actions_alone(u: Tensor) -> Tensor:
+    return u.movedim(-1, 0)
 
 
 def moving_share(observed: Observed) -> np.ndarray:

@@ -32,12 +32,13 @@ class Structure:
 class Symmetry:
     """Renaming the latent coordinates turns a law into an equal one; only one is searched."""
 
-    def __init__(self, library: Library, latent_dim: int) -> None:
+    def __init__(self, library: Library, latent_dim: int, actions: int = 0) -> None:
         self.dim, self.library = latent_dim, library
         position = {t: p for p, t in enumerate(library.terms)}
         symbols = sympy.symbols(library.inputs, real=True)
         self.maps: list[tuple[tuple[int, ...], list[int]]] = []
-        blocks = len(library.inputs) // latent_dim  # positions alone, or positions and velocities
+        # Positions alone, or positions and velocities; actions keep their names.
+        blocks = (len(library.inputs) - actions) // latent_dim
         mask = library.mask([f"z{j}" for j in range(latent_dim)]) if _unnamed(library) else None
         if mask is None or not (mask == mask[:, :1]).all():
             return  # outputs that may use different terms are not interchangeable
@@ -89,6 +90,7 @@ def enumerate_structures(
     most: int,
     max_terms: int = 2,
     outputs: Sequence[str] | None = None,
+    actions: int = 0,
 ) -> list[Structure]:
     """The `most` cheapest structures, each output with one to `max_terms` terms.
 
@@ -98,7 +100,7 @@ def enumerate_structures(
     names = list(outputs or library.inputs[:latent_dim])
     if most < 1:
         raise ConfigError(f"A search needs at least one structure, got {most}.")
-    symmetry = Symmetry(library, latent_dim)
+    symmetry = Symmetry(library, latent_dim, actions)
     allowed = library.mask(names)
     rows = [_rows(library, allowed[:, j], max_terms) for j in range(latent_dim)]
     found: dict[Support, Structure] = {}

@@ -138,7 +138,7 @@ def test_what_does_not_fit_is_refused(data: Trajectories) -> None:
     with pytest.raises(DataError, match="latent_dim=1"):
         elegant_search(flat, LIBRARY, 2)
     driven = Trajectories(data.x, 0.07, u=[np.zeros((61, 1))] * len(data))
-    with pytest.raises(DataError, match="actions"):
+    with pytest.raises(ConfigError, match="2 inputs and the actions"):
         elegant_search(driven, LIBRARY, 2)
     with pytest.raises(ConfigError, match="restarts"):
         SearchBudget(restarts=0)
