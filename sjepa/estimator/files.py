@@ -93,7 +93,7 @@ def saved_from(model: Any) -> Saved:
         "n_features_in": model.n_features_in_,
         "obs_shape": list(model.obs_shape_),
         "history_length": model.history_length_,
-        "dimensions": _dimensions(model),
+        "dimensions": getattr(model, "dimensions_", pd.DataFrame()).to_dict("records"),
         "feature_names_in": list(getattr(model, "feature_names_in_", [])),
         "frozen": isinstance(model.encoder_, Frozen),
         "action_names": list(model.action_names_),
@@ -111,11 +111,6 @@ def saved_from(model: Any) -> Saved:
         metrics=_with_result(model),
         facts=facts,
     )
-
-
-def _dimensions(model: Any) -> list[dict[str, Any]]:
-    table = getattr(model, "dimensions_", None)
-    return [] if table is None else json.loads(table.to_json(orient="records", double_precision=15))
 
 
 def _with_result(model: Any) -> pd.DataFrame:

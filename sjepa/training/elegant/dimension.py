@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sjepa.errors import DataError
 from sjepa.symbolic import Law
 from sjepa.training.result import Learned
 
@@ -55,7 +56,12 @@ def fewest_coordinates(
     best: dict[int, tuple[Learned, Dimension]] = {}
     for networks in [False, True][: 1 + grow]:
         for d in range(1, most + 1):
-            learned = learn(d, networks)
+            try:
+                learned = learn(d, networks)
+            except DataError:  # the observations vary in fewer directions
+                if d == 1:
+                    raise
+                break
             found = Dimension.of(d, learned)
             if d not in best or found.residual < best[d][1].residual or found.adequate:
                 best[d] = learned, found
