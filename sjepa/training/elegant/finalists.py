@@ -137,7 +137,8 @@ def report_law(
 ) -> None:
     """One line with a law as it stands: the log of a run shows the best so far."""
     fit = task.risk(head, context.train, context.validation)
-    law = law_of(context.library, task.structure.support, fit.coefficients[0], context.order)
+    numbers, support = fit.coefficients[0], task.structure.support
+    law = law_of(context.library, support, numbers, context.order, context.actions)
     context.report(f"{what} {'; '.join(law.lines(digits=3))}: leaves {float(fit.risk):.2g}", share)
 
 
