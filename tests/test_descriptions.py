@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -17,7 +18,8 @@ from sjepa.data.integrals import integral_rows, smoothed
 from sjepa.errors import NumericalWarning
 from sjepa.models.descriptions import _forms
 from sjepa.models.selection import imitates
-from sjepa.symbolic import Law, Library
+from sjepa.models.widening import _settled
+from sjepa.symbolic import Candidate, Front, Law, Library
 
 
 T = np.arange(0, 12, 0.03)
@@ -50,6 +52,16 @@ def test_spellings_of_one_fraction_are_one_law() -> None:
     assert _forms(one)[0] == _forms(other)[0]
     assert _forms(one)[0] != _forms(Law.from_string(["0.8 - tanh(0.5*x)", "y"], names))[0]
     assert _forms(one)[0] < _forms(longer)[0]
+
+
+def test_a_longer_law_does_not_win_over_an_exact_one_by_errors_of_integration() -> None:
+    texts, losses = ("0.5*y", "y", "y - 0.001*x"), (0.1, 2e-9, 1.9e-9)
+    laws = [Law.from_string([text, "x"], ["x", "y"]) for text in texts]
+    front = Front(tuple(Candidate.score(a, [b]) for a, b in zip(laws, losses, strict=True)))
+    chosen = replace(front, chosen=2)
+    assert _settled(front, chosen, exact=1e-8) == 1
+    assert _settled(front, replace(front, chosen=1), exact=1e-8) is None
+    assert _settled(front, chosen, exact=1e-9) is None
 
 
 def test_losses_of_pairs_are_those_of_least_squares() -> None:

@@ -42,6 +42,8 @@ MAX_INPUTS = 6
 MIN_ROWS, POINTS = 20, 5
 # Rows that tell numbers inside terms; there are hundreds of columns for each.
 MANY = 5_000
+# Clean laws are as near as any within this factor of the lowest loss.
+HALF = 2.0
 # Laws of the shortest descriptions that a front shows.
 SHOWN = 6
 # Free runs of a true law leave about 1; a law that leaves more gives way to one that leaves less
@@ -253,7 +255,7 @@ class Known:
         whole = self.order == 1 or tuple(problem.names[d : 2 * d]) == tuple(problem.outputs)
         if self.ordered and whole:
             held = self.rows.form == "zoh"
-            front, doubt = judge_front(
+            judged, doubt = judge_front(
                 front,
                 problem,
                 self.data,
@@ -263,7 +265,9 @@ class Known:
                 refit=self.refit,
                 like=self.rows.again.get("like"),
             )
-            return Judged(front, problem, doubt)
+            if (i := _settled(front, judged, problem.exact)) is not None:
+                return Judged(replace(judged, chosen=i), problem, "")
+            return Judged(judged, problem, doubt)
         return Judged(front, problem, "")
 
     def _better(self, plain: Judged, wider: Judged, floor: np.ndarray | None) -> Judged:
@@ -281,6 +285,19 @@ class Known:
         else:
             better = shorter and two.free_run <= one.free_run * (1 + SLACK)
         return _told(wider) if better else plain
+
+
+def _settled(front: Front, judged: Front, exact: float) -> int | None:
+    """The simplest clean law that is exact, and as near as any, if runs chose a longer one.
+
+    Their integration has errors too, which long laws may happen to make up for.
+    """
+    least = min((c.loss for c in front), default=0.0)
+    for c in front:
+        if c.loss <= min(exact, HALF * least):
+            longer = front.complexity(c) < judged.complexity(judged.best_candidate())
+            return judged.position(c.law) if longer else None
+    return None
 
 
 def _terms(law: Law) -> list[sympy.Expr]:
