@@ -130,7 +130,9 @@ def _claims(experiment: str, metrics: pd.DataFrame, laws: Sequence[dict[str, obj
     lines = ["| The paper's claim | paper | ours (range) | holds |", "|---|---|---|---|"]
     for row in found.itertuples(index=False):
         paper = "–" if row.paper is None or isnan(row.paper) else number(row.paper)
-        ours = f"{number(row.median)} ({number(row.least)} to {number(row.greatest)})"
+        ours = number(row.median)
+        if row.seeds > 1:
+            ours += f" ({number(row.least)} to {number(row.greatest)})"
         lines.append(f"| {row.claim} | {paper} | {ours} | {row.holds} of {row.seeds} |")
     return lines
 

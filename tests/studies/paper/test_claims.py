@@ -50,6 +50,10 @@ def test_a_claim_is_counted_seed_by_seed() -> None:
 
 
 def test_a_zero_is_infinitely_many_times_less() -> None:
-    text = render("exp2", printed("exp2", hybrid_regularised__correction_ratio=0.0), [], "Title")
-    row = next(line for line in text.splitlines() if "ρ_corr without it" in line)
-    assert "| 8.85 | ∞ (∞ to ∞) | 1 of 1 |" in row
+    one = printed("exp2", hybrid_regularised__correction_ratio=0.0)
+    for frame, words in (
+        (one, "| 8.85 | ∞ | 1 of 1 |"),
+        (pd.concat([one, printed("exp2", 19)]), "| 8.85 | ∞ (8.85 to ∞) | 2 of 2 |"),
+    ):
+        text = render("exp2", frame, [], "Title")
+        assert words in next(line for line in text.splitlines() if "ρ_corr without it" in line)
