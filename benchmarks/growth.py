@@ -1,6 +1,7 @@
-"""How the cost of `discover` grows with rows and with terms: four sizes each, and the exponent.
+"""How costs grow: `discover` with rows and terms, the searches for coordinates and the posterior
+with rows; four sizes each, and the exponent.
 
-    OMP_NUM_THREADS=1 python benchmarks/growth.py [--most 800000]
+    OMP_NUM_THREADS=1 python benchmarks/growth.py [--most 800000] [--only elegant]
 
 CPU time of one thread. The exponent is the slope of log time over log size; below 1 the fixed cost
 still shows.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +20,9 @@ import numpy as np
 import sjepa
 from benchmarks.end_to_end import lorenz96
 from sjepa import Library
+from sjepa.bayes import posterior
+from sjepa.data import Trajectories
+from sjepa.training.elegant import SearchBudget, elegant_search
 
 
 def spent(run: Callable[[], Any], times: int = 2) -> float:
@@ -37,10 +42,66 @@ def grown(what: str, sizes: Sequence[int], run: Callable[[int], Any]) -> None:
     print(f"{what}: {row}; exponent {slope:.2f} (last step {last:.2f})", flush=True)
 
 
+def sensors(count: int) -> Trajectories:
+    """Pendulums through six sensors, a hundred points each."""
+    rng, t = np.random.default_rng(0), 0.07 * np.arange(100)
+    q = rng.uniform(0.3, 2.0, (count, 1)) * np.cos(t + rng.uniform(0, 6, (count, 1)))
+    states = np.stack([q, np.gradient(q, t, axis=1)], axis=-1)
+    return Trajectories(list(states @ rng.normal(size=(2, 6))), [t] * count)
+
+
+def elegant() -> None:
+    library = Library.from_terms(["z1", "z2", "sin(z1)", "sin(z2)"], ["z1", "z2"])
+    budget = SearchBudget(
+        structures=8, restarts=4, effort=0.2, finalists=3, polish=20, rollout=5, grow=False
+    )
+    sizes = [4_000, 8_000, 16_000, 32_000]
+    grown(
+        "elegant, rows",
+        sizes,
+        lambda n: elegant_search(sensors(n // 100), library, 2, budget=budget),
+    )
+
+
+def alternating() -> None:
+    options = {
+        "cycles": 1, "warm_epochs": 1, "dynamics_epochs": 1, "space_epochs": 1, "horizon": 5
+    }  # fmt: skip
+    model = sjepa.SJEPA(search="alternating", options=options, random_state=0, device="cpu")
+    sizes = [1_000, 2_000, 4_000, 8_000]
+    grown("alternating, rows", sizes, lambda n: model.fit(sensors(n // 100)))
+
+
+def weighed() -> None:
+    names = ["x", "y"]
+    law = sjepa.Law.from_string(["y", "-x - 0.2*y"], names)
+    rng = np.random.default_rng(0)
+    path = np.asarray(law.simulate([1.0, 0.0], 0.05 * np.arange(4_000)).z)
+    x = path + 1e-3 * rng.normal(size=path.shape)
+    terms = ["1", "x", "y", "x**3"]
+    sizes = [500, 1_000, 2_000, 4_000]
+    grown(
+        "posterior, rows", sizes,
+        lambda n: posterior(x[:n], 0.05, library=terms, feature_names=names, n_bootstrap=0, most=4),
+    )  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--most", type=int, default=800_000, help="rows of the largest size")
-    most = parser.parse_args().most
+    parser.add_argument("--only", choices=["discover", "elegant", "alternating", "posterior"])
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    parts: dict[str, Callable[[], None]] = {
+        "discover": lambda: discovered(given.most),
+        "elegant": elegant, "alternating": alternating, "posterior": weighed,
+    }  # fmt: skip
+    for name, run in parts.items():
+        if given.only in (None, name):
+            run()
+
+
+def discovered(most: int) -> None:
     x, step = lorenz96(most)
     rng = np.random.default_rng(0)
     noisy = x + 0.01 * x.std(axis=0) * rng.normal(size=x.shape)
