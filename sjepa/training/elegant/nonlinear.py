@@ -29,7 +29,7 @@ from sjepa.training.elegant.nonlinear_starts import (
     entries,
 )
 from sjepa.training.elegant.polish import StructureTask, polish, unit_scale
-from sjepa.training.elegant.reduce import cheaper
+from sjepa.training.elegant.reduce import cheaper, without_one
 from sjepa.training.elegant.select import NOISE_MULTIPLE
 from sjepa.training.elegant.structures import Structure
 from sjepa.training.elegant.variants import variants
@@ -69,7 +69,7 @@ def _halved(
 ) -> list[tuple[ResidualEncoder, StructureTask]]:
     """Fewer and fewer restarts on longer and longer horizons; the best structures, polished.
 
-    Neighbours of good laws join, unless the structures are given and only one is wanted.
+    Neighbours of good laws join, unless the structures are given and only the fittest is wanted.
     """
     for number, rung in enumerate(rungs):
         risk, reports = climb(restarts, context.train, rung, context.near, generator, context.pool)
@@ -85,7 +85,10 @@ def _halved(
     for i in sorted(chosen, key=lambda i: risk[i]):
         if not _is_long(restarts.structures[i]):
             best.setdefault(restarts.structures[i], i)
-    heads = [(restarts.head(i), context.task(own)) for own, i in list(best.items())[:most]]
+    ranked = list(best.items())[:most]
+    if most == 1:  # and the fittest of those that are shorter still
+        ranked += [pair for pair in best.items() if pair[0].cost < ranked[0][0].cost][:1]
+    heads = [(restarts.head(i), context.task(own)) for own, i in ranked]
     found = []
     for head, task in context.pool.map(partial(polished_pair, context.bare), heads):
         report_law(context, "polished", head, task, 0.83)
@@ -96,20 +99,29 @@ def _halved(
 def _shorter(
     context: SearchContext, found: Sequence[tuple[ResidualEncoder, StructureTask]]
 ) -> list[Structure]:
-    """The fittest law with a term less, or a simpler one, where that has not been tried.
+    """The fittest laws with a term less, or a simpler one, where that has not been tried.
 
     They get encoders of their own: coordinates that have bent to suit a term do not bend back.
+    Half of them have a term less, which bent coordinates make look needed.
     """
     if not found:
         return []
     risks = [float(task.risk(head, context.train, context.validation).risk) for head, task in found]
-    head, task = found[risks.index(min(risks))]
     tried = {other.structure for _, other in found}
-    options = [s for s in cheaper(task) if s not in tried]
-    cost = {
-        s: float(context.task(s).risk(head, context.train, context.train).risk) for s in options
-    }
-    return sorted(options, key=lambda s: cost[s])[:SHORTER]
+    drops: dict[Structure, float] = {}
+    others: dict[Structure, float] = {}
+    for risk, (head, task) in zip(risks, found, strict=True):
+        if risk <= NOISE_MULTIPLE * min(risks):
+            less = without_one(task)
+            for s in cheaper(task):
+                if s not in tried:
+                    left = float(context.task(s).risk(head, context.train, context.train).risk)
+                    group = drops if s in less else others
+                    group[s] = min(left, group.get(s, float("inf")))
+    half = sorted(drops, key=lambda s: drops[s])[: SHORTER // 2]
+    every = {**others, **drops}
+    rest = sorted((s for s in every if s not in half), key=lambda s: every[s])
+    return [*half, *rest[: SHORTER - len(half)]]
 
 
 def _rungs(context: SearchContext) -> list[Rung]:

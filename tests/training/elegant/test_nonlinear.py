@@ -8,10 +8,12 @@ import torch
 
 from sjepa.data import Trajectories, simulate
 from sjepa.metrics.latents import neighbour_test, soft_neighbour_test
-from sjepa.metrics.shortcuts import CollapseReport
+from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.models import Whitening
 from sjepa.symbolic import Candidate, Law, Library
 from sjepa.training.elegant import SearchBudget, elegant_search
+from sjepa.training.elegant.context import prepare
+from sjepa.training.elegant.nonlinear import _shorter
 from sjepa.training.elegant.nonlinear_restarts import NonlinearRestarts
 from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.polish import StructureTask, linear_head
@@ -73,6 +75,22 @@ def test_simpler_structures_drop_a_term_or_exchange_one() -> None:
     assert sorted(s.support for s in cheaper(task)) == [
         ((2,), (1,)), ((2,), (1, 2)), ((2,), (3,)),
     ]  # fmt: skip
+
+
+def test_laws_that_are_tried_anew_have_a_term_less_or_a_simpler_one() -> None:
+    """Duffing's own states with a sine too many: what it does not need goes first."""
+    data = simulate("duffing", seed=0, noise=1e-3, trajectories=6, points=200)
+    given = Trajectories(data.x, data.t)
+    context = prepare(given, LIBRARY, 2, 1, 0, SearchBudget(), None, CollapseChecks(), 2, None)
+    x = torch.tensor(np.concatenate(data.x))
+    readout = torch.linalg.lstsq(context.whitening(x), x - x.mean(0)).solution
+    head = linear_head(readout)
+    with torch.no_grad():
+        head.linear.bias.copy_(x.mean(0))
+    long = structure(LIBRARY, support("z2", "z1 + z2 + z1**3 + sin(z1)"))
+    found = _shorter(context, [(head, context.task(long))])  # type: ignore[list-item]
+    assert support("z2", "z1 + z2 + z1**3") in [s.support for s in found[:2]]
+    assert len(found) == 4 and all(s.cost < long.cost for s in found)
 
 
 def test_the_soft_neighbour_test_orders_coordinates_as_the_hard_one_does() -> None:
