@@ -35,9 +35,10 @@ def refine_hybrid(
     before, head = nn.Sequential(*first), deepcopy(last).requires_grad_(True)
     parts = trajectories.split((0.8, 0.2), seed=seed)
     train, held_out = (_Rollouts(part, before) for part in parts)
+    sizes = len(learned.law.outputs), 0 if train.u is None else train.u.shape[-1]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = settings.network(len(learned.law.outputs), 0).double()
+        network = settings.network(*sizes).double()
     symbolic = learned.law.torch("terms").double()
     start = held_out.missed(head, symbolic, None)
     trained = [*head.parameters(), *symbolic.parameters(), *network.parameters()]
@@ -50,8 +51,8 @@ def refine_hybrid(
     end = held_out.missed(head, symbolic, network)
     if not end < start:
         note = "moving coordinates with the correction did not help; it is zero"
-        zero = settings.network(len(learned.law.outputs), 0)
-        return replace(learned, notes=[*learned.notes, note], correction=fixed(zero))
+        zero = fixed(settings.network(*sizes))
+        return replace(learned, notes=[*learned.notes, note], correction=zero)
     note = (
         f"coordinates, coefficients and correction were refined together: held-out rollouts of "
         f"{held_out.horizon} steps miss {end:.2g} of the variance, {start:.2g} "
@@ -72,16 +73,17 @@ class _Rollouts:
             seen = trajectories.map(lambda x: before(torch.as_tensor(x).double()).numpy())
         data = TrajectoryBatch.make(seen, dtype=torch.float64)
         self.horizon = min(HORIZON, int(data.mask.sum(1).max()) - 1)
-        cut = windows(data.x, data.dt, self.horizon, mask=data.mask)
+        cut = windows(data.x, data.dt, self.horizon, mask=data.mask, u=data.u)
         every = max(1, int(cut.valid.sum()) // MAX_WINDOWS)
         self.x, self.dt = cut.z[cut.valid][::every], cut.dt[cut.valid][::every]
+        self.u = None if cut.u is None else cut.u[cut.valid][::every, :-1]
 
     def __call__(
         self, head: nn.Module, law: nn.Module, correction: nn.Module | None
     ) -> tuple[Tensor, Tensor]:
         z = head(self.x)
         move = Transition(law, correction, integrator="rk4")
-        path, c = move.rollout_with_corrections(z[:, 0], self.dt)
+        path, c = move.rollout_with_corrections(z[:, 0], self.dt, self.u)
         variance = z.flatten(0, 1).var(0)
         # As in the refinement of a law: one that leaves the room must not decide alone.
         error = ((path[:, 1:] - z[:, 1:]) ** 2 / variance).clamp(max=25.0).mean()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from sjepa.errors import ConfigError
 from sjepa.models import Whitening
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Candidate, Front, Law
-from sjepa.training import Learned
+from sjepa.training import CorrectionSettings, Learned, refine_hybrid
 
 
 MIX = np.random.default_rng(7).normal(size=(2, 6))
@@ -90,6 +91,19 @@ def test_it_comes_back_from_its_folder(models: dict[str, sjepa.SJEPA], tmp_path:
     models["light"].save(tmp_path / "hybrid")
     again = sjepa.load(tmp_path / "hybrid")
     assert missed(again, braked(2)) == pytest.approx(missed(models["light"], braked(2)), rel=1e-9)
+
+
+def test_actions_take_part() -> None:
+    rng, data = np.random.default_rng(1), braked(6)
+    u = [rng.normal(size=(len(x), 1)) for x in data.x]
+    driven = Trajectories(data.x, data.t, u)
+    law = Law.from_string(["z2", "-0.9*z1 + 0.01*u1"], ["z1", "z2", "u1"])
+    settings = CorrectionSettings(joint="coordinates", width=4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sjepa.training.elegant.hybrid.ITERATIONS", 3)
+        refined = refine_hybrid(driven, replace(found(), law=law), settings, 0)
+    assert refined.correction is not None and refined.law.inputs == ("z1", "z2", "u1")
+    assert refined.correction(torch.zeros(5, 3).double()).shape == (5, 2)
 
 
 @pytest.mark.parametrize(
