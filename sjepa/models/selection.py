@@ -103,7 +103,9 @@ def _nearby(
         won = [t for t in tried if t[1].errors.mean() < run.errors.mean()]
         won += [t for t in wider if better(t[1].errors, run.errors)]
         if not won:
-            return best, run, [one for one, r in tried if not better(run.errors, r.errors)]
+            own = best.law.skeleton[0]  # another number inside a term is no other law
+            others = [(one, r) for one, r in tried if one.skeleton[0] != own]
+            return best, run, [one for one, r in others if not better(run.errors, r.errors)]
         found, run = min(won, key=lambda t: float(t[1].errors.mean()))
         best = problem.candidate(found)
     return best, run, []
