@@ -141,3 +141,21 @@ def test_a_missing_term_of_second_order_is_warned_of() -> None:
         warnings.simplefilter("error", NumericalWarning)
         terms = ["sin(q)", "q_dot*abs(q_dot)"]
         sjepa.discover(x, t, order=2, feature_names=["q"], library=terms)
+
+
+def test_noise_of_actions_alone_does_not_bend_the_equation_of_a_velocity() -> None:
+    rng = np.random.default_rng(5)
+    t = 0.05 * np.arange(500)
+
+    def drive(s: np.ndarray | float) -> np.ndarray:
+        return 0.8 * np.sin(0.9 * np.asarray(s)) + 0.4 * np.cos(2.1 * np.asarray(s))
+
+    x = solve_ivp(
+        lambda s, z: [z[1], -np.sin(z[0]) - 0.2 * z[1] + drive(s)], (0, t[-1]), [1.0, 0.0],
+        t_eval=t, rtol=1e-9, atol=1e-10,
+    ).y.T  # fmt: skip
+    u = drive(t) + 0.02 * drive(t).std() * rng.normal(size=len(t))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        law = sjepa.discover(x, t, u=u, feature_names=["x", "v"], verbose=False).best()
+    assert {str(term) for _, term in law.terms[0]} == {"v"}

@@ -18,7 +18,7 @@ from sjepa.data import Trajectories
 from sjepa.data.derivatives import slope_error
 from sjepa.data.forms import Rows, is_noisy
 from sjepa.data.rows import OnRows
-from sjepa.errors import SjepaError
+from sjepa.errors import DataError, SjepaError
 from sjepa.models.descriptions import describe, doubt_of, rival_of
 from sjepa.models.free_runs import Stretches, better, free_run
 from sjepa.models.selection import imitates, judge_front
@@ -119,7 +119,11 @@ class Known:
         if plain.doubt or poor or _is_long(plain, VERY_LONG if true else LONG):
             if self._describable:
                 return self._described(problem, plain)
-            return self._better(plain, self._open(problem, self.wide(problem), floor), floor)
+            try:
+                wider = self._open(problem, self.wide(problem), floor)
+            except DataError:  # a term that grows beyond all numbers: nobody asked for it
+                return plain
+            return self._better(plain, wider, floor)
         return plain
 
     @property
@@ -137,7 +141,10 @@ class Known:
     @property
     def _describable(self) -> bool:
         """Whether free runs of all numbers can judge laws: noise of states, nothing that jumps."""
-        return self.rows.form == "weak" and self.order == 1 and self.ordered and self.refit
+        if not (self.rows.form == "weak" and self.order == 1 and self.ordered and self.refit):
+            return False
+        # Noise of actions alone is not what runs leave of the states.
+        return is_noisy(self.data._like(self.data.x, self.data.t, None, None))
 
     def floor(self, problem: Problem) -> np.ndarray | None:
         """Losses of a true law on clean data; None where noise decides."""
