@@ -18,6 +18,7 @@ from sjepa.backend.base import Backend
 from sjepa.backend.problem import Problem
 from sjepa.symbolic import Front, Gram, Law, Library, canonicalise
 from sjepa.symbolic.complexity import split_terms
+from sjepa.symbolic.gram import MAX_SIZE
 from sjepa.symbolic.shapes import Shape, weight
 from sjepa.symbolic.snap import variants
 
@@ -277,7 +278,7 @@ def projected(
                 [s.with_slopes(x, v) for (s, _), v in zip(shapes, parts, strict=True)], axis=1
             )
         )
-        if not np.isfinite(both).all():
+        if not (np.abs(both) <= MAX_SIZE).all():
             return np.full(len(y), 1e3 * np.abs(y).max())
         theta = np.concatenate([fixed, both[:, first]], axis=1)
         scale = np.maximum(np.linalg.norm(theta, axis=0), 1e-300)
