@@ -19,8 +19,8 @@ from sjepa.bayes.result import Posterior
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError
-from sjepa.models.free_runs import Stretches
 from sjepa.models.selection import FEW
+from sjepa.models.stretches import Stretches
 from sjepa.symbolic import Front, Grammar, Law, Library
 
 

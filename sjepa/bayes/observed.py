@@ -16,7 +16,8 @@ from torch import Tensor
 from sjepa.bayes.fit import FailedFit, Group, StructureFit
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import Prior, Units
-from sjepa.models.free_runs import Stretches, free_run
+from sjepa.models.free_runs import free_run
+from sjepa.models.stretches import Stretches
 from sjepa.symbolic import Law
 
 

@@ -23,8 +23,9 @@ from sjepa.backend.executors import run_on
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, SjepaError
-from sjepa.models.free_runs import Stretches, free_run, solve_scaled
+from sjepa.models.free_runs import free_run, solve_scaled
 from sjepa.models.selection import FEW
+from sjepa.models.stretches import Stretches
 from sjepa.symbolic import Front, Law, Library
 from sjepa.symbolic.gram import Gram
 from sjepa.symbolic.intervals import LEVEL, Interval

@@ -17,8 +17,9 @@ from sjepa.backend.constants import Columns
 from sjepa.backend.sets import Described, Describer
 from sjepa.data import Trajectories
 from sjepa.data.integrals import integral_rows
-from sjepa.models.free_runs import FreeRun, Stretches, free_run
+from sjepa.models.free_runs import FreeRun, free_run
 from sjepa.models.selection import ADEQUATE, missed, undecided
+from sjepa.models.stretches import Stretches
 from sjepa.symbolic import Law, Library
 from sjepa.symbolic.shapes import Shape
 

@@ -13,7 +13,8 @@ from sjepa.backend.rivals import exchanges, extensions
 from sjepa.data import Trajectories
 from sjepa.data.derivatives import Smoothing
 from sjepa.errors import SjepaError
-from sjepa.models.free_runs import FreeRun, Stretches, better, free_run, judge
+from sjepa.models.free_runs import FreeRun, better, free_run, judge
+from sjepa.models.stretches import Stretches
 from sjepa.symbolic import Front, Law
 from sjepa.symbolic.front import Candidate
 

@@ -20,8 +20,9 @@ from sjepa.data.forms import Rows, is_noisy
 from sjepa.data.rows import OnRows
 from sjepa.errors import DataError, SjepaError
 from sjepa.models.descriptions import describe, doubt_of, rival_of
-from sjepa.models.free_runs import Stretches, better, free_run
+from sjepa.models.free_runs import better, free_run
 from sjepa.models.selection import imitates, judge_front
+from sjepa.models.stretches import Stretches
 from sjepa.symbolic import Front, Law, Library
 from sjepa.symbolic.shapes import Shape, weight, wide
 

@@ -126,7 +126,8 @@ def validate(front: Front, x: Any, t: Any = None, u: Any = None, *, held: bool =
     """
     from sjepa.data import Trajectories
     from sjepa.models import Simulator
-    from sjepa.models.free_runs import Stretches, judge
+    from sjepa.models.free_runs import judge
+    from sjepa.models.stretches import Stretches
 
     simulator = Simulator(front.best())
     data = simulator.select(Trajectories.of(x, t, u))

@@ -16,7 +16,7 @@ from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.data import Trajectories
 from sjepa.data.synthetic.simulate import simulate
 from sjepa.errors import ConfigError, NumericalWarning
-from sjepa.models.free_runs import Stretches
+from sjepa.models.stretches import Stretches
 
 
 def decays(seed=0, rate=0.7, noise=0.02):

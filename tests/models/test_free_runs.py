@@ -16,7 +16,8 @@ from sjepa.backend.rivals import exchanges, extensions
 from sjepa.data import SYSTEMS, Trajectories
 from sjepa.data.synthetic.simulate import simulate
 from sjepa.errors import DataError, FormatError, NumericalWarning
-from sjepa.models.free_runs import Stretches, _thirds, better, free_run, judge
+from sjepa.models.free_runs import better, free_run, judge
+from sjepa.models.stretches import Stretches, _thirds
 from sjepa.symbolic.front import Candidate, Front
 
 

@@ -1,0 +1,159 @@
+"""Stretches of data that a law is run through: where they lie, what is seen there, how noisy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from sjepa.data import Trajectories, _check
+from sjepa.data.derivatives import Smoothing, differentiate, second_derivatives
+from sjepa.data.noise import noise_level
+from sjepa.errors import DataError
+
+
+# A stretch lasts this many times spread over root mean square velocity: 2 pi would be a period.
+LONG = 2.0
+# Stretches and steps in each; more of either adds work and little evidence.
+MAX_STRETCHES, MAX_STEPS = 48, 100
+MIN_STEPS = 4
+# Slow motion is cut into this many stretches if each has so many observations.
+MIN_STRETCHES, MIN_POINTS = 8, 25
+# Observations on either side that tell the state at a start, in very long data.
+NEAR = 300
+# A step of the integration, in the same unit of time, and the most of them between observations:
+# three units are half a period, and what moves faster between two observations nobody saw.
+SHORT, MAX_SUBSTEPS = 0.1, 32
+# Observations on either side of a stretch that decide how actions pass between its own.
+AROUND = 16
+# Rounding and the error of the integration, as a share of the spread.
+FLOOR = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Stretches:
+    """S stretches of H steps, `every` = k observations in each: x (S, H k + 1, d), t (S, H k + 1).
+
+    Actions (S, H, 3, m) are those at the start, the middle and the end of each step. `start`
+    (S, size) are estimates of the first states, `unit` (d,) the size of the noise, or of rounding
+    where there is none, and `spread` (d,) that of the motion.
+    """
+
+    x: np.ndarray
+    t: np.ndarray
+    every: int
+    u: np.ndarray | None
+    start: np.ndarray
+    unit: np.ndarray
+    spread: np.ndarray
+    substeps: int
+
+    @classmethod
+    def of(
+        cls,
+        data: Trajectories,
+        *,
+        order: int = 1,
+        held: bool = False,
+        like: Smoothing | None = None,
+        long: float = LONG,
+        least: int = MIN_STRETCHES,
+    ) -> Stretches:
+        """Evenly spread over the data, each `long` and at least so many.
+
+        `like` says how the data are smoothed, if that is known.
+        """
+        derivatives = second_derivatives if order == 2 else partial(differentiate, like=like)
+        parts = _check.stretches(data.lengths)
+        some = data._cut(parts)
+        found = derivatives(some)
+        noise = found.noise if order == 1 else noise_level(some.x, some.t)
+        d = data.obs_shape[0]
+        everything = np.concatenate(some.x).astype(float)
+        spread = np.maximum(everything.std(axis=0), 1e-9 * np.abs(everything).max(axis=0) + 1e-300)
+        slopes = np.concatenate([a[good] for a, good in zip(found.x_dot, found.valid, strict=True)])
+        if not len(slopes):
+            slopes = np.concatenate(found.x_dot)
+        rate = float((np.sqrt((slopes[:, :d] ** 2).mean(axis=0)) / spread).max())
+        step = float(np.median(np.concatenate(some.steps)))
+        if not rate * step <= MAX_SUBSTEPS * SHORT:
+            raise DataError("The states move faster than they were observed; observe more often.")
+        # Fine sampling: integrate in longer steps, and read the states between them off a cubic.
+        every = 1 if held else max(1, int(SHORT / max(rate * step, 1e-12)))
+        room = int(np.median(data.lengths)) - 1
+        total = int(data.lengths.sum())
+        if total >= least * MIN_POINTS:  # slow motion: shorter stretches rather than few
+            room = min(room, total // least)
+        every = min(every, max(1, room // MIN_STEPS))
+        count = int(np.clip(long / max(rate * step * every, 1e-12), MIN_STEPS, MAX_STEPS))
+        span = every * max(1, min(count, room // every))
+        places = [
+            (i, first) for i, n in enumerate(data.lengths) for first in range(0, n - span, span)
+        ]
+        chosen = np.unique(np.linspace(0, len(places) - 1, MAX_STRETCHES).round().astype(int))
+        places = [places[k] for k in chosen]
+        smooth, first = found.trajectories.x, places
+        if parts[0][1] != slice(None):  # very long data: only what lies around the starts
+            reach = NEAR
+            if order == 1 and like is not None and like.windows is not None:
+                reach = 2 * max(half for half, _ in like.windows)
+            near = [(i, slice(max(k - reach, 0), k + reach + 1)) for i, k in places]
+            smooth = derivatives(data._cut(near)).trajectories.x
+            first = [
+                (j, k - part.start)
+                for j, ((_, k), (_, part)) in enumerate(zip(places, near, strict=True))
+            ]
+        u = None
+        if data.u is not None:
+            u = np.stack(
+                [
+                    _thirds(data.t[i], data.u[i], slice(k, k + span + 1, every), held)
+                    for i, k in places
+                ]
+            )
+        return cls(
+            np.stack([data.x[i][k : k + span + 1] for i, k in places]),
+            np.stack([data.t[i][k : k + span + 1] for i, k in places]),
+            every,
+            u,
+            np.stack([smooth[i][k] for i, k in first]),
+            np.maximum(noise, FLOOR * spread),
+            spread,
+            max(1, int(np.ceil(rate * step * every / SHORT))),
+        )
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the noise is more than what the integration itself gets wrong."""
+        return bool((self.unit > FLOOR * self.spread).any())
+
+    @property
+    def inputs(self) -> np.ndarray:
+        """States and actions (rows, inputs) at the nodes of all stretches."""
+        x = self.x[:, : -1 : self.every]
+        both = x if self.u is None else np.concatenate([x, self.u[:, :, 0]], axis=2)
+        return both.reshape(-1, both.shape[2])
+
+    @cached_property
+    def middle(self) -> np.ndarray:
+        return self.x.mean(axis=(0, 1))
+
+
+def _thirds(t: np.ndarray, u: np.ndarray, nodes: slice, held: bool) -> np.ndarray:
+    """Actions (H, 3, m) at the start, the middle and the end of each step."""
+    at, rows = t[nodes], u[nodes]
+    if held:
+        return np.repeat(rows[:-1, None], 3, axis=1)
+    middle = (at[:-1] + at[1:]) / 2
+    if len(t) > 3:
+        near = slice(max(nodes.start - AROUND, 0), nodes.stop + AROUND)
+        unit = at[-1] - at[0]  # cubes of seconds may overflow
+        between = CubicSpline(t[near] / unit, u[near])(middle / unit)
+    else:
+        between = (rows[:-1] + rows[1:]) / 2
+    return np.stack([rows[:-1], between, rows[1:]], axis=1)
