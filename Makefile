@@ -26,7 +26,7 @@ demo: $(VENV)/.core
 	$(BIN)/sjepa demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -q -m slow
