@@ -199,16 +199,21 @@ class Known:
             left = max(self.end - problem.clock(), 0.0)
             problem = problem.with_(budget=replace(problem.budget, seconds=left / 2))
         points = self._points(problem)
-        if (every := self._every) > 1:
-            assert problem.targets is not None
-            rows = "inputs" if problem.features is None else "features"
-            some = {rows: getattr(problem, rows)[::every], "targets": problem.targets[::every]}
-            problem = problem.with_(**some)
+        problem = self._thinned(problem)
         front, wider = solve_open(
             self.backend, problem, shapes, self._on_rows, points, floor,
             sure, lambda: problem.clock() < self.end,
         )  # fmt: skip
         return self._judged(front, wider)
+
+    def _thinned(self, problem: Problem) -> Problem:
+        """The problem on the rows of `_on_rows`: more columns of all of them would fill memory."""
+        if (every := self._every) == 1:
+            return problem
+        assert problem.targets is not None
+        rows = "inputs" if problem.features is None else "features"
+        some = {rows: getattr(problem, rows)[::every], "targets": problem.targets[::every]}
+        return problem.with_(**some)
 
     def _described(self, problem: Problem, plain: Judged) -> Judged:
         """The law of the shortest description, terms with numbers inside among its terms."""
@@ -232,7 +237,7 @@ class Known:
         terms = [t for t in new if t not in base.term_weights]
         weights = [*base.weights, *map(weight, terms)]
         library = Library([*base.terms, *terms], base.inputs, weights, canonical=False)
-        wider = on_library(problem, library, self.rows.thinned(1))
+        wider = on_library(self._thinned(problem), library, self._on_rows)
         rows = [
             replace(wider.candidate(one), free_run=float(d.run.errors.mean()))
             for one, d in zip(laws, found, strict=False)
