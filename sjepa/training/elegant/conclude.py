@@ -177,7 +177,8 @@ def _rollout(loss: RolloutLoss, found: Found) -> float:
 def _by_start(context: SearchContext, found: Found) -> tuple[float, float]:
     """Rollout losses from the quarter of held-out starts that is farthest out, and the others."""
     z = _head(found.encoder)(context.validation.x)[:, 0]
-    order = ((z - z.mean(0)) / z.std(0)).norm(dim=1).argsort()
+    spread = z.std(0, correction=0).clamp(min=1e-300)  # there may be one start only
+    order = ((z - z.mean(0)) / spread).norm(dim=1).argsort()
     cut = len(order) - max(1, len(order) // 4)
     if cut < 1:
         return 0.0, 0.0

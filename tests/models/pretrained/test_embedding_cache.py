@@ -36,6 +36,8 @@ def count_passes(model: torch.nn.Module) -> list[int]:
     return passes
 
 
+# What a network without training shows has no law.
+@pytest.mark.filterwarnings("ignore:The best law leaves")
 def test_the_second_fit_makes_no_forward_pass(tmp_path: Path) -> None:
     x, t = moving_frames()
     results = []
