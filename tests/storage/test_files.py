@@ -11,6 +11,7 @@ import pytest
 from sjepa.errors import FormatError, OutputError
 from sjepa.storage import (
     digest_of,
+    make_folder,
     open_kept,
     read_bounded,
     regular,
@@ -194,3 +195,12 @@ def test_two_who_keep_a_file_open_do_not_write_over_each_other(tmp_path: Path) -
                 writer.write(b"%s%d " % (name, i))
                 writer.flush()
     assert (tmp_path / "log").read_bytes() == b"a0 b0 a1 b1 a2 b2 "
+
+
+def test_folders_are_made_with_those_above_them_or_refused_in_one_line(tmp_path: Path) -> None:
+    make_folder(tmp_path / "a" / "b" / "c")
+    make_folder(tmp_path / "a" / "b" / "c")  # there already
+    assert (tmp_path / "a" / "b" / "c").is_dir()
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(OutputError, match="cannot be made"):
+        make_folder(tmp_path / "file" / "below")

@@ -329,3 +329,17 @@ def test_a_longer_joint_law_must_gain_enough() -> None:
     one = [(1.0, 0.5, "a"), (2.0, 0.499, "b"), (3.0, 0.1, "c")]
     kept = combine_outputs([one], most=10, min_gain=0.01)
     assert [row[2] for row in kept] == [("a",), ("c",)]
+
+
+def test_a_longer_law_must_lower_the_loss_by_the_share_asked_for() -> None:
+    laws = [Law.from_string(text, ["x"]) for text in ("x", "x + x**2", "x + x**2 + x**3")]
+    rows = [Candidate.score(law, [v]) for law, v in zip(laws, [1.0, 0.95, 0.8], strict=True)]
+    assert [c.loss for c in Front.of(rows)] == [1.0, 0.95, 0.8]
+    assert [c.loss for c in Front.of(rows, min_gain=0.1)] == [1.0, 0.8]
+    with pytest.raises(LawError, match="'terms' or 'tree', got 'size'"):
+        Front.of(rows, "size")
+
+
+def test_a_grammar_as_data_says_what_operators_accept() -> None:
+    grammar = Grammar(["+", "sin"], ["x", "u"], roles={"u": "action"}, accepts={"sin": ["state"]})
+    assert grammar.to_dict()["accepts"] == {"sin": ["state"]}
