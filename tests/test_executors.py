@@ -6,9 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import torch
 
 import sjepa
 from sjepa.bayes import posterior
+from sjepa.bayes.jacobian import jacobian
 from sjepa.data import simulate
 from sjepa.errors import ConfigError
 
@@ -41,3 +43,16 @@ def test_an_unknown_executor_is_refused_everywhere() -> None:
     ):
         with pytest.raises(ConfigError, match="executor is one of"):
             call()
+
+
+def test_threads_may_differentiate_at_the_same_time() -> None:
+    """Levels of torch's forward differentiation are those of the process."""
+    numbers = torch.linspace(0.1, 1.0, 6, dtype=torch.float64)
+
+    def function(a: torch.Tensor) -> torch.Tensor:
+        return torch.stack([(k * a).sin().prod() for k in range(1, 20)])
+
+    alone = jacobian(function, numbers)
+    with ThreadPoolExecutor(4) as executor:
+        for one in executor.map(lambda _: jacobian(function, numbers), range(60)):
+            torch.testing.assert_close(one, alone)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import jacfwd
 
 from sjepa.bayes.covariance import wishart_norm
+from sjepa.bayes.jacobian import jacobian
 from sjepa.bayes.joint import Joint, log_volume
 from sjepa.bayes.prior import residuals
 
@@ -115,7 +115,7 @@ def closed_form(joint: Joint) -> ClosedForm:
         return rows.target - residuals(structure, a * joint.scales, rows, joint.step)
 
     y = (rows.target - predicted(zero)) / spread  # (n, d)
-    x = jacfwd(predicted)(zero) if k else torch.zeros(n, d, 0, dtype=torch.float64)
+    x = jacobian(predicted, zero) if k else torch.zeros(n, d, 0, dtype=torch.float64)
     x = x / (spread.unsqueeze(-1) if isinstance(spread, Tensor) else spread)  # (n, d, K)
     volume = float(log_volume(spread, n, d))
     if c.root is not None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.func import jacfwd
 
+from sjepa.bayes.jacobian import jacobian
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.errors import ConfigError
@@ -87,7 +87,7 @@ class Units:
             return torch.full((structure.size,), prior.coefficients, dtype=torch.float64)
         if structure.size == 0:
             return torch.ones(0, dtype=torch.float64)
-        slope = jacfwd(lambda a: structure(self.rows.inputs, a))(structure.start)  # (n, d, K)
+        slope = jacobian(lambda a: structure(self.rows.inputs, a), structure.start)  # (n, d, K)
         size = slope.square().nan_to_num(0.0, 0.0, 0.0).mean(0).sqrt()  # (d, K)
         own = size[structure.owner, torch.arange(structure.size)]
         own = torch.where(own > 0, own, self.signal[structure.owner])
