@@ -13,8 +13,10 @@ import numpy as np
 import sympy
 
 from sjepa.backend.answers import checked
+from sjepa.backend.budget import Budget
+from sjepa.backend.copies import without_copies
+from sjepa.backend.finite import finite_library
 from sjepa.errors import BackendError, ConfigError, DataError, LawError, SjepaError
-from sjepa.symbolic.complexity import tree_complexity, weights_for_tree
 from sjepa.symbolic.front import EXACT, Candidate, Front
 from sjepa.symbolic.gram import CHUNK, MAX_SIZE, Gram
 from sjepa.symbolic.grammar import Grammar
@@ -30,43 +32,11 @@ if TYPE_CHECKING:
 
 # Losses below this share of the sums they are a difference of have lost digits: rows keep them.
 CANCELLED = 1e-10
-# Columns are the same if the cosine of their angle is this close to 1.
-SAME = 1e-10
-# A column is a sum of two others if they leave this share of its square, and of those two each
-# must have so much of its own.
-SUM, OWN = 1e-12, 1e-6
-
-# A grammar becomes a library of at most so many terms, of fewer where there are few rows, but of
-# these many always.
-MAX_TERMS, TERMS_PER_ROW, FEW_TERMS = 200, 0.5, 40
 # Losses below this are the rounding of double precision.
 ROUNDING = 1e-20
 
 # Called with a line of text and the share of the work done (0 to 1), as often as a backend likes.
 Progress = Callable[[str, float], None]
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How long a search may take; None leaves the backend's own default.
-
-    Backends stop by themselves within about a tenth of `seconds` (at least one second) after it.
-    With `cpu` they are seconds of this process's processor time, so that a busy machine does not
-    change the answer; programs that a backend starts are held to the wall clock all the same.
-
-    >>> Budget(seconds=30)
-    Budget(seconds=30, iterations=None)
-    """
-
-    seconds: float | None = None
-    iterations: int | None = None
-    cpu: bool = field(default=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.seconds is not None and not self.seconds > 0:
-            raise ConfigError(f"A budget needs a positive number of seconds, got {self.seconds}.")
-        if self.iterations is not None and self.iterations < 1:
-            raise ConfigError(f"A budget needs at least one iteration, got {self.iterations}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,31 +179,14 @@ class Problem:
 
     @cached_property
     def candidate_library(self) -> Library:
-        """The library, or the finite-term version of the grammar that the rows can tell apart.
-
-        Terms that are not defined on the rows are left out of the latter. Its terms weigh what
-        they add to the complexity that orders the front: in a tree that is the term, its
-        coefficient and the sign that joins it to the others.
-        """
+        """The library, or the finite-term version of the grammar that the rows can tell apart."""
         if self.library is not None:
             return self._in_units(self.library)
         assert self.grammar is not None
-        most, weights = MAX_TERMS, self.grammar.weights
-        if self.inputs is not None:
-            most = max(FEW_TERMS, min(most, int(TERMS_PER_ROW * len(self.inputs))))
-        finite = self.grammar.library(self.outputs, max_terms=most)
-        defined = np.ones(len(finite), dtype=bool)
-        if self.inputs is not None:
-            rows = self.inputs if self.weights is None else self.inputs[self.weights > 0]
-            run = finite.numpy()
-            with np.errstate(all="ignore"):
-                for i in range(0, len(rows), CHUNK):
-                    defined &= (np.abs(run(rows[i : i + CHUNK])) <= MAX_SIZE).all(axis=0)
-        joined = weights_for_tree(weights)["add"]
-        terms = [t for t, ok in zip(finite.terms, defined, strict=True) if ok]
-        added = [tree_complexity(sympy.Float(1.5) * t, weights) + joined for t in terms]
-        mask = finite.mask(self.outputs)[defined]
-        return self._in_units(Library(terms, finite.inputs, added, mask, canonical=False))
+        rows = self.inputs
+        if rows is not None and self.weights is not None:
+            rows = rows[self.weights > 0]
+        return self._in_units(finite_library(self.grammar, self.outputs, rows))
 
     def _in_units(self, library: Library) -> Library:
         if self._units is None:
@@ -272,64 +225,17 @@ class Problem:
 
     @cached_property
     def usable(self) -> np.ndarray:
-        """Which output may use which term (terms, outputs), copies of simpler terms left out.
+        """Which output may use which term (terms, outputs), copies of simpler terms left out."""
+        return self._usable_and_copies[0]
 
-        No data can choose between columns that agree to five digits, and both together are an
-        ill-conditioned difference: of each such set the cheapest term stays.
-        """
-        library, xx = self.candidate_library, self.sums.xx
-        size = np.sqrt(np.diag(xx))
-        cosine = np.abs(xx) / np.maximum(np.outer(size, size), 1e-300)
-        usable = library.mask(self.outputs) & (size > 0)[:, None]
-        names = library.names
-        order = sorted(range(len(library)), key=lambda i: (library.weights[i], len(names[i]), i))
-        alike = cosine >= 1.0 - SAME
-        for j, output in enumerate(self.outputs):
-            for position, i in enumerate(order):
-                same = [k for k in order[:position] if alike[i, k] and usable[k, j]]
-                if usable[i, j] and same:
-                    usable[i, j] = False
-                    self.copies.append(f"{output}: {names[i]} is {names[same[0]]} on these data")
-        for i, (k, m) in self._sums_of_two(order, list(np.any(usable, axis=1))).items():
-            usable[i] = False
-            self.copies.append(f"{names[i]} is a sum of {names[k]} and {names[m]} on these data")
-        return usable
-
-    def _sums_of_two(
-        self, order: Sequence[int], used: Sequence[bool]
-    ) -> dict[int, tuple[int, int]]:
-        """Products of inputs that two terms which weigh no more give exactly, and those two.
-
-        As c**2 and 1 give s**2 for a cosine and a sine. Sums of inputs themselves are left alone:
-        which of some shares that add up to 1 matters is for the search to say.
-        """
-        library, found = self.candidate_library, {}
-        if len(library) > MAX_TERMS:
-            return {}
-        size = np.sqrt(np.maximum(np.diag(self.sums.xx), 1e-300))
-        a = self.sums.xx / np.outer(size, size)
-        left = [i for i in order if used[i]]
-        for i in reversed(left):
-            term = library.terms[i]
-            if not term.is_polynomial() or sympy.total_degree(term) < 2:
-                continue
-            rest = [k for k in left if k != i and library.weights[k] <= library.weights[i]]
-            r, z = a[np.ix_(rest, rest)], a[rest, i]
-            free = 1.0 - r * r
-            np.fill_diagonal(free, np.inf)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                lost = 1.0 - (z[:, None] ** 2 + z**2 - 2.0 * r * np.outer(z, z)) / free
-            lost[free < OWN] = 1.0
-            k, m = np.unravel_index(np.argmin(lost), lost.shape) if len(rest) > 1 else (0, 0)
-            if len(rest) > 1 and lost[k, m] < SUM:
-                found[i] = tuple(sorted((rest[int(k)], rest[int(m)])))
-                left.remove(i)
-        return found  # type: ignore[return-value]
+    @property
+    def copies(self) -> list[str]:
+        """A note for each term that `usable` leaves out as a copy."""
+        return self._usable_and_copies[1]
 
     @cached_property
-    def copies(self) -> list[str]:
-        """A note for each term that `usable` leaves out."""
-        return []
+    def _usable_and_copies(self) -> tuple[np.ndarray, list[str]]:
+        return without_copies(self.candidate_library, self.outputs, self.sums.xx)
 
     @property
     def enough(self) -> float:

@@ -14,7 +14,7 @@ from sjepa.bayes.kernels import Kernel
 from sjepa.bayes.laplace import PosteriorMode, find_mode
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.paths import Paths, draw_paths
-from sjepa.bayes.prior import GP, Units, residuals
+from sjepa.bayes.prior import GP, Sizes, residuals
 from sjepa.bayes.process import KernelBlock, ProcessRows, safe_cholesky
 from sjepa.bayes.transitions import Transitions
 from sjepa.errors import ConfigError
@@ -35,7 +35,7 @@ class HybridJoint:
     """
 
     def __init__(
-        self, joint: Joint, settings: GP, units: Units, rows: Transitions | None = None
+        self, joint: Joint, settings: GP, sizes: Sizes, rows: Transitions | None = None
     ) -> None:
         kind = joint.covariance.kind
         if settings.outputs != "multi" and kind == "full":
@@ -48,7 +48,7 @@ class HybridJoint:
         self.joint, self.settings = joint, settings
         self.data = joint.rows if rows is None else rows
         self.d, self.s = joint.covariance.d, self.data.inputs.shape[1]
-        self.unit = joint.prior.amplitude * units.signal
+        self.unit = joint.prior.amplitude * sizes.signal
         kernel = Kernel(settings, joint.rows.inputs)
         self.rows = self._rows(kernel)
 
@@ -186,17 +186,17 @@ class HybridFit:
         return -own @ h[:k, k:], safe_cholesky(0.5 * (own + own.T))
 
 
-def fit_hybrid(joint: Joint, settings: GP, units: Units, method: str = "auto") -> StructureFit:
+def fit_hybrid(joint: Joint, settings: GP, sizes: Sizes, method: str = "auto") -> StructureFit:
     """Laplace's approximation over coefficients, covariance and kernel parameters."""
     if method not in ("auto", "laplace"):
         raise ConfigError(f"Beside a correction the evidence is by 'laplace', not {method!r}.")
-    target = HybridJoint(joint, settings, units)
+    target = HybridJoint(joint, settings, sizes)
     start, axes, n = target.start(), None, len(joint.rows)
     if n > _FIRST_ROWS:
         some = torch.linspace(0, n - 1, _FIRST_ROWS).long()
         u = None if joint.rows.u is None else joint.rows.u[some]
         few = Transitions(joint.rows.z[some], joint.rows.target[some], joint.rows.dt[some], u)
-        first = find_mode(HybridJoint(joint, settings, units, few), start, large=True)
+        first = find_mode(HybridJoint(joint, settings, sizes, few), start, large=True)
         if first is not None:
             start, axes = first.theta, first.axes
     mode = find_mode(target, start, large=n > _FIRST_ROWS, axes=axes)

@@ -14,7 +14,7 @@ from sjepa.bayes.fit import METHODS, StructureFit, fit
 from sjepa.bayes.joint import Joint
 from sjepa.bayes.observed import fit_observed
 from sjepa.bayes.parametric import ParametricLaw
-from sjepa.bayes.prior import GP, Prior, Units
+from sjepa.bayes.prior import GP, Prior, Sizes
 from sjepa.bayes.result import Posterior
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.data import Trajectories
@@ -152,13 +152,13 @@ def posterior(
     check_inputs(found[0].law, trajectories)
     check_movement(rows, found[0].law)
     kept = retain(found, held, step, most, gamma, retained)
-    units = Units.of(kept, held, step)
+    sizes = Sizes.of(kept, held, step)
     gp = GP.make(correction)
     seen = _stretches(second, gp, covariance, evidence) if noise == "observation" else None
     if covariance == "auto":
         covariance = "full" if gp is None or gp.outputs == "multi" else "diagonal"
     fits: list[StructureFit] = []
-    work = _Evidence(rows, step, units, settings, covariance, evidence, seed, gp, seen)
+    work = _Evidence(rows, step, sizes, settings, covariance, evidence, seed, gp, seen)
     results = run_on(executor, work, kept, workers)
     for i in range(len(kept)):
         if progress is not None:
@@ -178,7 +178,7 @@ class _Evidence:
 
     rows: Transitions
     step: StepModel
-    units: Units
+    sizes: Sizes
     prior: Prior
     covariance: Any
     method: Any
@@ -188,13 +188,13 @@ class _Evidence:
 
     def __call__(self, number: int, structure: ParametricLaw) -> StructureFit:
         if self.seen is not None:
-            return fit_observed(structure, self.seen, self.units, self.prior)
-        joint = Joint(structure, self.rows, self.step, self.units, self.prior, self.covariance)
+            return fit_observed(structure, self.seen, self.sizes, self.prior)
+        joint = Joint(structure, self.rows, self.step, self.sizes, self.prior, self.covariance)
         if self.gp is None:
             return fit(joint, self.method, self.seed)
         from sjepa.bayes.hybrid import fit_hybrid
 
-        return fit_hybrid(joint, self.gp, self.units, self.method)
+        return fit_hybrid(joint, self.gp, self.sizes, self.method)
 
 
 def _stretches(data: Trajectories, gp: GP | None, covariance: Any, evidence: str) -> Stretches:

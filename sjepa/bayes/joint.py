@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sjepa.bayes.covariance import Covariance
 from sjepa.bayes.parametric import ParametricLaw
-from sjepa.bayes.prior import Prior, Units, residuals
+from sjepa.bayes.prior import Prior, Sizes, residuals
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.errors import ConfigError
 
@@ -23,15 +23,15 @@ class Joint:
     """
 
     def __init__(
-        self, structure: ParametricLaw, rows: Transitions, step: StepModel, units: Units,
+        self, structure: ParametricLaw, rows: Transitions, step: StepModel, sizes: Sizes,
         prior: Prior, covariance: object,
     ) -> None:  # fmt: skip
         self.structure, self.rows, self.step, self.prior = structure, rows, step, prior
-        noise = units.noise
+        noise = sizes.noise
         if prior.noise is not None:
             noise = torch.full_like(noise, prior.noise)
         self.covariance = Covariance.make(covariance, noise, prior.strength)
-        self.scales = units.coefficient_scales(structure, prior)
+        self.scales = sizes.coefficient_scales(structure, prior)
         if prior.conjugate:
             self._check_conjugate()
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sjepa.bayes.fit import FailedFit, Group, StructureFit
 from sjepa.bayes.parametric import ParametricLaw
-from sjepa.bayes.prior import Prior, Units
+from sjepa.bayes.prior import Prior, Sizes
 from sjepa.models.free_runs import free_run
 from sjepa.models.stretches import Stretches
 from sjepa.symbolic import Law
@@ -48,7 +48,7 @@ class ObservedFit:
 
 
 def fit_observed(
-    structure: ParametricLaw, stretches: Stretches, units: Units, prior: Prior
+    structure: ParametricLaw, stretches: Stretches, sizes: Sizes, prior: Prior
 ) -> StructureFit:
     """Coefficients and evidence of a structure; the size of the noise is that of what is left.
 
@@ -60,7 +60,7 @@ def fit_observed(
     if not (np.isfinite(left) and np.isfinite(run.curvature).all() and count > starts):
         return FailedFit(structure, "its free runs leave the data", "free runs")
     variance = max(left / (count - starts), 1e-12)  # in units of the stretches' own noise
-    scales = units.coefficient_scales(structure, prior).numpy()
+    scales = sizes.coefficient_scales(structure, prior).numpy()
     precision = run.curvature.sum(axis=0) / variance + np.diag(scales**-2.0)
     numbers = run.law.coefficients
     mode = numbers - np.linalg.solve(precision, numbers / scales**2) if len(numbers) else numbers

@@ -55,7 +55,7 @@ class Prior:
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class Sizes:
     """What the data say about sizes: of right-hand sides, of noise, and where inputs lie.
 
     ``signal`` and ``noise`` are (d,); ``rows`` are the transitions they were taken from.
@@ -66,7 +66,7 @@ class Units:
     rows: Transitions
 
     @classmethod
-    def of(cls, structures: Sequence[ParametricLaw], rows: Transitions, step: StepModel) -> Units:
+    def of(cls, structures: Sequence[ParametricLaw], rows: Transitions, step: StepModel) -> Sizes:
         """Taken from the candidate that predicts the rows best."""
         spread = rows.target.std(0).clamp_min(1e-300)
         best, lowest = structures[0], float("inf")

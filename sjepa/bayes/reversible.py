@@ -22,7 +22,7 @@ from torch import Tensor
 from sjepa.bayes.candidates import structures
 from sjepa.bayes.joint import Joint
 from sjepa.bayes.laplace import PosteriorMode, find_mode
-from sjepa.bayes.prior import Prior, Units
+from sjepa.bayes.prior import Prior, Sizes
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError
@@ -130,11 +130,11 @@ def sample_structures(
     data = Trajectories.of(x, t, u, states=True)
     found = structures(laws, measure=measure, library=library, weights=weights)
     step, rows = StepModel(found[0].law.dynamics, integrator, noise), Transitions.of(data)
-    units = Units.of(found, rows, step)
+    sizes = Sizes.of(found, rows, step)
     rng, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
     joints, modes = [], []
     for structure in found:
-        joint = Joint(structure, rows, step, units, prior or Prior(), covariance)
+        joint = Joint(structure, rows, step, sizes, prior or Prior(), covariance)
         joints.append(joint)
         modes.append(find_mode(joint, joint.start()))
     if not any(m is not None for m in modes):

@@ -7,13 +7,14 @@ one test and fail the other, so neither class has a plain "stable".
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LocalModel:
+class LocalModel(ABC):
     """A (..., d, d) and B (..., d, m), each the sum of the law's part and the correction's.
 
     For an integrated step the law's part is what would remain if the correction did not react
@@ -40,8 +41,9 @@ class LocalModel:
         order = np.argsort(-self._order(values), axis=-1, kind="stable")
         return np.take_along_axis(values, order, axis=-1)
 
+    @abstractmethod
     def _order(self, values: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
+        """What eigenvalues are sorted by, largest first."""
 
     @property
     def action_share(self) -> dict[str, np.ndarray]:

@@ -17,9 +17,11 @@ from sjepa.data import Trajectories
 from sjepa.data.history import choose_history
 from sjepa.data.names import numbered
 from sjepa.errors import TrainingDiverged
+from sjepa.estimator.check_data import check_data
 from sjepa.estimator.files import apply_saved, plain_params, saved_from
 from sjepa.estimator.fitted import Fitted
-from sjepa.estimator.validate import check_data, draw_seed, validate, way_of
+from sjepa.estimator.kinds import draw_seed
+from sjepa.estimator.validate import validate, way_of
 from sjepa.models import Transition
 from sjepa.runs import Run, fingerprint, writable
 from sjepa.runs.recorder import RunRecorder

@@ -17,7 +17,7 @@ from sjepa.backend.registry import make_backend
 from sjepa.data.names import numbered
 from sjepa.errors import ConfigError
 from sjepa.estimator.fitted import Equations
-from sjepa.estimator.validate import draw_seed
+from sjepa.estimator.kinds import draw_seed
 from sjepa.symbolic import Front, Grammar, Law, Library
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 Dynamics = Literal["continuous", "discrete"]
 FORMAT, VERSION = "sjepa-law", 1
-# Where laws are compared: inside the ramps of the safe operators, and beyond their limits.
-EQUIVALENCE_RADII = (3.0, 5e-4, 0.05, 30.0, 1e3)
 
 
 class Law:
@@ -303,34 +301,6 @@ class Law:
     def __hash__(self) -> int:
         return hash(self.key)
 
-    def equivalent(
-        self, other: Law, tolerance: float = 1e-8, points: int = 256, seed: int = 0
-    ) -> bool:
-        """Whether both give the same values on random held-out points, whatever their form.
-
-        The points lie around zero at several scales, half of them with positive coordinates only.
-        Points where either law is undefined are left out; if there are none left, the answer is
-        whether the canonical forms are equal.
-        """
-        if self.inputs != other.inputs or len(self.outputs) != len(other.outputs):
-            return False
-        rng = np.random.default_rng(seed)
-        one, two = self.numpy(), other.numpy()
-        seen = False
-        for radius in EQUIVALENCE_RADII:
-            z = rng.uniform(-radius, radius, (points, len(self.inputs)))
-            z[::2] = np.abs(z[::2])
-            a, b = one(z), two(z)
-            usable = np.isfinite(a).all(axis=1) & np.isfinite(b).all(axis=1)
-            a, b = a[usable], b[usable]
-            if len(a):
-                seen = True
-                # Far out, large terms may cancel: rounding is a share of the largest value there.
-                size = np.abs(a) if radius <= 3.0 else np.abs(a).max(axis=0)
-                if (np.abs(a - b) > tolerance * (1.0 + size)).any():
-                    return False
-        return True if seen else self == other
-
     # Writing -------------------------------------------------------------------------------------
 
     def left_side(self, i: int) -> str:
@@ -400,6 +370,7 @@ class Law:
     __call__ = use.evaluate
     simulate = use.simulate
     score = use.score
+    equivalent = use.equivalent
     fit = use.fit
     save = use.save
     load = classmethod(use.load)

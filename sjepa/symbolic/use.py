@@ -1,4 +1,4 @@
-"""A law in use: evaluated, simulated, scored, fine-tuned, kept in a file.
+"""A law in use: evaluated, compared, simulated, scored, fine-tuned, kept in a file.
 
 These are methods of :class:`sjepa.symbolic.Law`. What they need of the layers above is imported
 when they are called; the contract in pyproject.toml names this file as the one exception.
@@ -26,10 +26,42 @@ if TYPE_CHECKING:
     from sjepa.symbolic.front import Front
     from sjepa.symbolic.law import Law
 
+# Where laws are compared: inside the ramps of the safe operators, and beyond their limits.
+EQUIVALENCE_RADII = (3.0, 5e-4, 0.05, 30.0, 1e3)
+
 
 def evaluate(law: Law, x: Any) -> np.ndarray:
     """Values (..., outputs) at inputs (..., inputs); :meth:`numpy` is quicker for many calls."""
     return law.numpy()(np.asarray(x, dtype=float))
+
+
+def equivalent(
+    law: Law, other: Law, tolerance: float = 1e-8, points: int = 256, seed: int = 0
+) -> bool:
+    """Whether both give the same values on random held-out points, whatever their form.
+
+    The points lie around zero at several scales, half of them with positive coordinates only.
+    Points where either law is undefined are left out; if there are none left, the answer is
+    whether the canonical forms are equal.
+    """
+    if law.inputs != other.inputs or len(law.outputs) != len(other.outputs):
+        return False
+    rng = np.random.default_rng(seed)
+    one, two = law.numpy(), other.numpy()
+    seen = False
+    for radius in EQUIVALENCE_RADII:
+        z = rng.uniform(-radius, radius, (points, len(law.inputs)))
+        z[::2] = np.abs(z[::2])
+        a, b = one(z), two(z)
+        usable = np.isfinite(a).all(axis=1) & np.isfinite(b).all(axis=1)
+        a, b = a[usable], b[usable]
+        if len(a):
+            seen = True
+            # Far out, large terms may cancel: rounding is a share of the largest value there.
+            size = np.abs(a) if radius <= 3.0 else np.abs(a).max(axis=0)
+            if (np.abs(a - b) > tolerance * (1.0 + size)).any():
+                return False
+    return True if seen else law == other
 
 
 def simulate(law: Law, x0: Any, t: Any, u: Any = None, **options: Any) -> Simulation:

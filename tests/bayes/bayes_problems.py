@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.bayes_data import drag_pendulum
 from sjepa.bayes.joint import Joint
 from sjepa.bayes.parametric import ParametricLaw
-from sjepa.bayes.prior import Prior, Units
+from sjepa.bayes.prior import Prior, Sizes
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.data import Trajectories
 from sjepa.symbolic import Law
@@ -32,7 +32,7 @@ def make_joint(
     law: Law, data: Trajectories, step: StepModel, covariance: object = "full", **prior: object
 ) -> Joint:
     structure, rows = ParametricLaw(law, 1.0), Transitions.of(data)
-    units = Units.of([structure], rows, step)
+    units = Sizes.of([structure], rows, step)
     return Joint(structure, rows, step, units, Prior(**prior), covariance)  # type: ignore[arg-type]
 
 

@@ -9,7 +9,7 @@ from sjepa.bayes import GP, posterior
 from sjepa.bayes.hybrid import HybridJoint, fit_hybrid
 from sjepa.bayes.kernels import Kernel
 from sjepa.bayes.parametric import ParametricLaw
-from sjepa.bayes.prior import Units
+from sjepa.bayes.prior import Sizes
 from sjepa.bayes.process import KernelBlock, ProcessRows
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.errors import ConfigError
@@ -201,7 +201,7 @@ def test_laplace_over_kernel_parameters_uses_the_true_curvature() -> None:
     step = StepModel("continuous", "euler", "time")
     joint = make_joint(WITHOUT_DRAG, data, step, "full")
     structure = ParametricLaw(WITHOUT_DRAG, 1.0)
-    units = Units.of([structure], Transitions.of(data), step)
+    units = Sizes.of([structure], Transitions.of(data), step)
     target = HybridJoint(joint, GP(outputs="multi"), units)
     fit = fit_hybrid(joint, GP(outputs="multi"), units)
     theta, h = fit.mode.theta, 1e-4  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from sjepa import Law
 from sjepa.bayes import Prior, posterior
 from sjepa.bayes.observed import fit_observed
 from sjepa.bayes.parametric import ParametricLaw
-from sjepa.bayes.prior import Units
+from sjepa.bayes.prior import Sizes
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.data import Trajectories
 from sjepa.data.synthetic.simulate import simulate
@@ -31,7 +31,7 @@ def test_evidence_is_the_integral_over_coefficient_and_starts():
     stretches = Stretches.of(data)
     structure = ParametricLaw(Law.from_string("-0.7*x", ["x"]), 1.0)
     rows = Transitions.of(data)
-    units, prior = Units.of([structure], rows, StepModel()), Prior(coefficients=3.0)
+    units, prior = Sizes.of([structure], rows, StepModel()), Prior(coefficients=3.0)
     found = fit_observed(structure, stretches, units, prior)
     # x = start exp(-a t): for each a the starts are a linear regression with a flat prior.
     deviation = float(found.noise[0])
