@@ -131,6 +131,13 @@ def test_one_constant_coordinate_is_a_collapse() -> None:
     assert "variance" not in CollapseChecks(within=0.0).check(moving, moving).reasons
 
 
+def test_a_coordinate_that_moves_by_rounding_alone_is_constant() -> None:
+    still = 1e6 + 1e-6 * np.random.default_rng(0).normal(size=200)
+    rows = np.stack([np.linspace(0.0, 1.0, 200), still], axis=1)
+    assert narrowest(rows) == 0.0
+    assert narrowest(rows - rows[0]) > 0.5  # the same motion around 0 is one
+
+
 def test_observations_are_compared_as_many_steps_later_as_asked() -> None:
     # What is seen is the coordinate two steps before, and the coordinate is white noise.
     z = np.random.default_rng(0).normal(size=(8, 60, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,9 @@ import torch
 
 import sjepa
 from sjepa.data import Trajectories, TrajectoryBatch
-from sjepa.symbolic import Law
-from sjepa.training.alternating import EXPERIMENT_1, Phase, TrainingConfig
+from sjepa.models import SparseLaw, make_encoder
+from sjepa.symbolic import Law, Library
+from sjepa.training.alternating import EXPERIMENT_1, LatentModel, Phase, TrainingConfig
 from sjepa.training.alternating.objective import Objective
 from sjepa.training.alternating.sampling import TrainingData
 from sjepa.training.frozen import _rolling
@@ -103,6 +105,18 @@ def test_l_pred_is_held_at_delta_and_not_pushed_below() -> None:
     assert strong > 3 * tight > 3 * loose > 0 and small < large
 
 
+def test_a_constraint_costs_nothing_where_it_holds_and_its_multiplier_pulls_where_it_does_not() -> (
+    None
+):
+    """delta/2 (max(0, m + L/delta - 1)^2 - m^2), worked out by hand."""
+    condition = EXPERIMENT_1["dynamics_phase"].with_(delta=2.0)
+    one = Objective(make_model(), condition, TrainingConfig(horizon=3))
+    for multiplier, loss, expected in ((0.0, 1.0, 0.0), (0.0, 3.0, 0.25), (1.0, 3.0, 1.25),
+                                       (1.0, 2.0, 0.0), (0.5, 0.2, -0.25)):  # fmt: skip
+        one.multiplier = multiplier
+        assert float(one._adequacy(torch.tensor(loss))) == pytest.approx(expected)
+
+
 def test_a_constraint_that_is_missed_is_doubted() -> None:
     assert any("above delta=1e-09" in doubt for doubt in fitted(delta=1e-9).doubts_)
     assert not fitted(delta=1e-2).doubts_
@@ -136,6 +150,23 @@ def test_a_teacher_shows_the_encoded_state_at_every_step() -> None:
     forced = (ahead - goal).square().mean()
     torch.testing.assert_close(rollout(1.0), forced)
     torch.testing.assert_close(rollout(0.3), 0.7 * rollout(0.0) + 0.3 * forced)
+
+
+def test_a_teacher_shows_the_action_of_the_step_it_starts() -> None:
+    data = oscillator(3, points=5)
+    u = torch.randn(3, 5, 1, generator=torch.Generator().manual_seed(0))
+    law = SparseLaw(Library.from_terms(["z2", "u", "z1*u"], ["z1", "z2", "u"]), ("z1", "z2"))
+    with torch.no_grad():
+        law.coefficients.copy_(torch.tensor([[1.0, 0.0], [0.5, 2.0], [0.0, -1.0]]))
+    model = LatentModel(make_encoder("mlp", 6, 2, width=16), symbolic=law)
+    chunk = TrainingData.of(replace(data, u=u)).chunk(slice(None), 0, 1)
+    settings = TrainingConfig(horizon=4, teacher_forcing=1.0)
+    found = Objective(model, EXPERIMENT_1["dynamics_phase"], settings)(chunk).rollout
+    z, goal = model.encoder(data.x[:, 0]), model.target(data.x[:, 1:])
+    seen = torch.cat([z[:, None], goal[:, :-1]], dim=1)
+    ahead = seen + data.dt[..., None] * law(torch.cat([seen, u[:, :-1]], dim=-1))
+    assert found is not None
+    torch.testing.assert_close(found, (ahead - goal).square().mean())
 
 
 def test_delta_is_read_by_the_alternating_search(monkeypatch: pytest.MonkeyPatch) -> None:

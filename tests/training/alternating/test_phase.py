@@ -196,6 +196,16 @@ def test_the_one_step_objective_collapses_a_spread_out_encoder_through_its_targe
     assert model.symbolic.law(settings.report).complexity("terms", LIBRARY) == 0.0
 
 
+def test_a_condition_without_a_law_has_no_complexity(
+    train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
+) -> None:
+    neural, symbolic = (
+        Phase(make_model(), CONDITIONS[name], train, validation, settings).validate()
+        for name in ("neural_jepa", "dynamics_phase")
+    )
+    assert neural.complexity == 0.0 < symbolic.complexity
+
+
 def test_the_representation_term_spreads_embeddings_out(
     train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
 ) -> None:

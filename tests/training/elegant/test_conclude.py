@@ -10,7 +10,7 @@ from sjepa.data import Trajectories
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.symbolic import Library
 from sjepa.training.elegant.budget import SearchBudget
-from sjepa.training.elegant.conclude import conclude, found_with
+from sjepa.training.elegant.conclude import RolloutLoss, _by_start, conclude, found_with
 from sjepa.training.elegant.context import SearchContext, prepare
 from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.polish import linear_head
@@ -113,6 +113,27 @@ def test_a_refined_law_takes_the_place_of_the_one_it_came_from(context: SearchCo
     # q' = p and p' = -sin q: the product of the coefficients is -1 in any unit of p.
     assert np.prod(result.law.coefficients) == pytest.approx(-1.0, rel=0.02)
     assert result.rollout < 1e-3
+
+
+def test_the_farthest_quarter_of_the_starts_is_judged_apart(context: SearchContext) -> None:
+    """Distance counts in each coordinate's own spread: a large unit does not decide alone."""
+    context = replace(context, validation=context.train)  # more starts
+    law = found(context, ((1,), (2,)))
+    weight = law.encoder[1].linear.weight.detach().T  # type: ignore[index, union-attr]
+    head = linear_head(weight * torch.tensor([1.0, 50.0]).double())
+    own = found_with(context, context.task(law.structure), head)
+    with torch.no_grad():
+        z = head(context.validation.x)[:, 0].numpy()
+    far = np.argsort(np.linalg.norm((z - z.mean(0)) / z.std(0), axis=1))
+    cut = len(z) - len(z) // 4
+    expected = []
+    for rows in (far[cut:], far[:cut]):
+        some = context.validation.pick(torch.as_tensor(rows.copy()))
+        run = own.law.torch(trainable=False).double()
+        with torch.no_grad():
+            expected.append(float(RolloutLoss(some, context.horizon, 1)(head, run)))
+    assert _by_start(context, own) == pytest.approx(tuple(expected), rel=1e-9)
+    assert len(z) == 24 and expected[0] != pytest.approx(expected[1], rel=0.05)
 
 
 def test_caveats_name_rivals_networks_and_starts_only_where_there_are_any(

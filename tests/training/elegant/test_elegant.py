@@ -142,7 +142,7 @@ def test_what_does_not_fit_is_refused(data: Trajectories) -> None:
         elegant_search(driven, LIBRARY, 2)
     with pytest.raises(ConfigError, match="restarts"):
         SearchBudget(restarts=0)
-    for delta in ("automatic", -1.0):
+    for delta in ("automatic", -1.0, 0.0):
         with pytest.raises(ConfigError, match="delta"):
             adequacy(delta, [0.1], 0.01)
 
