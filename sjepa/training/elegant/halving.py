@@ -57,7 +57,7 @@ def successive_halving(
     progress: Progress | None = None,
     pool: Pool | None = None,
     *,
-    done: int = 0,
+    done: int,
     save: Callable[[int, Restarts], None] | None = None,
 ) -> list[Survivor]:
     """Train, drop, and train the rest further; returns the survivors with their risks.

@@ -15,7 +15,7 @@ from sjepa.training.elegant.context import SearchContext, prepare
 from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.polish import linear_head
 from sjepa.training.elegant.result import Found
-from sjepa.training.elegant.select import caveats
+from sjepa.training.elegant.select import caveats, simplest_adequate
 from sjepa.training.elegant.structures import structure
 from tests.training.elegant.shortcut_data import pendulum_states
 
@@ -113,6 +113,27 @@ def test_a_refined_law_takes_the_place_of_the_one_it_came_from(context: SearchCo
     # q' = p and p' = -sin q: the product of the coefficients is -1 in any unit of p.
     assert np.prod(result.law.coefficients) == pytest.approx(-1.0, rel=0.02)
     assert result.rollout < 1e-3
+
+
+def test_a_law_slightly_above_delta_is_not_adequate(context: SearchContext) -> None:
+    cheap, dear = (
+        found(context, ((1,), (0,)), loss=1.5e-2),
+        found(context, ((1,), (0, 2)), loss=9e-3),
+    )
+    assert simplest_adequate([dear, cheap], 1e-2) == (dear, True)
+    assert simplest_adequate([dear, cheap], 2e-2) == (cheap, True)
+    assert simplest_adequate([cheap, dear], 5e-3) == (dear, False)
+
+
+def test_a_hidden_state_is_named_where_the_law_is_not_adequate() -> None:
+    """Angles of a pendulum without its speed, next to something that never tells it either."""
+    q = pendulum_states(30)[..., :1]
+    data = Trajectories(list(np.concatenate([q, np.sin(2 * q), np.cos(q)], axis=-1)), 0.07)
+    blind = prepare(
+        data, LIBRARY, 2, 1, 0, SearchBudget(rollout=0), None, CollapseChecks(), 3, None
+    )
+    result = conclude(blind, [found(blind, ((0,), (1,)))], "auto", None)
+    assert "hidden state" in [f.name for f in result.findings]
 
 
 def test_the_farthest_quarter_of_the_starts_is_judged_apart(context: SearchContext) -> None:
