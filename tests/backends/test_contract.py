@@ -155,7 +155,7 @@ def test_every_law_is_allowed_canonical_and_scored_as_claimed(
 
 def test_same_seed_same_answer(backend: Backend) -> None:
     noise = 0.05 * np.random.default_rng(1).normal(size=(200, 2))
-    problem = drag(seed=3, **without_library())
+    problem = drag(seed=3, budget=Budget(iterations=2), **without_library())
     noisy = problem.with_(targets=problem.targets + noise)
     first, second = noisy.solve(backend), noisy.solve(backend)
     assert [c.law for c in first] == [c.law for c in second]
