@@ -34,7 +34,7 @@ ENDLESS: dict[str, dict[str, Any]] = {
     "gplearn": {"generations": 10_000},
 }
 NAMES = ["stlsq", "subset", "pysindy", "operon", pytest.param("pysr", marks=pytest.mark.julia)]
-NAMES += ["gplearn", "subset+gplearn"]
+NAMES += ["subset+gplearn"]  # gplearn alone keeps it in test_own_backend.py, typed from its page
 
 
 def build(name: str, settings: dict[str, dict[str, Any]] = SMALL) -> Backend:
@@ -155,7 +155,7 @@ def test_every_law_is_allowed_canonical_and_scored_as_claimed(
 
 def test_same_seed_same_answer(backend: Backend) -> None:
     noise = 0.05 * np.random.default_rng(1).normal(size=(200, 2))
-    problem = drag(seed=3, budget=Budget(iterations=2), **without_library())
+    problem = drag(seed=3, budget=Budget(iterations=1), **without_library())
     noisy = problem.with_(targets=problem.targets + noise)
     first, second = noisy.solve(backend), noisy.solve(backend)
     assert [c.law for c in first] == [c.law for c in second]
