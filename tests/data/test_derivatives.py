@@ -51,6 +51,13 @@ def test_polynomials_are_differentiated_exactly_on_any_grid(
     np.testing.assert_allclose(fit.slope[:, 0], p.deriv()(t), atol=1e-7)
 
 
+def test_long_trajectories_are_differentiated_piece_by_piece_without_seams() -> None:
+    t = 0.01 * np.arange(9_000)
+    fit = local_polynomial(t, np.sin(t)[:, None], 3, 6)
+    np.testing.assert_allclose(fit.value[:, 0], np.sin(t), atol=1e-12)
+    np.testing.assert_allclose(fit.slope[:, 0], np.cos(t), atol=1e-10)
+
+
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("order", [2, 4, 6])
 def test_finite_differences_have_the_order_they_promise(grid: str, order: int) -> None:

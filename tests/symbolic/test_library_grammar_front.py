@@ -172,6 +172,14 @@ def test_front_is_sorted_and_holds_only_what_nothing_beats() -> None:
     assert "x**3" not in front.to_frame()["equation"].str.cat()  # dearer and worse than sin
 
 
+def test_a_printed_front_marks_the_chosen_law_and_rounds_what_it_shows() -> None:
+    laws = [Law.from_string(text, ["x"]) for text in ("0.7*x", "0.987654321*sin(x)")]
+    front = Front.of(Candidate.score(law, [v]) for law, v in zip(laws, (0.2, 1e-5), strict=True))
+    _, first, second = repr(front).splitlines()
+    assert first.split() == ["1", "2.00e-01", "x'", "=", "0.7*x"]
+    assert second.split() == [">", "2", "1.00e-05", "x'", "=", "0.9877*sin(x)"]
+
+
 def test_selection_takes_the_simplest_adequate_law() -> None:
     front = _front()
     assert front.best() == front[1].law
