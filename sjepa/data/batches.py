@@ -6,7 +6,6 @@ of the encoded trajectories in parallel, on views that copy nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -61,14 +60,6 @@ class TrajectoryBatch:
         """The trajectories of a slice or of an index tensor."""
         u = None if self.u is None else self.u[rows]
         return TrajectoryBatch(self.x[rows], self.dt[rows], u, self.mask[rows])
-
-    def batches(self, size: int, generator: torch.Generator) -> Iterator[TrajectoryBatch]:
-        """All trajectories once, shuffled, `size` at a time; the last batch may be smaller."""
-        if size < 1:
-            raise DataError(f"the batch size must be at least 1, got {size}.")
-        order = torch.randperm(len(self), generator=generator, device=generator.device)
-        for rows in order.to(self.x.device).split(size):
-            yield self[rows]
 
 
 class Windows(NamedTuple):

@@ -22,13 +22,12 @@ _CHUNK = 65_536  # points in all windows fitted at once; bounds the memory to a 
 class LocalFit(NamedTuple):
     """What a moving polynomial fit says at each time.
 
-    ``value`` and ``slope`` (T, d); ``value_gain`` and ``slope_gain`` (T,): standard deviation of
-    each per unit of white noise in the data, largest where the trajectory ends.
+    ``value`` and ``slope`` (T, d); ``slope_gain`` (T,): standard deviation of the slope per unit of
+    white noise in the data, largest where the trajectory ends.
     """
 
     value: Array
     slope: Array
-    value_gain: Array
     slope_gain: Array
 
 
@@ -54,8 +53,8 @@ def local_polynomial(
     value, slope = (np.empty(x.shape), np.empty(x.shape)) if into is None else into
     if is_even(t):
         table = _even_table(float((t[-1] - t[0]) / (n - 1)), width, degree)
-        return LocalFit(value, slope, *_moving(table, x, half, columns, value, slope))
-    gains = np.empty((2, n))
+        return LocalFit(value, slope, _moving(table, x, half, columns, value, slope))
+    gain = np.empty(n)
     together = max(1, _CHUNK // width)
     for begin in range(0, n, together):
         here = slice(begin, min(begin + together, n))
@@ -66,8 +65,8 @@ def local_polynomial(
         w = _weights(t[window], centre, degree)
         fitted = np.einsum("crw,cwd->rcd", w, x[window][..., columns])
         value[here, columns], slope[here, columns] = fitted
-        gains[:, here] = np.linalg.norm(w, axis=2).T
-    return LocalFit(value, slope, gains[0], gains[1])
+        gain[here] = np.linalg.norm(w[:, 1], axis=1)
+    return LocalFit(value, slope, gain)
 
 
 @lru_cache(maxsize=64)
@@ -77,12 +76,10 @@ def _even_table(step: float, width: int, degree: int) -> Array:
     return _weights(grid, np.arange(width), degree)
 
 
-def _moving(
-    table: Array, x: Array, half: int, columns: Any, value: Array, slope: Array
-) -> tuple[Array, Array]:
+def _moving(table: Array, x: Array, half: int, columns: Any, value: Array, slope: Array) -> Array:
     """Values and slopes for equal steps: moving sums inside, other rows of the table at the ends.
 
-    Returns the gains of both.
+    Returns the slope's gain.
     """
     n, width = len(x), len(table)
     inside = n - width + 1 if half < width else 0
@@ -109,8 +106,7 @@ def _moving(
                 if k != half:
                     total += np.multiply(part[k : k + size], weights[k], out=product)
             out[here, columns] = total
-    gains = np.linalg.norm(table, axis=2)[centre]
-    return gains[:, 0], gains[:, 1]
+    return np.asarray(np.linalg.norm(table[:, 1], axis=1)[centre])
 
 
 def _weights(t: Array, centre: Array, degree: int) -> Array:

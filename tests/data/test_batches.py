@@ -18,24 +18,6 @@ def numbered(lengths: list[int]) -> Trajectories:
     return Trajectories(x, t, [np.arange(n) * 10.0 for n in lengths])
 
 
-def test_batches_hold_every_trajectory_once_in_shuffled_order() -> None:
-    batch = TrajectoryBatch.make(numbered([4] * 10))
-    generator = torch.Generator().manual_seed(0)
-    parts = list(batch.batches(3, generator))
-    assert [len(p) for p in parts] == [3, 3, 3, 1]
-    seen = torch.cat([p.x[:, 0, 0] for p in parts]).int().tolist()
-    assert sorted(seen) == list(range(10))
-    assert seen != list(range(10))
-
-
-def test_the_same_generator_gives_the_same_batches() -> None:
-    batch = TrajectoryBatch.make(numbered([4] * 10))
-    first, second = (
-        torch.cat([p.x for p in batch.batches(4, torch.Generator().manual_seed(5))]) for _ in "ab"
-    )
-    assert torch.equal(first, second)
-
-
 def test_dtype_is_as_asked_and_the_mask_counts_the_points() -> None:
     batch = TrajectoryBatch.make(numbered([3, 5]), dtype=torch.float64)
     assert batch.x.dtype == batch.dt.dtype == torch.float64
@@ -94,8 +76,3 @@ def test_windows_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(DataError, match=message):
         windows(torch.zeros(2, 8, 3), torch.zeros(2, points - 1), horizon, stride)
-
-
-def test_a_batch_has_at_least_one_trajectory() -> None:
-    with pytest.raises(DataError, match="batch size"):
-        next(TrajectoryBatch.make(numbered([3])).batches(0, torch.Generator()))
