@@ -267,3 +267,10 @@ def test_the_error_to_expect_of_clean_slopes_is_an_upper_bound_and_no_wild_one(s
     expected = slope_error(Trajectories(np.sin(t)[:, None], t))[0]
     true = np.mean((step**8 / 630 * np.cos(t)) ** 2)
     assert true < expected < 1e5 * true
+
+
+def test_the_error_to_expect_of_one_column_does_not_hang_on_the_others() -> None:
+    t = np.arange(0, 30, 0.1)
+    x = np.stack([np.sin(t), 50 * np.sin(4 * t)], axis=1)
+    alone = [slope_error(Trajectories(x[:, [j]], t))[0] for j in (0, 1)]
+    np.testing.assert_allclose(slope_error(Trajectories(x, t)), alone, rtol=1e-9)

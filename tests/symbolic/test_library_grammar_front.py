@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -155,6 +156,9 @@ def test_rules_of_a_grammar_go_by_any_spelling_of_an_operator() -> None:
     assert grammar.refusal(parse("atan(x) + u", ["x", "u"]), "x") is None
     # x/abs(x) is a sign, in canonical form.
     assert grammar.admits(Law.from_string(["x/abs(x)", "u"], ["x", "u"]))
+    terms = grammar.terms()
+    assert parse("atan(x)", ["x", "u"]) in terms
+    assert all(grammar.refusal(term, "x") is None for term in terms)
 
 
 def _front() -> Front:
@@ -178,6 +182,13 @@ def test_a_printed_front_marks_the_chosen_law_and_rounds_what_it_shows() -> None
     _, first, second = repr(front).splitlines()
     assert first.split() == ["1", "2.00e-01", "x'", "=", "0.7*x"]
     assert second.split() == [">", "2", "1.00e-05", "x'", "=", "0.9877*sin(x)"]
+
+
+def test_a_table_says_who_found_each_law() -> None:
+    laws = [Law.from_string(text, ["x"]) for text in ("0.7*x", "0.9*sin(x)")]
+    own, other = (Candidate.score(law, [v]) for law, v in zip(laws, (0.2, 1e-5), strict=True))
+    front = Front.of([own, replace(other, backend="operon")], "terms", "stlsq+operon")
+    assert front.to_frame()["backend"].tolist() == ["stlsq+operon", "operon"]
 
 
 def test_selection_takes_the_simplest_adequate_law() -> None:

@@ -116,3 +116,19 @@ def test_normal_equations_have_the_solution_of_least_norm(dependent: bool) -> No
     y = rng.normal(size=50)
     expected = np.linalg.pinv(x) @ y  # from the rows, not from their products
     np.testing.assert_allclose(solve_normal(x.T @ x, x.T @ y), expected, rtol=1e-6)
+
+
+def test_more_numbers_than_rows_are_not_moved() -> None:
+    law = Law.from_string("2*sin(3.5*x + 0.5)", ["x"], ["y"], "discrete")
+    x = np.array([[0.1], [0.4]])
+    again = refit(law, x, np.array([[1.0], [1.5]]))
+    (was,), (now,) = law.expressions, again.expressions
+    assert again.terms[0][0][1] == law.terms[0][0][1] and now != was  # the multiplier alone
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+def test_losses_do_not_depend_on_the_unit_of_the_targets(unit: float) -> None:
+    plain, other = (Gram.from_chunks(LIBRARY, [(X, Y * u, WEIGHTS)]) for u in (1.0, unit))
+    np.testing.assert_allclose(other.variance, plain.variance * unit**2, rtol=1e-9)
+    guess = np.ones((len(LIBRARY), 2))
+    np.testing.assert_allclose(other.loss(guess * unit), plain.loss(guess), rtol=1e-9)

@@ -57,7 +57,6 @@ class Embedder:
         self.name, self.prepare, self.how = name, prepare, check_pool(how)
         self.options, self.batch_size, self.device = options, batch_size, device
         self.folder = _folder(cached)
-        self.batches_run = 0
 
     def __repr__(self) -> str:
         return f"<encoder {self.name}>"
@@ -97,7 +96,6 @@ class Embedder:
                     f"{tuple(features.shape)}; its first axis must count observations."
                 )
             parts.append(pool(features, self.how).float().cpu())
-            self.batches_run += 1
         return torch.cat(parts).numpy()
 
 

@@ -54,7 +54,6 @@ class TextEmbedder:
 
     def __init__(self, model: Any, name: str, batch_size: int, folder: Path | None) -> None:
         self.model, self.name, self.batch_size, self.folder = model, name, batch_size, folder
-        self.batches_run = 0
 
     def __repr__(self) -> str:
         return f"<encoder {self.name}>"
@@ -70,7 +69,6 @@ class TextEmbedder:
         return cache.cached(self.folder, name, lambda: self._run(texts)).astype(float)
 
     def _run(self, texts: Sequence[str]) -> np.ndarray:
-        self.batches_run += -(-len(texts) // self.batch_size)
         return np.asarray(
             self.model.encode(
                 list(texts), batch_size=self.batch_size, show_progress_bar=False,
