@@ -52,9 +52,9 @@ def fit_all(problem: Problem, output: int, supports: Sequence[tuple[int, ...]]) 
             b = sums.xy[own, output] / scale
             found[i, own] = signed_solution(a, b, problem.signs[own, output]) / scale
     losses = sums.losses_of(output, found)
-    costs = [problem.candidate_library.weights[c != 0].sum() for c in found]
-    rows = zip(costs, losses, found, strict=True)
-    return [SupportFit(float(cost), float(loss), c) for cost, loss, c in rows]
+    costs = np.where(found != 0, problem.candidate_library.weights, 0.0).sum(axis=1)
+    rows = zip(costs.tolist(), losses.tolist(), found, strict=True)
+    return [SupportFit(cost, loss, c) for cost, loss, c in rows]
 
 
 def fit(problem: Problem, output: int, support: Iterable[int]) -> SupportFit:

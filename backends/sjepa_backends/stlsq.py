@@ -77,9 +77,8 @@ class STLSQ(Backend):
             start = np.flatnonzero(usable[:, j])
             if self.threshold is not None:
                 ones = np.ones(len(usable))
-                support = self._thresholded(
-                    _Ridge(problem, j, ones, self.ridge), start, self.threshold
-                )
+                ridge = _Ridge(problem, j, ones, self.ridge)
+                support, _ = self._thresholded(ridge, start, self.threshold)
                 fits.append([fit(problem, j, support)])
             else:
                 left = (search_end - problem.clock()) / (len(problem.outputs) - j)
@@ -116,8 +115,11 @@ class STLSQ(Backend):
         spread = np.sqrt(sums.variance[j])
         ridge = _Ridge(problem, j, np.sqrt(np.diag(sums.xx) / sums.weight), self.ridge)
         yield tuple(start.tolist())
+        least = -1.0
         for threshold in PATH:
-            yield self._thresholded(ridge, start, threshold * spread)
+            if threshold * spread > least:  # otherwise the same terms go again
+                support, least = self._thresholded(ridge, start, threshold * spread)
+                yield support
 
     def _back(
         self, problem: Problem, j: int, supports: Iterable[tuple[int, ...]]
@@ -131,17 +133,24 @@ class STLSQ(Backend):
                 left.add(tuple(shorter))
                 yield tuple(shorter)
 
-    def _thresholded(self, ridge: _Ridge, start: np.ndarray, threshold: float) -> tuple[int, ...]:
-        """Drop terms whose coefficient is below the threshold, and solve again."""
-        keep = start
+    def _thresholded(
+        self, ridge: _Ridge, start: np.ndarray, threshold: float
+    ) -> tuple[tuple[int, ...], float]:
+        """Drop terms whose coefficient is below the threshold, and solve again.
+
+        Also the smallest coefficient that stayed on the way: thresholds up to it do the same.
+        """
+        keep, least = start, np.inf
         for _ in range(self.max_iter):
             if not len(keep):
                 break
-            survivors = keep[ridge.sizes(keep) >= threshold]
-            if len(survivors) == len(keep):
+            sizes = ridge.sizes(keep)
+            stay = sizes >= threshold
+            least = min(least, float(sizes[stay].min(initial=np.inf)))
+            if stay.all():
                 break
-            keep = survivors
-        return tuple(keep.tolist())
+            keep = keep[stay]
+        return tuple(keep.tolist()), least
 
 
 class _Ridge:

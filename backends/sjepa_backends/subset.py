@@ -184,9 +184,8 @@ class _Branches:
         while len(frontier):
             kept, kept_losses = [], []
             for start in range(0, len(frontier), parents):
-                children = self._children(frontier[start : start + parents], limit, beam)
+                children, cost = self._children(frontier[start : start + parents], limit, beam)
                 self.nodes += len(children)
-                cost = self.weights[children].sum(axis=1)
                 floor = np.zeros(len(children))
                 if beam is None and len(children):
                     # No support fits better than all terms but one that it skipped.
@@ -212,39 +211,43 @@ class _Branches:
                 frontier = frontier[np.argsort(np.concatenate(kept_losses)[first])[:beam]]
         return True
 
-    def _children(self, parents: np.ndarray, limit: float, beam: int | None) -> np.ndarray:
+    def _children(
+        self, parents: np.ndarray, limit: float, beam: int | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Supports with one more term that are asked for, and their costs."""
         size = parents.shape[1]
         # A beam is not exhaustive, so it may add any term; a full search goes forward only.
         last = parents[:, -1] if size and beam is None else np.full(len(parents), -1)
         candidates = np.arange(len(self.index), dtype=np.int16)
-        rows, new = np.nonzero(candidates[None, :] > last[:, None])
-        cost = self.weights[parents].sum(axis=1)[rows] + self.weights[new]
-        wanted = self._best_known(cost, below=True) > self.adequate
-        wanted &= cost <= limit + 1e-9
-        children = np.column_stack([parents[rows[wanted]], candidates[new[wanted]]])
-        if beam is not None:
-            children = np.sort(children, axis=1)
-            children = children[(np.diff(children, axis=1) > 0).all(axis=1)]
-            children = np.unique(children, axis=0)
-        return children
+        costs = self.weights[parents].sum(axis=1)[:, None] + self.weights
+        rows, new = np.nonzero(self._asked_for(costs, limit) & (candidates > last[:, None]))
+        children = np.concatenate([parents[rows], candidates[new, None]], axis=1)
+        if beam is None:
+            return children, costs[rows, new]
+        children = np.sort(children, axis=1)
+        children = children[(np.diff(children, axis=1) > 0).all(axis=1)]
+        children = np.unique(children, axis=0)
+        return children, self.weights[children].sum(axis=1)
 
     def _alive(self, cost: np.ndarray, floor: np.ndarray, limit: float) -> np.ndarray:
         """Whose branches, which end no lower than the floor, can still hold something better."""
         next_cost = cost + self.weights.min()  # of the cheapest child
-        alive = self._best_known(next_cost, below=True) > self.adequate
-        alive &= next_cost <= limit + 1e-9
-        alive &= floor < self._best_known(next_cost)
-        return alive
+        return self._asked_for(next_cost, limit) & (floor < self._best_known(next_cost))
+
+    def _asked_for(self, cost: np.ndarray, limit: float) -> np.ndarray:
+        """Costs up to the limit for which nothing adequate is known that costs less."""
+        good = np.searchsorted(-self.stair_losses, -self.adequate)
+        cheapest = self.stair_costs[good] if good < len(self.stair_costs) else np.inf
+        return (cost <= limit + 1e-9) & (cost < cheapest + 1e-9)
 
     def _draw_stairs(self) -> None:
         """Best known loss for every cost, as a falling staircase."""
         costs, losses = np.array(sorted([*self.known, *self.found.values()])).T
         self.stair_costs, self.stair_losses = costs, np.minimum.accumulate(losses)
 
-    def _best_known(self, cost: np.ndarray, below: bool = False) -> np.ndarray:
-        """Lowest loss among known supports of at most this cost, or of strictly less."""
-        slack = -1e-9 if below else 1e-9
-        position = np.searchsorted(self.stair_costs, cost + slack, side="right") - 1
+    def _best_known(self, cost: np.ndarray) -> np.ndarray:
+        """Lowest loss among known supports of at most this cost."""
+        position = np.searchsorted(self.stair_costs, cost + 1e-9, side="right") - 1
         return np.where(position >= 0, self.stair_losses[np.maximum(position, 0)], np.inf)
 
     def _loss(self, supports: np.ndarray) -> np.ndarray:

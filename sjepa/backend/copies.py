@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import sympy
 
 from sjepa.symbolic.library import Library
 
@@ -27,10 +26,12 @@ def without_copies(
     No data can choose between columns that agree to five digits, and both together are an
     ill-conditioned difference: of each such set the cheapest term stays. `xx` is the Gram matrix.
     """
-    names, copies = library.names, []
+    names, copies = library.names, list[str]()
     size = np.sqrt(np.diag(xx))
-    cosine = xx / np.maximum(np.outer(size, size), 1e-300)
     usable = library.mask(outputs) & (size > 0)[:, None]
+    if _independent(xx[np.ix_(size > 0, size > 0)]):
+        return usable, copies
+    cosine = xx / np.maximum(np.outer(size, size), 1e-300)
     order = sorted(range(len(library)), key=lambda i: (library.weights[i], len(names[i]), i))
     alike = np.abs(cosine) >= 1.0 - SAME
     for j, output in enumerate(outputs):
@@ -47,6 +48,17 @@ def without_copies(
     return usable, copies
 
 
+def _independent(xx: np.ndarray) -> bool:
+    """Whether every column has more of its own than copies of others, and sums of two, have."""
+    size = np.sqrt(np.diag(xx))
+    try:
+        # Of a unit column the others leave at least the smallest eigenvalue.
+        np.linalg.cholesky(xx / np.outer(size, size) - 10 * max(SAME, SUM) * np.eye(len(xx)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
 def _sums_of_two(
     library: Library, cosine: np.ndarray, left: list[int]
 ) -> dict[int, tuple[int, int]]:
@@ -57,8 +69,7 @@ def _sums_of_two(
     """
     found: dict[int, tuple[int, int]] = {}
     for i in reversed(left):
-        term = library.terms[i]
-        if not term.is_polynomial() or sympy.total_degree(term) < 2:
+        if not library.products[i]:
             continue
         rest = [
             k

@@ -264,8 +264,8 @@ class Problem:
         y = self.targets
         mean = self._mean(lambda rows: y[rows])
         variance = self._mean(lambda rows: (y[rows] - mean) ** 2)
-        square = self._mean(lambda rows: y[rows] ** 2)
-        return np.where(variance <= 1e-12 * square, np.maximum(square, 1e-300), variance)
+        square = np.maximum(variance + mean**2, 1e-300)
+        return np.where(variance <= 1e-12 * square, square, variance)
 
     def _mean(self, values: Callable[[slice], np.ndarray]) -> np.ndarray:
         """Weighted mean of what is computed row by row, without a column of it in memory."""

@@ -37,7 +37,7 @@ def local_polynomial(
     half: int,
     degree: int,
     columns: Any = slice(None),
-    into: tuple[Array, Array] | None = None,
+    into: tuple[Array | None, Array] | None = None,
 ) -> LocalFit:
     """Fit a polynomial of `degree` to the 2 `half` + 1 points around each time.
 
@@ -45,7 +45,7 @@ def local_polynomial(
     polynomial goes through all points: this is then the finite difference of that order,
     on any grid. Otherwise points far away weigh less (tricube), in time rather than in rows.
     Short trajectories get shorter windows and lower degrees. Only `columns` are fitted; their
-    values and slopes go `into` the given arrays.
+    values and slopes go `into` the given arrays, values nowhere where None is given.
     """
     n = len(t)
     width = min(2 * half + 1, n)
@@ -53,7 +53,8 @@ def local_polynomial(
     value, slope = (np.empty(x.shape), np.empty(x.shape)) if into is None else into
     if is_even(t):
         table = _even_table(float((t[-1] - t[0]) / (n - 1)), width, degree)
-        return LocalFit(value, slope, _moving(table, x, half, columns, value, slope))
+        gain = _moving(table, x, half, columns, value, slope)
+        return LocalFit(x if value is None else value, slope, gain)
     gain = np.empty(n)
     together = max(1, _CHUNK // width)
     for begin in range(0, n, together):
@@ -64,9 +65,11 @@ def local_polynomial(
         window = start[:, None] + np.arange(width)  # (c, width)
         w = _weights(t[window], centre, degree)
         fitted = np.einsum("crw,cwd->rcd", w, x[window][..., columns])
-        value[here, columns], slope[here, columns] = fitted
+        slope[here, columns] = fitted[1]
+        if value is not None:
+            value[here, columns] = fitted[0]
         gain[here] = np.linalg.norm(w[:, 1], axis=1)
-    return LocalFit(value, slope, gain)
+    return LocalFit(x if value is None else value, slope, gain)
 
 
 @lru_cache(maxsize=64)
@@ -76,7 +79,9 @@ def _even_table(step: float, width: int, degree: int) -> Array:
     return _weights(grid, np.arange(width), degree)
 
 
-def _moving(table: Array, x: Array, half: int, columns: Any, value: Array, slope: Array) -> Array:
+def _moving(
+    table: Array, x: Array, half: int, columns: Any, value: Array | None, slope: Array
+) -> Array:
     """Values and slopes for equal steps: moving sums inside, other rows of the table at the ends.
 
     Returns the slope's gain.
@@ -84,7 +89,9 @@ def _moving(table: Array, x: Array, half: int, columns: Any, value: Array, slope
     n, width = len(x), len(table)
     inside = n - width + 1 if half < width else 0
     first = half if inside else n
-    centre = np.full(n, min(half, width - 1), dtype=np.int32)
+    wanted = [(i, out) for i, out in enumerate((value, slope)) if out is not None]
+    each = np.linalg.norm(table[:, 1], axis=1)
+    gain = np.full(n, each[min(half, width - 1)])
     for rows, places in (
         (slice(0, first), slice(0, first)),
         (slice(first + inside, n), slice(half + 1, width)),
@@ -93,20 +100,22 @@ def _moving(table: Array, x: Array, half: int, columns: Any, value: Array, slope
         w = table[places]
         if len(w):
             fitted = np.einsum("crw,wd->rcd", w, ends[:, columns])
-            value[rows, columns], slope[rows, columns] = fitted
-            centre[rows] = np.arange(width)[places]
+            for i, out in wanted:
+                out[rows, columns] = fitted[i]
+            gain[rows] = each[places]
     for begin in range(0, inside, _MOVING):  # pieces that stay in the cache
         size = min(_MOVING, inside - begin)
         part = np.asarray(x[begin : begin + size + width - 1, columns], dtype=float)
         product = np.empty((size, part.shape[1]))
         here = slice(first + begin, first + begin + size)
-        for out, weights in ((value, table[half, 0]), (slope, table[half, 1])):
+        for i, out in wanted:
+            weights = table[half, i]
             total = np.multiply(part[half : half + size], weights[half])
             for k in np.flatnonzero(weights).tolist():
                 if k != half:
                     total += np.multiply(part[k : k + size], weights[k], out=product)
             out[here, columns] = total
-    return np.asarray(np.linalg.norm(table[:, 1], axis=1)[centre])
+    return gain
 
 
 def _weights(t: Array, centre: Array, degree: int) -> Array:
@@ -139,11 +148,22 @@ _EXCESS = 1.8
 _SAMPLE = 4000  # points used to choose a window
 
 
+def is_difference(window: tuple[int, int]) -> bool:
+    """Whether a window's polynomial goes through all of its points, which so stay as they are."""
+    half, degree = window
+    return degree == 2 * half
+
+
 class Smoothing(NamedTuple):
     """Noise (d,) and, where the data chose them, half-width and degree of each column's window."""
 
     noise: Array
     windows: tuple[tuple[int, int], ...] | None
+
+    @property
+    def leaves_states(self) -> bool:
+        """Whether the states stay as they are."""
+        return self.windows is not None and all(map(is_difference, self.windows))
 
 
 class Derivatives(NamedTuple):
@@ -258,7 +278,7 @@ def slope_error(trajectories: Trajectories, noise: Array | None = None) -> Array
     """
     some = trajectories._cut(stretches(trajectories.lengths))
     series = list(zip(some.t, some.x, strict=True))
-    found = [[local_polynomial(t, x, k // 2, k) for t, x in series] for k in (8, 6, 4)]
+    found = [[_slopes(t, x, k // 2, k) for t, x in series] for k in (8, 6, 4)]
     inner = [slice(4, -4) if len(x) > 16 else slice(None) for x in some.x]
     best, middle, worst = (
         np.concatenate([f.slope[part] for f, part in zip(fits, inner, strict=True)])
@@ -293,25 +313,40 @@ def _apply(
 ) -> Derivatives:
     """Fit each column with its own window."""
     smooth, x_dot, valid = [], [], []
+    exact = all(map(is_difference, chosen))
     for t, x in zip(trajectories.t, trajectories.x, strict=True):
-        value, slope = np.empty(x.shape), np.empty(x.shape)
+        value, slope = None if exact else np.empty(x.shape), np.empty(x.shape)
         good = np.ones(len(t), dtype=bool)
         for half, degree in sorted(set(chosen)):
             mine: Any = [c == (half, degree) for c in chosen]
             mine = slice(None) if all(mine) else mine  # a slice is not copied
             fit = local_polynomial(t, x, half, degree, mine, (value, slope))
             if not trust_ends:
-                good &= fit.slope_gain <= 2 * np.median(fit.slope_gain)
+                good &= fit.slope_gain <= 2 * _median(fit.slope_gain)
             del fit  # its gains are as long as the data, and the next ones come on top
-        smooth.append(value)
+        smooth.append(x.astype(float, copy=False) if value is None else value)
         x_dot.append(slope)
         valid.append(good)
     words = tuple(
-        f"differences of order {g}" if g == 2 * h else f"degree {g} over {2 * h + 1} points"
-        for h, g in chosen
+        f"differences of order {c[1]}"
+        if is_difference(c)
+        else f"degree {c[1]} over {2 * c[0] + 1} points"
+        for c in chosen
     )
     new = trajectories._like(smooth, trajectories.t, trajectories.u, trajectories.state)
     return Derivatives(new, x_dot, valid, noise, words)
+
+
+def _slopes(t: Array, x: Array, half: int, degree: int) -> LocalFit:
+    """A fit of which only the slopes are asked for."""
+    return local_polynomial(t, x, half, degree, into=(None, np.empty(x.shape)))
+
+
+def _median(values: Array) -> float:
+    """The median, without a search where most values are the same."""
+    middle = values[len(values) // 2]
+    same = np.count_nonzero(values == middle)
+    return float(middle if 2 * same > len(values) else np.median(values))
 
 
 def _choose(
@@ -331,7 +366,7 @@ def _choose(
     best = np.zeros(len(noise), dtype=int)
     growing = np.ones(len(noise), dtype=bool)
     for level, (half, degree) in enumerate(candidates):
-        parts = [local_polynomial(t, x, half, degree) for t, x in zip(some.t, some.x, strict=True)]
+        parts = [_slopes(t, x, half, degree) for t, x in zip(some.t, some.x, strict=True)]
         slope = np.concatenate(
             [p.slope[k : len(p.slope) - k] for p, k in zip(parts, cuts, strict=True)]
         )

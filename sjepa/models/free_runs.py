@@ -33,6 +33,8 @@ NOTHING_TO_WIN = MIN_GAIN
 # those of noise alone, LONG_PATIENCE where they are not.
 PATIENCE, LONG_PATIENCE = 3, 8
 NOISE_ALONE = 1.15
+# Numbers of a path that are filled in at once; bounds the memory to a few megabytes.
+BETWEEN = 65_536
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,19 +179,20 @@ class _Runner:
             far, spread = np.concatenate([far, FAR * moving]), np.concatenate([spread, moving])
         self.far, self.spread = far, np.maximum(spread, 1e-300)
 
-    def velocity(
-        self, z: np.ndarray, u: np.ndarray | None, numbers: Sequence[np.ndarray]
-    ) -> np.ndarray:
-        """Of states (size, ...) with actions (m, S), for each of the numbers an array (..., S)."""
+    def memory(self, numbers: Sequence[np.ndarray]) -> list[Any]:
+        """What the program starts with, but for states and actions; a number is (..., S)."""
         program = self.program
         memory: list[Any] = [None] * program.size
+        for slot, value in (*program.constants, *zip(program.coefficients, numbers, strict=True)):
+            memory[slot] = value
+        return memory
+
+    def velocity(self, z: np.ndarray, u: np.ndarray | None, memory: list[Any]) -> np.ndarray:
+        """Of states (size, ...) with actions (m, S)."""
+        program = self.program
         memory[: self.size] = z
         if u is not None:
             memory[self.size : program.inputs] = u
-        for slot, value in program.constants:
-            memory[slot] = value
-        for slot, values in zip(program.coefficients, numbers, strict=True):
-            memory[slot] = values
         change = np.empty_like(z)
         if self.order == 2:
             change[: self.size // 2] = z[self.size // 2 :]
@@ -202,36 +205,54 @@ class _Runner:
         data, every = self.stretches, self.stretches.every
         numbers = np.broadcast_to(numbers, (*start.shape[:-1], numbers.shape[-1]))
         # The components come first here: every operation is on arrays in one piece.
-        given = list(np.ascontiguousarray(np.moveaxis(numbers, -1, 0)))
+        memory = self.memory(list(np.ascontiguousarray(np.moveaxis(numbers, -1, 0))))
         z = np.ascontiguousarray(np.moveaxis(start, -1, 0))
         nodes = np.ascontiguousarray(data.t[:, ::every].T)
         steps, ahead = np.diff(nodes, axis=0), None
         far = self.far.reshape(-1, *[1] * (z.ndim - 1))
         path = np.empty((len(steps) * every + 1, *z.shape))
         path[0] = z
+        slopes = np.empty((len(steps) + 1 if every > 1 else 0, *z.shape))
         with np.errstate(all="ignore"):
             for h, step in enumerate(steps):
                 u = data.u[:, h].T if data.u is not None and self.uses_actions else None
-                before, (z, slope) = z, self._next(z, step, u, given, ahead)
+                z, slope = self._next(z, step, u, memory, ahead)
                 if not (np.abs(z) <= far).all():
                     z = np.clip(np.where(np.isfinite(z), z, far), -far, far)
+                path[(h + 1) * every] = z
                 if every > 1:
                     # Without a jump of actions between, the next step begins with this velocity.
-                    ahead = self.velocity(z, None if u is None else u[:, 2], given)
-                    here = slice(h * every + 1, (h + 1) * every)
-                    share = (data.t[:, here].T - nodes[h]) / step
-                    share = share.reshape(len(share), *[1] * (z.ndim - 2), -1)
-                    path[here] = _cubic(before, z, slope, ahead, step, share)
-                path[(h + 1) * every] = z
+                    ahead = self.velocity(z, None if u is None else u[:, 2], memory)
+                    slopes[h : h + 2] = slope, ahead
+            together = max(1, BETWEEN // (every * z.size))
+            for first in range(0, len(steps), together) if every > 1 else ():
+                self._between(path, slopes, nodes, slice(first, min(first + together, len(steps))))
             path = np.clip(np.nan_to_num(path, copy=False, nan=np.inf), -far, far)
         return np.moveaxis(path, 1, -1)
+
+    def _between(
+        self, path: np.ndarray, slopes: np.ndarray, nodes: np.ndarray, here: slice
+    ) -> None:
+        """Fill in the states between the nodes of some steps, by cubics with their slopes."""
+        every, after = self.stretches.every, slice(here.start + 1, here.stop + 1)
+        rows = slice(here.start * every, here.stop * every)
+        times = self.stretches.t[:, rows].T.reshape(here.stop - here.start, every, -1)
+        wide = [1] * (path.ndim - 2)  # one axis of components, and those of copies
+        step = nodes[after] - nodes[here]
+        share = (times[:, 1:] - nodes[here][:, None]) / step[:, None]
+        share = share.reshape(*share.shape[:2], *wide, -1)
+        step = step.reshape(len(step), 1, *wide, -1)
+        ends = path[::every]
+        parts = (a[part][:, None] for a in (ends, slopes) for part in (here, after))
+        whole = path[rows].reshape(-1, every, *path.shape[1:])
+        whole[:, 1:] = _cubic(*parts, step, share)
 
     def _next(
         self,
         z: np.ndarray,
         step: np.ndarray,
         u: np.ndarray | None,
-        numbers: Sequence[np.ndarray],
+        memory: list[Any],
         slope: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """The state at the end of a step, by the classic method of order four, and the velocity.
@@ -239,18 +260,19 @@ class _Runner:
         `slope` is that velocity at the start, if it is known.
         """
         if self.discrete:
-            following = self.velocity(z, None if u is None else u[:, 0], numbers)
+            following = self.velocity(z, None if u is None else u[:, 0], memory)
             return following, following
         n = self.stretches.substeps
         part = step / n
-        slope = self.velocity(z, _parabola(u, 0.0), numbers) if slope is None else slope
+        half, sixth = part / 2, part / 6
+        slope = self.velocity(z, _parabola(u, 0.0), memory) if slope is None else slope
         for k in range(n):
             first, middle, last = (_parabola(u, (k + share) / n) for share in (0.0, 0.5, 1.0))
-            k1 = self.velocity(z, first, numbers) if k else slope
-            k2 = self.velocity(z + part / 2 * k1, middle, numbers)
-            k3 = self.velocity(z + part / 2 * k2, middle, numbers)
-            k4 = self.velocity(z + part * k3, last, numbers)
-            z = z + part / 6 * (k1 + 2 * (k2 + k3) + k4)
+            k1 = self.velocity(z, first, memory) if k else slope
+            k2 = self.velocity(z + half * k1, middle, memory)
+            k3 = self.velocity(z + half * k2, middle, memory)
+            k4 = self.velocity(z + part * k3, last, memory)
+            z = z + sixth * (k1 + 2 * (k2 + k3) + k4)
         return z, slope
 
     def normal(self, path: np.ndarray, jacobian: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -308,12 +330,11 @@ def _cubic(
     a: np.ndarray, b: np.ndarray, slope_a: np.ndarray, slope_b: np.ndarray, step: np.ndarray,
     share: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
-    """Values at shares (k, ..., S) of a step, by the cubic with these ends and slopes."""
+    """Values at shares of steps, by the cubics with these ends and slopes."""
     rest = 1 - share
     near, far = rest**2 * (1 + 2 * share), share**2 * (1 + 2 * rest)
     bend, back = step * share * rest**2, step * share**2 * rest
-    s = (slice(None), None)  # shares first, then components
-    return a * near[s] + b * far[s] + slope_a * bend[s] - slope_b * back[s]
+    return a * near + b * far + slope_a * bend - slope_b * back
 
 
 def _blocks(

@@ -95,7 +95,9 @@ class Stretches:
         chosen = np.unique(np.linspace(0, len(places) - 1, MAX_STRETCHES).round().astype(int))
         places = [places[k] for k in chosen]
         smooth, first = found.trajectories.x, places
-        if parts[0][1] != slice(None):  # very long data: only what lies around the starts
+        if order == 1 and like is not None and like.leaves_states:
+            smooth = data.x
+        elif parts[0][1] != slice(None):  # very long data: only what lies around the starts
             reach = NEAR
             if order == 1 and like is not None and like.windows is not None:
                 reach = 2 * max(half for half, _ in like.windows)
@@ -118,7 +120,7 @@ class Stretches:
             np.stack([data.t[i][k : k + span + 1] for i, k in places]),
             every,
             u,
-            np.stack([smooth[i][k] for i, k in first]),
+            np.stack([smooth[i][k] for i, k in first]).astype(float),
             np.maximum(noise, FLOOR * spread),
             spread,
             max(1, int(np.ceil(rate * step * every / SHORT))),

@@ -212,7 +212,13 @@ def split_terms(expr: sympy.Expr) -> tuple[tuple[float, sympy.Expr], ...]:
     ((-3.0, 1), (2.0, x))
     """
     pairs = [a.as_coeff_Mul() for a in sympy.Add.make_args(expr) if a != 0]
-    return tuple((float(c), term) for c, term in pairs)
+    return tuple((float(c), interned(term)) for c, term in pairs)
+
+
+@lru_cache(maxsize=4096)
+def interned(term: sympy.Expr) -> sympy.Expr:
+    """The first of equal terms: the same object is found in a table without being compared."""
+    return term
 
 
 def terms_complexity(

@@ -119,51 +119,41 @@ class Gram:
         Only one chunk is in memory at a time; a large chunk is cut into pieces. `near` are
         coefficients (P, k) from which residuals are taken; by default those of some rows.
         """
-        features = library.numpy()
-        total: Gram | None = None
+        features, terms = library.numpy(), len(library)
+        products: np.ndarray | None = None
+        y_sum, rows, weight = 0.0, 0, 0.0
         for inputs, targets, *weights in chunks:
             if near is None:
                 near = _nearby(features, inputs, targets, *weights)
+            size = terms + near.shape[1]
             for start in range(0, len(inputs), PIECE):
+                if products is None:
+                    products, columns = np.zeros((size, size)), np.empty((size, PIECE))
                 part = slice(start, start + PIECE)
                 x, y = np.asarray(inputs[part]), np.asarray(targets[part], dtype=float)
                 w = None
                 if weights:  # rows without weight may hold anything
                     w = np.asarray(weights[0][part], dtype=float)
                     x, y, w = x[w > 0], y[w > 0], w[w > 0]
-                rows = np.empty((len(library) + y.shape[1], len(x)))
-                theta = features.columns(x, rows[: len(library)])
+                here = columns[:, : len(x)]
+                theta, left = features.columns(x, here[:terms]), here[terms:]
                 with np.errstate(all="ignore"):  # what overflows is refused below, by name
-                    np.subtract(y.T, near.T @ theta, out=rows[len(library) :])
-                    gram = cls._from_columns(rows, near, y, w)
-                if not np.trace(gram.xx) + gram.yy.sum() <= MAX_SIZE**2:
-                    _refuse(np.concatenate([theta, y.T]), library, start)
-                total = gram if total is None else total + gram
-        if total is None:
+                    np.matmul(near.T, theta, out=left)
+                    np.subtract(y.T, left, out=left)
+                    own = y.sum(axis=0) if w is None else w @ y
+                    root = here if w is None else here * np.sqrt(w)
+                    squares = root @ root.T  # a symmetric product takes half the work
+                    if not np.trace(squares) + np.abs(own).max() ** 2 <= MAX_SIZE**2:
+                        _refuse(np.concatenate([theta, y.T]), library, start)
+                    products, y_sum = products + squares, y_sum + own
+                rows, weight = rows + len(x), weight + float(len(x) if w is None else w.sum())
+        if products is None or near is None:
             raise DataError("The iterator of chunks is empty: there is nothing to fit.")
-        return total
-
-    @classmethod
-    def _from_columns(
-        cls, rows: np.ndarray, near: np.ndarray, targets: np.ndarray, weights: np.ndarray | None
-    ) -> Gram:
-        """From features and residuals (P + k, n): a symmetric product takes half the work."""
-        terms = len(near)
-        if weights is not None:
-            rows = rows * np.sqrt(weights)
-        products = rows @ rows.T
         xx, xr = products[:terms, :terms], products[:terms, terms:]
-        left = Residuals(near, xr, products[terms:, terms:].diagonal())
-        whole = left.moved(np.zeros_like(near), xx)
-        return cls(
-            xx,
-            whole.xr,
-            whole.rr,
-            targets.sum(axis=0) if weights is None else weights @ targets,
-            rows.shape[1],
-            float(rows.shape[1] if weights is None else weights.sum()),
-            left,
-        )
+        with np.errstate(all="ignore"):
+            residuals = Residuals(near, xr, products[terms:, terms:].diagonal())
+            whole = residuals.moved(np.zeros_like(near), xx)
+        return cls(xx, whole.xr, whole.rr, np.asarray(y_sum), rows, weight, residuals)
 
     def __add__(self, other: Gram) -> Gram:
         return Gram(
@@ -184,7 +174,7 @@ class Gram:
             there = there.moved(here.coefficients, other.xx)
         return Residuals(here.coefficients, here.xr + there.xr, here.rr + there.rr)
 
-    @property
+    @cached_property
     def variance(self) -> np.ndarray:
         """Variance of each target; its mean square where it does not vary."""
         mean_square = self.yy / self.weight

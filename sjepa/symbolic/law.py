@@ -113,9 +113,11 @@ class Law:
         outputs: Sequence[str],
         dynamics: Dynamics = "continuous",
     ) -> Law:
-        """From expressions that are in canonical form already."""
-        law = cls(expressions, inputs, outputs, dynamics, canonical=False)
-        law._is_canonical = True
+        """From expressions in canonical form, with names that were checked: nothing is again."""
+        law = cls.__new__(cls)
+        law.inputs, law.outputs, law.dynamics = tuple(inputs), tuple(outputs), dynamics
+        law.symbols = tuple(symbol(name) for name in law.inputs)
+        law.expressions, law._is_canonical = tuple(expressions), True
         return law
 
     @classmethod

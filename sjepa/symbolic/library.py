@@ -12,7 +12,7 @@ import sympy
 
 from sjepa.errors import ConfigError, LawError
 from sjepa.symbolic.canonical import canonical_sum, canonicalise
-from sjepa.symbolic.complexity import term_weight
+from sjepa.symbolic.complexity import interned, term_weight
 from sjepa.symbolic.law import Dynamics, Law
 from sjepa.symbolic.parse import check_names, parse, symbol
 from sjepa.symbolic.text import to_text
@@ -55,7 +55,9 @@ class Library:
     ) -> None:
         """`canonical=False` says that the terms are in canonical form already."""
         self.inputs = check_names(inputs, "input")
-        self.terms = tuple((canonicalise(t) if canonical else t).as_coeff_Mul()[1] for t in terms)
+        self.terms = tuple(
+            interned((canonicalise(t) if canonical else t).as_coeff_Mul()[1]) for t in terms
+        )
         if not self.terms:
             raise LawError("A library needs at least one term.")
         seen: set[sympy.Expr] = set()
@@ -177,6 +179,11 @@ class Library:
     @cached_property
     def names(self) -> list[str]:
         return [to_text(t) for t in self.terms]
+
+    @cached_property
+    def products(self) -> list[bool]:
+        """Which terms are products of inputs: monomials of degree two or more."""
+        return [t.is_polynomial() and sympy.total_degree(t) >= 2 for t in self.terms]
 
     @cached_property
     def term_weights(self) -> dict[sympy.Expr, float]:
