@@ -1,9 +1,9 @@
 """Coordinates and the shortest adequate equation that moves them."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sjepa import errors
+from sjepa._lazy import lazy
 
 
 if TYPE_CHECKING:
@@ -77,16 +77,4 @@ _LAZY = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'sjepa' has no attribute {name!r}")
-    module, _, attribute = _LAZY[name].partition(":")
-    value: Any = import_module(module)
-    if attribute:
-        value = getattr(value, attribute)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_LAZY})
+__getattr__, __dir__ = lazy(__name__, _LAZY)

@@ -1,8 +1,9 @@
 """Trajectories: from arrays, tables and files, from simulators, and on their way to training."""
 
+from typing import TYPE_CHECKING
+
+from sjepa._lazy import lazy
 from sjepa.data._gaps import Dropped
-from sjepa.data.augment import FrameAugmentation
-from sjepa.data.batches import TrajectoryBatch, Windows, windows
 from sjepa.data.derivatives import Derivatives, differentiate, second_derivatives
 from sjepa.data.files import read, write
 from sjepa.data.history import with_history, with_lags
@@ -15,6 +16,11 @@ from sjepa.data.synthetic.videos import rendered
 from sjepa.data.trajectories import Trajectories
 from sjepa.data.video import read_video, video, write_video
 from sjepa.data.weak import WeakWindows, weak_windows
+
+
+if TYPE_CHECKING:
+    from sjepa.data.augment import FrameAugmentation
+    from sjepa.data.batches import TrajectoryBatch, Windows, windows
 
 
 __all__ = [
@@ -47,3 +53,14 @@ __all__ = [
     "write",
     "write_video",
 ]
+
+# Imported at first use: they need torch, which takes longer to import than a law to find.
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "FrameAugmentation": "sjepa.data.augment:FrameAugmentation",
+        "TrajectoryBatch": "sjepa.data.batches:TrajectoryBatch",
+        "Windows": "sjepa.data.batches:Windows",
+        "windows": "sjepa.data.batches:windows",
+    },
+)

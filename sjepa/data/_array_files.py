@@ -10,8 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from sjepa.data._check import Array, check_expansion
-from sjepa.data._frame import require
+from sjepa.data._check import Array, check_expansion, require
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError, MissingDependency
 

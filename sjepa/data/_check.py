@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sjepa.errors import DataError
+from sjepa.errors import DataError, did_you_mean
 from sjepa.symbolic.gram import CHUNK, MAX_SIZE
 
 
@@ -196,6 +196,16 @@ def check_expansion(claimed: int, size: int) -> None:
     """Refuse a small file that stands for a large one, before it is unpacked."""
     if not 0 <= claimed <= MAX_EXPANSION * size + MAX_BYTES:
         raise DataError(f"it claims to hold {claimed} bytes in {size}; write it uncompressed.")
+
+
+def require(known: Iterable[Any], wanted: Iterable[Any], kind: str = "column") -> None:
+    """Refuse a column that does not exist, with the name that was probably meant."""
+    names = {str(c): None for c in known}  # a dictionary keeps their order
+    for name in wanted:
+        if str(name) not in names:
+            hint = did_you_mean(name, names)
+            listed = ", ".join(list(names)[:20]) + (", ..." if len(names) > 20 else "")
+            raise DataError(f"there is no {kind} {name!r}.{hint} There are: {listed}.")
 
 
 def repeated(names: Iterable[str]) -> str | None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from sjepa.data._check import Array, repeated
+from sjepa.data._check import Array, repeated, require
 from sjepa.data.trajectories import Trajectories
-from sjepa.errors import DataError, did_you_mean
+from sjepa.errors import DataError
 
 
 def from_frame(
@@ -74,16 +74,6 @@ def from_frame(
         allow_nan=allow_nan,
         _where=where,
     )
-
-
-def require(known: Iterable[Any], wanted: Iterable[Any], kind: str = "column") -> None:
-    """Refuse a column that does not exist, with the name that was probably meant."""
-    names = {str(c): None for c in known}  # a dictionary keeps their order
-    for name in wanted:
-        if str(name) not in names:
-            hint = did_you_mean(name, names)
-            listed = ", ".join(list(names)[:20]) + (", ..." if len(names) > 20 else "")
-            raise DataError(f"there is no {kind} {name!r}.{hint} There are: {listed}.")
 
 
 def _names(names: Sequence[str] | str) -> list[str]:

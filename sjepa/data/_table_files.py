@@ -6,15 +6,18 @@ import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-import pandas as pd
 
 from sjepa.data._check import Array, check_expansion
 from sjepa.data.names import numbered
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError
+
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 # Names of trajectories and typing errors are short; a cell of a megabyte is neither.
@@ -23,6 +26,8 @@ MAX_TEXT = 10_000
 
 def read_csv(path: Path) -> pd.DataFrame:
     """Lines that begin with # before the header are comments."""
+    import pandas as pd
+
     with path.open("rb") as file:
         comments = next(i for i, line in enumerate(file) if not line.startswith(b"#"))
     with warnings.catch_warnings():
@@ -131,6 +136,8 @@ def _to_table(trajectories: Trajectories) -> pd.DataFrame:
     if trajectories.state:
         states = np.concatenate(trajectories.state).T
         data |= {f"state.{i + 1}": s for i, s in enumerate(states)}
+    import pandas as pd
+
     return pd.DataFrame(data)
 
 

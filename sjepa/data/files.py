@@ -20,8 +20,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import pandas as pd
-
 from sjepa.data import _array_files as arrays, _table_files as tables
 from sjepa.data.trajectories import Trajectories
 from sjepa.data.video import VIDEO_ENDINGS, read_video, videos_of
@@ -85,7 +83,7 @@ def read(
     _check_file(path)
     try:
         found = _load(path)
-        if isinstance(found, pd.DataFrame):
+        if not isinstance(found, list):
             return tables.from_table(found, time, id, columns, actions, allow_nan)
         if id is not None or columns is not None or len(actions):
             raise DataError(

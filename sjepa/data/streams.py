@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from sjepa.backend.executors import run_on
 from sjepa.data._table_files import from_table
@@ -117,7 +116,7 @@ def open_piece(piece: Any, t: Any = None, names: Sequence[str] | None = None) ->
     """A file, a table with a time column, or what `discover` takes: as trajectories."""
     if isinstance(piece, str | Path):
         found = read(piece, time=t)
-    elif isinstance(piece, pd.DataFrame):
+    elif hasattr(piece, "columns"):  # a pandas table
         found = from_table(piece, t, None, None, (), False)
     elif isinstance(piece, tuple):
         found = Trajectories.of(*piece, names=names, states=True)

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch.nn import functional
 
 from sjepa.data._array_files import natural
 from sjepa.data._check import Array
@@ -136,6 +134,9 @@ def prepared(
 def _resized(frames: Array, size: int | tuple[int, int] | None) -> Array:
     if size is None:
         return frames
+    import torch
+    from torch.nn import functional
+
     side = (size, size) if isinstance(size, int) else tuple(size)
     tensor = torch.as_tensor(np.ascontiguousarray(frames))
     batch = tensor[:, None] if tensor.ndim == 3 else tensor

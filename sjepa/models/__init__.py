@@ -1,16 +1,22 @@
 """Encoders, their slowly moving target, and the transition that moves latent states."""
 
-from sjepa.models.blur import Blur, choose_blur
-from sjepa.models.ema import EMATarget
-from sjepa.models.encoders import ENCODERS, GaussianEncoder, make_encoder
-from sjepa.models.fields import Correction, NeuralField
-from sjepa.models.integrators import INTEGRATORS
-from sjepa.models.laws import SparseLaw, TreeLaw
-from sjepa.models.layers import AffineHead, Residual, Scaled
-from sjepa.models.simulate import Simulation, Simulator, integrate
-from sjepa.models.transition import Transition
-from sjepa.models.whitening import Whitening
-from sjepa.models.windows import HistoryWindow, sliding_windows
+from typing import TYPE_CHECKING
+
+from sjepa._lazy import lazy
+
+
+if TYPE_CHECKING:
+    from sjepa.models.blur import Blur, choose_blur
+    from sjepa.models.ema import EMATarget
+    from sjepa.models.encoders import ENCODERS, GaussianEncoder, make_encoder
+    from sjepa.models.fields import Correction, NeuralField
+    from sjepa.models.integrators import INTEGRATORS
+    from sjepa.models.laws import SparseLaw, TreeLaw
+    from sjepa.models.layers import AffineHead, Residual, Scaled
+    from sjepa.models.simulate import Simulation, Simulator, integrate
+    from sjepa.models.transition import Transition
+    from sjepa.models.whitening import Whitening
+    from sjepa.models.windows import HistoryWindow, sliding_windows
 
 
 __all__ = [
@@ -36,3 +42,31 @@ __all__ = [
     "make_encoder",
     "sliding_windows",
 ]
+
+# Imported at first use: most of them need torch, which free runs of a law do not.
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "AffineHead": "sjepa.models.layers:AffineHead",
+        "Blur": "sjepa.models.blur:Blur",
+        "Correction": "sjepa.models.fields:Correction",
+        "EMATarget": "sjepa.models.ema:EMATarget",
+        "ENCODERS": "sjepa.models.encoders:ENCODERS",
+        "GaussianEncoder": "sjepa.models.encoders:GaussianEncoder",
+        "HistoryWindow": "sjepa.models.windows:HistoryWindow",
+        "INTEGRATORS": "sjepa.models.integrators:INTEGRATORS",
+        "NeuralField": "sjepa.models.fields:NeuralField",
+        "Residual": "sjepa.models.layers:Residual",
+        "Scaled": "sjepa.models.layers:Scaled",
+        "Simulation": "sjepa.models.simulate:Simulation",
+        "Simulator": "sjepa.models.simulate:Simulator",
+        "SparseLaw": "sjepa.models.laws:SparseLaw",
+        "Transition": "sjepa.models.transition:Transition",
+        "TreeLaw": "sjepa.models.laws:TreeLaw",
+        "Whitening": "sjepa.models.whitening:Whitening",
+        "choose_blur": "sjepa.models.blur:choose_blur",
+        "integrate": "sjepa.models.simulate:integrate",
+        "make_encoder": "sjepa.models.encoders:make_encoder",
+        "sliding_windows": "sjepa.models.windows:sliding_windows",
+    },
+)

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from sjepa.models.stretches import Stretches
-from sjepa.models.transition import order_of
 from sjepa.symbolic import Law
 from sjepa.symbolic.emit import NUMPY, run
+from sjepa.symbolic.use import order_of
 
 
 # Paths end here, in units of the spread around the mean: a law that blows up is wrong by enough.

@@ -8,9 +8,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from sjepa.errors import ConfigError, DataError, LawError, lookup
+from sjepa.errors import ConfigError, DataError, lookup
 from sjepa.models.integrators import INTEGRATORS, join
 from sjepa.symbolic import Law
+from sjepa.symbolic.use import order_of
 
 
 class Transition(nn.Module):
@@ -176,19 +177,6 @@ class Transition(nn.Module):
             return total
         n = total.shape[-1]
         return torch.cat([inputs[..., n : 2 * n], total], dim=-1)
-
-
-def order_of(law: Law) -> Literal[1, 2]:
-    """Whether a law gives the first or the second time derivative of its coordinates."""
-    count = len(law.outputs)
-    if law.outputs == law.inputs[:count]:
-        return 1
-    if law.dynamics == "continuous" and law.outputs == law.inputs[count : 2 * count]:
-        return 2
-    raise LawError(
-        f"The law gives {', '.join(law.outputs)} from {', '.join(law.inputs)}: to simulate "
-        "it, its outputs must be its first inputs."
-    )
 
 
 def _checked_step(dt: Tensor | float | None) -> Tensor | float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import sympy
@@ -62,6 +62,19 @@ def equivalent(
             if (np.abs(a - b) > tolerance * (1.0 + size)).any():
                 return False
     return True if seen else law == other
+
+
+def order_of(law: Law) -> Literal[1, 2]:
+    """Whether a law gives the first or the second time derivative of its coordinates."""
+    count = len(law.outputs)
+    if law.outputs == law.inputs[:count]:
+        return 1
+    if law.dynamics == "continuous" and law.outputs == law.inputs[count : 2 * count]:
+        return 2
+    raise LawError(
+        f"The law gives {', '.join(law.outputs)} from {', '.join(law.inputs)}: to simulate "
+        "it, its outputs must be its first inputs."
+    )
 
 
 def simulate(law: Law, x0: Any, t: Any, u: Any = None, **options: Any) -> Simulation:

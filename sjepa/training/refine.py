@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from sjepa.data import windows
-from sjepa.models.transition import Transition, order_of
+from sjepa.models.transition import Transition
 from sjepa.symbolic import Law
+from sjepa.symbolic.use import order_of
 
 
 def refine(
