@@ -1,11 +1,16 @@
-"""What importing costs, beside the numpy and SymPy that a law is made of.
+"""What a start costs: imports, the command line, a first law; beside PySINDy and PySR.
 
-Run with: python benchmarks/imports.py
+    python benchmarks/imports.py [--repeats 5]
+
+CPU time of fresh processes, median of a few; that of a bare interpreter is taken off. PySR is
+imported without Julia being started, and left out where it is not installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import resource
 import subprocess
 import sys
 from statistics import median
@@ -13,30 +18,44 @@ from statistics import median
 
 LAW = "from sjepa import Law, Front, Library, Problem"
 HEAVY = ("torch", "pandas", "pyarrow", "scipy", "sklearn", "matplotlib")
+DATA = "import numpy as np; t = 0.02 * np.arange(1000); x = np.stack([np.cos(t), -np.sin(t)], 1); "
+FIRST = DATA + "import sjepa; sjepa.discover(x, 0.02)"
+COSTS = {
+    "import numpy, sympy": "import numpy, sympy",
+    "import sjepa": "import sjepa",
+    LAW: LAW,
+    "sjepa --help": "import sys; from sjepa.cli import main; sys.exit(main(['--help']))",
+    "import sjepa and first law, 1,000 x 2": FIRST,
+    "import pysindy": "import pysindy",
+    "import pysindy and first law, 1,000 x 2": DATA
+    + "import pysindy; pysindy.SINDy().fit(x, t=0.02)",
+    "import pysr": "import pysr",
+}
 
 
-def cpu_seconds(statement: str) -> float:
-    """Processor time of one import in a fresh interpreter, without starting the interpreter."""
-    code = (
-        "from time import process_time\nstart = process_time()\n"
-        f"{statement}\nprint(process_time() - start)"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return float(run.stdout)
+def cpu_seconds(code: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args().repeats
-    base = [cpu_seconds("import numpy, sympy") for _ in range(repeats)]
-    print(f"import numpy, sympy  {median(base):.3f} s of processor time (median of {repeats})")
-    for statement in ("import sjepa", LAW):
-        ours = median(cpu_seconds(statement) for _ in range(repeats))
-        print(f"{statement}: {ours:.3f} s, {ours / median(base):.2f} times")
-    code = f"import sys\n{LAW}\nprint(*[m for m in {HEAVY!r} if m in sys.modules] or ['none'])"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    print(f"heavy packages among the imported: {run.stdout.strip()}")
+    bare = median(cpu_seconds("pass") for _ in range(repeats))
+    for what, code in COSTS.items():
+        if what == "import pysr" and importlib.util.find_spec("pysr") is None:
+            print(f"{what}: not installed")
+            continue
+        print(f"{what}: {median(cpu_seconds(code) for _ in range(repeats)) - bare:.2f} s")
+    for code in (LAW, FIRST):
+        found = (
+            f"import sys\n{code}\nprint(*[m for m in {HEAVY!r} if m in sys.modules] or ['none'])"
+        )
+        run = subprocess.run([sys.executable, "-c", found], stdout=subprocess.PIPE, check=True)
+        print(f"heavy packages after {code[-40:]}: {run.stdout.decode().strip()}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What importing does, and who may import whom."""
 
 import ast
+import importlib
 import subprocess
 import sys
 import tomllib
@@ -153,3 +154,23 @@ def test_parts_are_there_after_the_plain_import() -> None:
     code = f"import sjepa; print(*(getattr(sjepa, n).__name__ for n in {names}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.split() == [f"sjepa.{n}" for n in names], done.stderr
+
+
+def test_a_first_law_needs_neither_torch_nor_pandas() -> None:
+    """They take longer to import than the law to find."""
+    code = (
+        "import sys, numpy as np, sjepa; t = 0.02 * np.arange(400); "
+        "law = sjepa.discover(np.stack([np.cos(t), -np.sin(t)], 1), 0.02).best(); "
+        "assert law.outputs == ('x1', 'x2'); print(*{'torch', 'pandas'} & set(sys.modules))"
+    )
+    out = run(code)
+    assert out.returncode == 0 and not out.stdout.strip(), out.stdout + out.stderr
+
+
+@pytest.mark.parametrize("package", ["sjepa", "sjepa.data", "sjepa.models"])
+def test_every_name_that_a_package_lists_is_there(package: str) -> None:
+    module = importlib.import_module(package)
+    assert all(getattr(module, name) is not None for name in module.__all__)
+    assert set(module.__all__) <= set(dir(module))
+    with pytest.raises(AttributeError, match="no attribute 'nothing_like_it'"):
+        module.nothing_like_it  # noqa: B018
