@@ -243,9 +243,9 @@ class _Runner:
         share = share.reshape(*share.shape[:2], *wide, -1)
         step = step.reshape(len(step), 1, *wide, -1)
         ends = path[::every]
-        parts = (a[part][:, None] for a in (ends, slopes) for part in (here, after))
+        a, b, v, w = (x[part][:, None] for x in (ends, slopes) for part in (here, after))
         whole = path[rows].reshape(-1, every, *path.shape[1:])
-        whole[:, 1:] = _cubic(*parts, step, share)
+        whole[:, 1:] = _cubic(a, b, v, w, step, share)
 
     def _next(
         self,
