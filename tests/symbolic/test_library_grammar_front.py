@@ -191,6 +191,14 @@ def test_a_table_says_who_found_each_law() -> None:
     assert front.to_frame()["backend"].tolist() == ["stlsq+operon", "operon"]
 
 
+def test_a_law_is_found_on_its_front_also_after_its_numbers_were_refined() -> None:
+    front = _front()
+    for i, candidate in enumerate(front):
+        assert front.position(candidate.law) == i
+        assert front.position(candidate.law.with_coefficients([0.123] * (i or 1))) == i
+    assert front.position(Law.from_string("0.7*cos(x)", ["x"])) is None
+
+
 def test_selection_takes_the_simplest_adequate_law() -> None:
     front = _front()
     assert front.best() == front[1].law
