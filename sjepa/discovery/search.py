@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from sjepa.backend import Backend, Budget, Problem, Progress
+from sjepa.backend import Backend, Budget, Progress
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
-from sjepa.data.forms import FORMS, Form, Rows, continuous_rows, is_noisy
+from sjepa.data.forms import FORMS, Form
 from sjepa.data.history import with_lags
-from sjepa.data.rows import discrete_rows, inputs_of
 from sjepa.data.streams import Stream
 from sjepa.discovery.answer import Kept, answered
-from sjepa.discovery.proposals import SELECT_SHARE, search_map, select_weakly, share_of
-from sjepa.discovery.space import kind_of, opened, small_or_large, space_of, units_of
+from sjepa.discovery.asked import Asked, answer_field, answer_map
+from sjepa.discovery.space import opened, small_or_large, space_of, units_of
 from sjepa.errors import ConfigError, DataError
 from sjepa.models.bootstrap import bootstrap
-from sjepa.models.selection import judge_front
-from sjepa.models.widening import Known
 from sjepa.symbolic import Front, Grammar, Library
 
 
@@ -182,76 +180,28 @@ def discover(
         }
         if units is not None:
             common["units"] = units_of(units, data, names, outputs, order, form == "discrete")
-        doubt = ""
-        again: Mapping[str, Any] = {}
+        asked = Asked(data, backend, space, names, order, form, common)
         if form == "discrete":
-            inputs, following = discrete_rows(data)
-            common |= {"dynamics": "discrete", **kind_of(space)}
-            problem = Problem(inputs, following[:, :measured], names, **common)
-            end = problem.deadline()
-            front = problem.solve(backend) if constraints else search_map(backend, problem)
+            answer = answer_map(asked)
         else:
-            if x_dot is not None:
-                slopes = np.concatenate(_like(x_dot, data))
-                rows = Rows("derivative", slopes, inputs=np.concatenate(inputs_of(data)))
-            else:
-                options = (
-                    {"method": derivative} if isinstance(derivative, str) else dict(derivative)
-                )
-                terms = space if isinstance(space, Library) else None
-                if terms is None and not backend.trees:
-                    space = terms = space.library(outputs)  # type: ignore[union-attr]
-                options |= {
-                    "order": order, "window": window,
-                    "columns": [names.index(n) for n in space.inputs] if order == 2 else None,
-                }  # fmt: skip
-                at_points = "derivative" if form == "weak" and backend.trees else form
-                rows = continuous_rows(data, terms, form=at_points, trees=backend.trees, **options)
-                again = rows.again
-            own = names if order == 1 else space.inputs
-            given: dict[str, Any] = {
-                "inputs": rows.inputs, "targets": rows.targets, "features": rows.features
-            }  # fmt: skip
+            slopes = None if x_dot is None else _like(x_dot, data)
+            options = {"method": derivative} if isinstance(derivative, str) else dict(derivative)
+            summed = None
             if stream is not None:
-                library_ = None if backend.trees else terms
-                sums, sample = stream.sums(rows, library_, seed, executor, workers)
-                given = {"gram": sums}
-                if sample is not None:
-                    given = {"inputs": sample[0], "targets": sample[1]}
-            problem = Problem(names=own, **given, **kind_of(space), **common)
-            end = problem.deadline()
-            if (
-                backend.trees
-                and x_dot is None
-                and (
-                    form == "weak"
-                    or (form == "auto" and rows.form == "derivative" and is_noisy(data))
-                )
-            ):
-                front = problem.with_(budget=share_of(problem, 1 - SELECT_SHARE)).solve(backend)
-                front, problem = select_weakly(front, problem, data, options)
-                form = "weak"
-                if order == 1:
-                    front, doubt = judge_front(
-                        front, problem, data, order, False, end, refit=not constraints
-                    )
-            else:
-                form = rows.form
-                known = Known(backend, rows, data, order, end, not constraints, x_dot is None)
-                found = known.search(problem, shapes, widen)
-                front, problem, doubt = found.front, found.problem, found.doubt
-                if problem.targets is not None and len(problem.targets) < len(rows.targets):
-                    again = {}  # a search on some rows has no sums of all
+                summed = partial(stream.sums, seed=seed, executor=executor, workers=workers)
+            answer = answer_field(asked, slopes, options, window, summed, shapes, widen)
+        front, problem = answer.front, answer.problem
         if n_bootstrap and len(front):
             front = bootstrap(
                 front, problem, backend, data, n_bootstrap, seed=seed, order=order,
-                held=form == "zoh", end=end, ordered=x_dot is None,
+                held=answer.form == "zoh", end=answer.end, ordered=x_dot is None,
                 executor=executor, workers=workers,
             )  # fmt: skip
     late = data.names[measured:] if form == "discrete" and data.names else ()
-    if again and not lags:
-        front = replace(front, kept=Kept.of(problem, again, backend, names, data, not constraints))
-    return answered(front, problem, doubt, form, names, late or ())
+    if answer.again and not lags:
+        kept = Kept.of(problem, answer.again, backend, names, data, not constraints)
+        front = replace(front, kept=kept)
+    return answered(front, problem, answer.doubt, answer.form, names, late or ())
 
 
 def _check(form: str, order: int, x_dot: Any, n_bootstrap: int, constraints: Sequence[str]) -> None:

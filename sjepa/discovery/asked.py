@@ -1,0 +1,128 @@
+"""From states and terms to a front: the rows, the problem they make, and how it is searched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from sjepa.backend import Backend, Problem
+from sjepa.data import Trajectories
+from sjepa.data.forms import Form, Rows, continuous_rows, is_noisy
+from sjepa.data.rows import discrete_rows, inputs_of
+from sjepa.discovery.proposals import SELECT_SHARE, search_map, select_weakly, share_of
+from sjepa.discovery.space import kind_of
+from sjepa.models.selection import judge_front
+from sjepa.models.widening import Known
+from sjepa.symbolic import Front, Gram, Grammar, Library
+from sjepa.symbolic.shapes import Shape
+
+
+# Rows and a library to sums over data that are not in memory, or without one to some of the rows.
+Summed = Callable[[Rows, "Library | None"], tuple["Gram | None", Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What a call of `discover` comes to once data and terms are read.
+
+    `names` are the inputs of the law, `common` are fields of the problem that its rows do not
+    decide.
+    """
+
+    data: Trajectories
+    backend: Backend
+    space: Library | Grammar
+    names: tuple[str, ...]
+    order: int
+    form: Form
+    common: Mapping[str, Any]
+
+    @property
+    def free(self) -> bool:
+        """Whether numbers may be fitted again, which would break constraints."""
+        return not self.common["constraints"]
+
+    def problem(self, names: Sequence[str], **rows: Any) -> Problem:
+        return Problem(names=names, **rows, **kind_of(self.space), **self.common)
+
+
+class Answer(NamedTuple):
+    """A front, the problem it solves until `end`, and what to say of it.
+
+    `again` turns more data into such rows; it is empty where the front cannot go on from sums.
+    """
+
+    front: Front
+    problem: Problem
+    end: float
+    form: Form
+    doubt: str = ""
+    again: Mapping[str, Any] = {}
+
+
+def answer_map(asked: Asked) -> Answer:
+    """A law for the next value."""
+    inputs, following = discrete_rows(asked.data)
+    following = following[:, : len(asked.common["outputs"])]
+    problem = asked.problem(asked.names, inputs=inputs, targets=following, dynamics="discrete")
+    end = problem.deadline()
+    front = search_map(asked.backend, problem) if asked.free else problem.solve(asked.backend)
+    return Answer(front, problem, end, "discrete")
+
+
+def answer_field(
+    asked: Asked,
+    slopes: list[np.ndarray] | None,
+    options: Mapping[str, Any],
+    window: int | None,
+    summed: Summed | None,
+    shapes: list[Shape] | Literal["wide"] | None,
+    widen: bool,
+) -> Answer:
+    """A law for derivatives: given ones, or those that the options estimate."""
+    backend, data, order = asked.backend, asked.data, asked.order
+    if slopes is not None:
+        targets, inputs = np.concatenate(slopes), np.concatenate(inputs_of(data))
+        rows = Rows("derivative", targets, inputs=inputs)
+    else:
+        if isinstance(asked.space, Grammar) and not backend.trees:
+            asked = replace(asked, space=asked.space.library(asked.common["outputs"]))
+        places = [asked.names.index(n) for n in asked.space.inputs] if order == 2 else None
+        options = {**options, "order": order, "window": window, "columns": places}
+        form = "derivative" if asked.form == "weak" and backend.trees else asked.form
+        terms = asked.space if isinstance(asked.space, Library) else None
+        rows = continuous_rows(data, terms, form=form, trees=backend.trees, **options)
+    values: dict[str, Any] = {
+        "inputs": rows.inputs,
+        "targets": rows.targets,
+        "features": rows.features,
+    }
+    if summed is not None:
+        sums, sample = summed(rows, None if backend.trees else terms)
+        values = {"gram": sums} if sample is None else {"inputs": sample[0], "targets": sample[1]}
+    problem = asked.problem(asked.names if order == 1 else asked.space.inputs, **values)
+    end = problem.deadline()
+    if backend.trees and slopes is None and _is_weak(asked, rows):
+        proposed = problem.with_(budget=share_of(problem, 1 - SELECT_SHARE)).solve(backend)
+        front, problem = select_weakly(proposed, problem, data, options)
+        doubt = ""
+        if order == 1:
+            front, doubt = judge_front(front, problem, data, order, False, end, refit=asked.free)
+        return Answer(front, problem, end, "weak", doubt)
+    known = Known(backend, rows, data, order, end, asked.free, slopes is None)
+    found = known.search(problem, shapes, widen)
+    seen = found.problem.targets
+    whole = seen is None or len(seen) >= len(rows.targets)  # on some rows there are no sums of all
+    return Answer(
+        found.front, found.problem, end, rows.form, found.doubt, rows.again if whole else {}
+    )
+
+
+def _is_weak(asked: Asked, rows: Rows) -> bool:
+    """Whether integrals choose among the terms that trees propose on derivatives."""
+    if asked.form == "weak":
+        return True
+    return asked.form == "auto" and rows.form == "derivative" and is_noisy(asked.data)
