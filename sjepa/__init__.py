@@ -1,9 +1,13 @@
 """Coordinates and the shortest adequate equation that moves them."""
 
-from typing import TYPE_CHECKING
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from sjepa import errors
-from sjepa._lazy import lazy
 
 
 if TYPE_CHECKING:
@@ -77,4 +81,25 @@ _LAZY = {
 }
 
 
-__getattr__, __dir__ = lazy(__name__, _LAZY)
+def _lazy(
+    package: str, places: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package whose names are imported at first use.
+
+    `places` says for each name the module, or ``"module:attribute"``, that it stands for.
+    """
+
+    def get(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, _, attribute = places[name].partition(":")
+        value: Any = import_module(module)
+        if attribute:
+            value = getattr(value, attribute)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get, lambda: sorted({*vars(sys.modules[package]), *places})
+
+
+__getattr__, __dir__ = _lazy(__name__, _LAZY)

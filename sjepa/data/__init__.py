@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sjepa._lazy import lazy
+from sjepa import _lazy
 from sjepa.data._gaps import Dropped
 from sjepa.data.derivatives import Derivatives, differentiate, second_derivatives
 from sjepa.data.files import read, write
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 # Imported at first use: they need torch, which takes longer to import than a law to find.
-__getattr__, __dir__ = lazy(
+__getattr__, __dir__ = _lazy(
     __name__,
     {
         "FrameAugmentation": "sjepa.data.augment:FrameAugmentation",

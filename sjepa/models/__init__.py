@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sjepa._lazy import lazy
+from sjepa import _lazy
 
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 # Imported at first use: most of them need torch, which free runs of a law do not.
-__getattr__, __dir__ = lazy(
+__getattr__, __dir__ = _lazy(
     __name__,
     {
         "AffineHead": "sjepa.models.layers:AffineHead",
