@@ -1,6 +1,7 @@
 """Laws of known states: how many points, which actions, and 21 yearly counts.
 
-``python benchmarks/discovery.py [--seed 101] [--backend subset]``, under ten minutes on one core.
+``python benchmarks/discovery.py [--seed 101] [--parts counts,actions,sizes]``, under ten
+minutes on one core.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+from outcomes import Record, add_option, outcome, table
 from scipy.integrate import solve_ivp
 
 import sjepa
+from sjepa import Law
 from sjepa.errors import NumericalWarning
 
 
@@ -55,9 +59,12 @@ def found(x: Any, t: Any, terms: Sequence[set[str]], **options: Any) -> tuple[bo
         warnings.simplefilter("always", NumericalWarning)
         front = sjepa.discover(x, t, **options)
     law = front.best()
-    own = [{str(term) for _, term in pairs} for pairs in law.terms]
     warned = any(issubclass(w.category, NumericalWarning) for w in caught)
-    return own == list(terms), front.form, warned, "; ".join(law.lines(3))
+    return has_terms(law, terms), front.form, warned, "; ".join(law.lines(3))
+
+
+def has_terms(law: Law, terms: Sequence[set[str]]) -> bool:
+    return [{str(term) for _, term in pairs} for pairs in law.terms] == list(terms)
 
 
 def sizes(seed: int, backend: str | None) -> None:
@@ -127,12 +134,7 @@ def driven(field: Callable[..., Any], t: np.ndarray, seen: np.ndarray, drive: An
     return np.array(states)
 
 
-def actions(seed: int, backend: str | None, noise: float) -> None:
-    print(f"\nActions, form='auto', states with {noise:.1%} noise\n")
-    print(
-        "| system | times | signal | form | right | warning | law |\n|---|---|---|---|---|---|---|"
-    )
-    right = silent = 0
+def actions(seed: int, backend: str | None, noise: float, record: Record) -> None:
     for s, (name, (field, terms)) in enumerate(DRIVEN.items()):
         for times in ("even", "uneven"):
             rng = np.random.default_rng([seed, s, times == "even"])
@@ -141,17 +143,15 @@ def actions(seed: int, backend: str | None, noise: float) -> None:
             for signal, (seen, drive) in signals(rng, t).items():
                 x = driven(field, t, seen, drive)
                 x = x + noise * x.std(axis=0) * rng.normal(size=x.shape)
-                good, form, warned, law = found(
-                    x, t, terms, u=seen, feature_names=["x", "v"], backend=backend
-                )
-                right += good
-                silent += not good and not warned
-                shown = "" if good else law
-                print(
-                    f"| {name} | {times} | {signal} | {form} | {good} | {warned} | {shown} |",
-                    flush=True,
-                )
-    print(f"\nright {right} of 24; wrong without a warning {silent}")
+                options = {"u": seen, "feature_names": ["x", "v"], "backend": backend}
+                record.add(
+                    outcome(
+                        partial(sjepa.discover, x, t, verbose=False, **options),
+                        partial(has_terms, terms=terms),
+                        suite="actions", search=backend or "default", noise=noise,
+                        system=f"{name}, {times} times, {signal}", seed=seed,
+                    )
+                )  # fmt: skip
 
 
 def counts(backend: str | None) -> None:
@@ -166,13 +166,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=101)
     parser.add_argument("--backend", default=None)
+    parser.add_argument("--parts", default="counts,actions,sizes")
+    parser.add_argument("--noise", default="0,0.005", help="of states under actions")
+    add_option(parser)
     given = parser.parse_args()
+    parts = given.parts.split(",")
     print(f"backend {given.backend}, seed {given.seed}\n")
-    counts(given.backend)
-    for noise in (0.0, 0.005):
-        actions(given.seed, given.backend, noise)
-    print()
-    sizes(given.seed, given.backend)
+    if "counts" in parts:
+        counts(given.backend)
+    if "actions" in parts:
+        record = Record(given.out)
+        for noise in map(float, given.noise.split(",")):
+            actions(given.seed, given.backend, noise, record)
+        print("\n" + table(record.outcomes) + "\n")
+    if "sizes" in parts:
+        sizes(given.seed, given.backend)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Laws with constants inside their terms: thirty systems, one trajectory of 512 points each.
 
-    python benchmarks/wide.py [--seeds 200] [--noise 0,0.01] [--others pysindy,operon]
+    python benchmarks/wide.py [--seeds 200] [--noise 0,0.01] [--searches default,pysindy,operon]
 
 The default call. A law is right if every equation has exactly the true terms, whatever their
 numbers: those before a term and those inside it. It simulates if R2 is above 0.9 on a path from
@@ -11,20 +11,18 @@ and operon (a few seconds for each equation), judged alike.
 from __future__ import annotations
 
 import argparse
-import time
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 import sympy
+from outcomes import Outcome, Record, add_option, outcome, table
 from wide_systems import SUITE
 
 import sjepa
-from sjepa import Grammar, Law, Library
+from sjepa import Front, Grammar, Law, Library
 from sjepa.data import Trajectories
 from sjepa.data.synthetic.simulate import simulate
 from sjepa.data.synthetic.systems import System
-from sjepa.errors import NumericalWarning, SjepaError
 
 
 FUNCTIONS = (sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.Abs, sympy.sign)
@@ -73,79 +71,55 @@ def _monomials(expr: sympy.Expr) -> set[str]:
     return {str(t.as_coeff_Mul()[1]) for t in terms if t.as_coeff_Mul()[0] != 0}
 
 
-def sjepa_law(data: Trajectories) -> Law:
-    return sjepa.discover(data, verbose=False).best()
+def by_default(data: Trajectories) -> Front:
+    return sjepa.discover(data, verbose=False)
 
 
-def pysindy_law(data: Trajectories) -> Law:
+def by_pysindy(data: Trajectories) -> Front:
     names = list(data.names or ())
     terms = Library.polynomial(names, 3).names
     terms += [f"{f}({n})" for n in names for f in ("sin", "cos")]
-    return sjepa.discover(
-        data, backend="pysindy", library=terms, form="derivative", verbose=False
-    ).best()
+    return sjepa.discover(data, backend="pysindy", library=terms, form="derivative", verbose=False)
 
 
-def operon_law(data: Trajectories) -> Law:
+def by_operon(data: Trajectories) -> Front:
     names = list(data.names or ())
     grammar = Grammar(["+", "-", "*", "/", "exp", "log", "sin", "cos", "tanh", "sqrt"], names)
-    return sjepa.discover(data, backend="operon", grammar=grammar, budget=6, verbose=False).best()
+    return sjepa.discover(data, backend="operon", grammar=grammar, budget=6, verbose=False)
 
 
-SEARCHES: dict[str, Callable[[Trajectories], Law]] = {
-    "sjepa": sjepa_law, "pysindy": pysindy_law, "operon": operon_law
+SEARCHES: dict[str, Callable[[Trajectories], Front]] = {
+    "default": by_default, "pysindy": by_pysindy, "operon": by_operon
 }  # fmt: skip
 
 
-def trial(system: System, seed: int, noise: float, search: str) -> tuple[bool, float, bool, str]:
-    """Whether the law is right, R2 from another start, whether a warning came, and the law."""
+def trial(system: System, seed: int, noise: float, search: str) -> Outcome:
     true = Law.from_string(list(system.equations), system.inputs)
     data = simulate(system, seed=seed, noise=noise)
     other = simulate(system, seed=seed + 10_000)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            law = SEARCHES[search](data)
-        except SjepaError as error:
-            return False, float("-inf"), True, str(error)
-    warned = any(issubclass(w.category, NumericalWarning) for w in caught)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        r2 = law.score(other)
-    return shapes(law) == shapes(true), r2, warned, "; ".join(law.lines(3))
+    return outcome(
+        lambda: SEARCHES[search](data), lambda law: shapes(law) == shapes(true),
+        score=lambda law: law.score(other),
+        suite="30 laws", search=search, noise=noise, system=system.name, seed=seed,
+    )  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="200")
     parser.add_argument("--noise", default="0,0.01")
-    parser.add_argument("--others", default="")
+    parser.add_argument("--searches", default="default", help="default,pysindy,operon")
     parser.add_argument("--systems", default="")
+    add_option(parser)
     given = parser.parse_args()
-    wanted = [s for s in SUITE if not given.systems or given.systems in s.name]
-    table = []
-    for search in ["sjepa", *filter(None, given.others.split(","))]:
+    record = Record(given.out)
+    for search in given.searches.split(","):
         for noise in map(float, given.noise.split(",")):
-            begin, found = time.process_time(), []
-            for system in wanted:
-                for seed in map(int, given.seeds.split(",")):
-                    spent = time.process_time()
-                    right, r2, warned, law = trial(system, seed, noise, search)
-                    found.append((right, r2 > 0.9, warned))
-                    words = f"{'right' if right else 'WRONG'} {'warned' if warned else 'silent'}"
-                    took = f"{time.process_time() - spent:.1f} s"
-                    print(f"{search} {noise:g} {system.name} ({seed}): {words} R2 {r2:.4f} {took}")
-                    if not right:
-                        print(f"      {law}", flush=True)
-            right = sum(f[0] for f in found)
-            table.append(
-                f"| {search} | {noise:.0%} | {right} of {len(found)} | {sum(f[1] for f in found)} "
-                f"| {sum(f[0] and f[2] for f in found)} of {right} "
-                f"| {sum(not f[0] and f[2] for f in found)} of {len(found) - right} "
-                f"| {time.process_time() - begin:.0f} |"
-            )
-    print("\n| search | noise | right | simulates | right, warned | wrong, warned | CPU seconds |")
-    print("|---|---|---|---|---|---|---|\n" + "\n".join(table))
+            for seed in map(int, given.seeds.split(",")):
+                for system in SUITE:
+                    if given.systems in system.name:
+                        record.add(trial(system, seed, noise, search))
+    print("\n" + table(record.outcomes))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from sjepa.backend.sets import Described, Describer
 from sjepa.data import Trajectories
 from sjepa.data.integrals import integral_rows
 from sjepa.models.free_runs import FreeRun, free_run
-from sjepa.models.selection import ADEQUATE, missed, undecided
+from sjepa.models.selection import ADEQUATE, UNDECIDED, missed, undecided
 from sjepa.models.stretches import Stretches
 from sjepa.symbolic import Law, Library
 from sjepa.symbolic.shapes import Shape
@@ -32,8 +32,6 @@ LONG, LEAST = 6.0, 3
 SHARED = 0.35
 # Shorter laws that are fitted at every step.
 TRIED = 3
-# Nats within which the data do not tell laws apart.
-UNDECIDED = 5.0
 
 
 # Equations that took over a number: which one, its terms, the place and the number.
@@ -53,6 +51,10 @@ class Description:
         return self.nats + float(self.run.squares.sum()) / unit
 
 
+def long_stretches(data: Trajectories) -> Stretches:
+    return Stretches.of(data, long=LONG, least=LEAST)
+
+
 def describe(
     data: Trajectories, base: Library, shapes: Sequence[Shape], outputs: Sequence[str],
     also: Sequence[Law] = (), time_left: Callable[[], bool] = lambda: True,
@@ -70,7 +72,7 @@ def describe(
         own = describer.found(time_left)
         grown = [_tied(describers, (*chosen, one), known) for chosen in partial for one in own]
         partial = sorted(grown, key=_total)[:BEAM]
-    stretches = Stretches.of(data, long=LONG, least=LEAST)
+    stretches = long_stretches(data)
     laws: dict[Law, float] = {}
     for chosen in partial[:RUN]:
         law = Law([_expression(one, grid) for one in chosen], base.inputs, outputs)
@@ -101,20 +103,14 @@ def doubt_of(found: Sequence[Description]) -> str:
     if best.run.fitted > ADEQUATE:
         return missed(best.run.fitted)
     unit = 2 * min(d.run.fitted for d in found)
-    own = _forms(best.law)
-    for other in found[1:]:
-        if other.total(unit) > best.total(unit) + UNDECIDED:
-            break
-        # One term more is no other law.
-        theirs = _forms(other.law)
-        if not all(a <= b for a, b in zip(own, theirs, strict=True)):
-            return undecided(other.law)
-    return ""
+    near = [d for d in found[1:] if d.total(unit) < best.total(unit) + UNDECIDED]
+    return next(filter(None, (rival_of(best.law, d) for d in near)), "")
 
 
-def rival_of(law: Law, shorter: Description) -> str:
-    """The doubt about a long law that a shorter description, which runs no better, casts on it."""
-    return "" if _forms(law) == _forms(shorter.law) else undecided(shorter.law)
+def rival_of(law: Law, other: Description) -> str:
+    """The doubt that another description casts on a law; one term more is no other law."""
+    pairs = zip(_forms(law), _forms(other.law), strict=True)
+    return "" if all(own <= theirs for own, theirs in pairs) else undecided(other.law)
 
 
 def _forms(law: Law) -> list[set[sympy.Expr]]:

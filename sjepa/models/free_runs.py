@@ -13,6 +13,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.fft import dct
+from scipy.special import fdtrc
 
 from sjepa.models.stretches import Stretches
 from sjepa.symbolic import Law
@@ -35,6 +37,8 @@ PATIENCE, LONG_PATIENCE = 3, 8
 NOISE_ALONE = 1.15
 # Numbers of a path that are filled in at once; bounds the memory to a few megabytes.
 BETWEEN = 65_536
+# Waves along a stretch of about a period in which a missing term would show.
+WAVES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +48,9 @@ class FreeRun:
     `errors` (S,) are mean squares on each stretch in units of the noise, with numbers that were
     fitted to the other folds; 1 is what a true law leaves. `curvature` (S, p, p) and `slope`
     (S, p) are each stretch's share in the normal equations of the numbers, at the fit. There
-    `squares` (S,) are the sums of squares of `values` numbers in all, and `start_volumes` (S,) the
-    logarithms of the determinants of the starts' own normal equations.
+    `squares` (S,) are the sums of squares of `values` numbers in all, `start_volumes` (S,) the
+    logarithms of the determinants of the starts' own normal equations, and `left` (H k + 1, S, d)
+    the residuals.
     """
 
     law: Law
@@ -77,8 +82,25 @@ class FreeRun:
         Where one stretch shows what no other does, errors with other stretches' numbers are large
         for a true law too; this is not.
         """
-        fitted = len(self.errors) * order_of(self.law) * len(self.law.outputs) + self.slope.shape[1]
-        return float(self.squares.sum()) / max(self.values - fitted, 1)
+        return float(self.squares.sum()) / max(self.values - self._fits, 1)
+
+    @property
+    def _fits(self) -> int:
+        return len(self.errors) * order_of(self.law) * len(self.law.outputs) + self.slope.shape[1]
+
+    @property
+    def chance(self) -> float:
+        """How likely white noise alone leaves residuals that vary so slowly along stretches.
+
+        What a law lacks varies with the motion, noise from one observation to the next: the first
+        WAVES waves are compared with all others, whatever the level of the noise.
+        """
+        power = dct(self.normal[4], axis=0, norm="ortho") ** 2
+        slow, fast = power[: 2 * WAVES], power[2 * WAVES :]
+        freedom = slow.size - self._fits
+        if freedom < 1 or not fast.sum() > 0:
+            return 1.0
+        return float(fdtrc(freedom, fast.size, slow.sum() / freedom / fast.mean()))
 
     @property
     def start_volumes(self) -> np.ndarray:
@@ -92,7 +114,7 @@ def free_run(law: Law, stretches: Stretches, folds: int = 4, enough: float = 0.0
     is `enough` without any fit is left as it is.
     """
     free = law.with_free_terms()
-    runner = _Runner(free, stretches)
+    runner = Runner(free, stretches)
     numbers, start = free.coefficients, stretches.start.copy()
     if enough:
         errors, count = runner.errors(runner.path(numbers, start)), stretches.x.size
@@ -162,7 +184,7 @@ def judge(
     return chosen, runs
 
 
-class _Runner:
+class Runner:
     """Runs of one structure with any numbers, all stretches at once."""
 
     def __init__(self, law: Law, stretches: Stretches) -> None:
@@ -215,7 +237,9 @@ class _Runner:
         slopes = np.empty((len(steps) + 1 if every > 1 else 0, *z.shape))
         with np.errstate(all="ignore"):
             for h, step in enumerate(steps):
-                u = data.u[:, h].T if data.u is not None and self.uses_actions else None
+                u = None
+                if data.u is not None and self.uses_actions:
+                    u = np.moveaxis(data.u[..., h, :, :], (-1, -2), (0, 1))
                 z, slope = self._next(z, step, u, memory, ahead)
                 if not (np.abs(z) <= far).all():
                     z = np.clip(np.where(np.isfinite(z), z, far), -far, far)
@@ -276,11 +300,11 @@ class _Runner:
         return z, slope
 
     def normal(self, path: np.ndarray, jacobian: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Each stretch's normal equations, sum of squares and log volume of its start."""
+        """Each stretch's normal equations, sum of squares, log volume of its start; residuals."""
         left = self.residual(path)
         r, a, b = _blocks(left, jacobian, self.size)
         volumes = np.linalg.slogdet(a.transpose(0, 2, 1) @ a)[1]
-        return *_normal(r, a, b), (left**2).sum(axis=(0, 2)), volumes
+        return *_normal(r, a, b), (left**2).sum(axis=(0, 2)), volumes, left
 
     def linearised(
         self, numbers: np.ndarray, start: np.ndarray, numbers_too: bool = True
@@ -300,13 +324,12 @@ class _Runner:
         paths = self.path(given, starts)  # (H + 1, copies, S, size)
         d = self.stretches.x.shape[2]
         change = (paths[:, 1:, :, :d] - paths[:, :1, :, :d]) / by[:, None, None]
-        unit = self.stretches.unit
-        return paths[:, 0], np.moveaxis(change / unit, 1, -1)
+        return paths[:, 0], self.stretches.scaled(np.moveaxis(change, 1, -1))
 
     def residual(self, path: np.ndarray) -> np.ndarray:
         """What was seen less the path, in units of noise (H + 1, S, d)."""
         seen = np.moveaxis(self.stretches.x, 1, 0)
-        return (seen - path[..., : seen.shape[-1]]) / self.stretches.unit
+        return self.stretches.scaled(seen - path[..., : seen.shape[-1]])
 
     def errors(self, path: np.ndarray) -> np.ndarray:
         """Mean square of each stretch, for the values that a fitted start leaves over."""

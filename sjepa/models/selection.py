@@ -14,6 +14,7 @@ from sjepa.data import Trajectories
 from sjepa.data.derivatives import Smoothing
 from sjepa.errors import SjepaError
 from sjepa.models.free_runs import FreeRun, better, free_run, judge
+from sjepa.models.noisy_actions import weighed
 from sjepa.models.stretches import Stretches
 from sjepa.symbolic import Front, Law
 from sjepa.symbolic.front import Candidate
@@ -27,6 +28,8 @@ FEW = 6
 MOST, ROUNDS = 3, 4
 # Free runs of a true law leave 1 to 1.15, as the noise is itself estimated.
 ADEQUATE = 1.3
+# Odds of less than ten to one, in nats, are no strong evidence (Jeffreys).
+UNDECIDED = math.log(10)
 # So many terms, the largest so many times what they add up to, are likely an approximation.
 CANCELS = ((6, 1.5), (4, 4.0))
 # Folds of the stretches, each run with numbers that were fitted to the others.
@@ -59,6 +62,7 @@ def judge_front(
         return front, ""
     try:
         stretches = Stretches.of(data, order=order, held=held, like=like)
+        stretches = weighed(stretches, data, front.best(), held)
     except SjepaError:
         return front, ""
     if len(stretches) < FEW:
@@ -106,10 +110,16 @@ def _nearby(
         if not won:
             own = best.law.skeleton[0]  # another number inside a term is no other law
             others = [(one, r) for one, r in tried if one.skeleton[0] != own]
-            return best, run, [one for one, r in others if not better(run.errors, r.errors)]
+            return best, run, [one for one, r in others if _nats(run, r) < UNDECIDED]
         found, run = min(won, key=lambda t: float(t[1].errors.mean()))
         best = problem.candidate(found)
     return best, run, []
+
+
+def _nats(run: FreeRun, other: FreeRun) -> float:
+    """How much likelier one law makes the data than another with as many numbers."""
+    unit = 2 * min(run.fitted, other.fitted)
+    return float(other.squares.sum() - run.squares.sum()) / max(unit, 1e-300)
 
 
 def _before(front: Front, one: Candidate, other: Candidate) -> bool:

@@ -38,7 +38,9 @@ class Stretches:
 
     Actions (S, H, 3, m) are those at the start, the middle and the end of each step. `start`
     (S, size) are estimates of the first states, `unit` (d,) the size of the noise, or of rounding
-    where there is none, and `spread` (d,) that of the motion.
+    where there is none, and `spread` (d,) that of the motion. `weights` (S, n, n) take the values
+    of a stretch, in that unit, to as many of equal variance, where more than white noise of the
+    states keeps them from a true law.
     """
 
     x: np.ndarray
@@ -49,6 +51,7 @@ class Stretches:
     unit: np.ndarray
     spread: np.ndarray
     substeps: int
+    weights: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -132,7 +135,17 @@ class Stretches:
     @property
     def noisy(self) -> bool:
         """Whether the noise is more than what the integration itself gets wrong."""
-        return bool((self.unit > FLOOR * self.spread).any())
+        return self.weights is not None or bool((self.unit > FLOOR * self.spread).any())
+
+    def scaled(self, values: np.ndarray) -> np.ndarray:
+        """Differences of states (H k + 1, S, d) or (H k + 1, S, d, p), in units of noise."""
+        unit = self.unit if values.ndim == 3 else self.unit[:, None]
+        values = values / unit
+        if self.weights is None:
+            return values
+        rows = np.moveaxis(values, 1, 0)
+        weighed = self.weights @ rows.reshape(len(rows), self.weights.shape[1], -1)
+        return np.moveaxis(weighed.reshape(rows.shape), 0, 1)
 
     @property
     def inputs(self) -> np.ndarray:

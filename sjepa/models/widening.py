@@ -19,7 +19,7 @@ from sjepa.data.derivatives import slope_error
 from sjepa.data.forms import Rows, is_noisy
 from sjepa.data.rows import OnRows
 from sjepa.errors import DataError, SjepaError
-from sjepa.models.descriptions import describe, doubt_of, rival_of
+from sjepa.models.descriptions import describe, doubt_of, long_stretches, rival_of
 from sjepa.models.free_runs import better, free_run
 from sjepa.models.selection import imitates, judge_front
 from sjepa.models.stretches import Stretches
@@ -35,6 +35,8 @@ APPROXIMATE = 1e-6
 # An equation of noisy data that is longer than this may be a shorter one with a number inside.
 # and one of clean data that is longer than this even if nothing is left.
 LONG, VERY_LONG = 4.5, 8.0
+# Runs of which so few are due to noise alone call for a look at other terms.
+CHANCE = 0.05
 # A set of terms is as good as the whole library within this factor.
 NEAR = 1.3
 # Inputs beyond which the wide set would be thousands of columns.
@@ -117,7 +119,8 @@ class Known:
         plain = self._plain(problem)
         poor = floor is not None and not plain.reaches(np.maximum(floor, APPROXIMATE))
         true = floor is not None and plain.reaches(floor)
-        if plain.doubt or poor or _is_long(plain, VERY_LONG if true else LONG):
+        long = _is_long(plain, VERY_LONG if true else LONG)
+        if plain.doubt or poor or long or self._lacks(plain):
             if self._describable:
                 return self._described(problem, plain)
             try:
@@ -249,6 +252,16 @@ class Known:
         front = replace(plain.front, candidates=tuple(kept), chosen=kept.index(best))
         judged = Judged(front, wider, doubt_of(found))
         return _told(judged) if any(t in terms for row in laws[0].terms for _, t in row) else judged
+
+    def _lacks(self, plain: Judged) -> bool:
+        """Whether long runs leave more than white noise: short ones may start anew in time."""
+        if not self._describable or not len(plain.front):
+            return False
+        try:
+            run = free_run(plain.front.best(), long_stretches(self.data), 1)
+        except SjepaError:
+            return False
+        return run.chance < CHANCE
 
     def _preferred(self, law: Law, plain: Judged) -> bool:
         """Whether a law runs better through short stretches than the plain one, or is shorter.

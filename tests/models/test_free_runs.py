@@ -57,6 +57,18 @@ def test_a_wrong_law_leaves_more_and_the_knee_is_not_asked() -> None:
     assert runs[0].errors.mean() > 2 * runs[1].errors.mean()
 
 
+def test_what_a_law_lacks_varies_slowly_and_noise_does_not() -> None:
+    """Runs that a wrong law leaves no more than a few percent above the noise give it away."""
+    chances = [
+        free_run(law("p", "-sin(q)"), Stretches.of(pendulum(0.05, seed), long=6.0), 1).chance
+        for seed in range(8)
+    ]
+    assert sum(c < 0.05 for c in chances) <= 2 and sum(c < 0.5 for c in chances) >= 2
+    short = law("p", "-0.97*q + 0.13*q**3")  # the series that fits best
+    wrong = free_run(short, Stretches.of(pendulum(0.01), long=6.0), 1)
+    assert wrong.fitted < 1.3 and wrong.chance < 0.01
+
+
 def test_no_more_laws_are_run_when_the_time_is_over() -> None:
     laws = [law("p", "-q"), law("p", "-sin(q)")]
     chosen, runs = judge(laws, Stretches.of(pendulum(0.05)), time_left=lambda: False)
