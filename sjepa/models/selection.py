@@ -85,7 +85,7 @@ def judge_front(
         best = replace(
             refined, certified=best.certified and fits, free_run=float(run.errors.mean())
         )
-    rows = [c for c in rows if not _same(c, best)] + [best]
+    rows = [c for c in rows if not same_terms(c, best)] + [best]
     rows.sort(key=lambda c: (front.complexity(c), c.loss))
     return replace(front, candidates=tuple(rows), chosen=rows.index(best)), _doubt(run, rivals)
 
@@ -126,7 +126,7 @@ def _before(front: Front, one: Candidate, other: Candidate) -> bool:
     return front.complexity(one) < front.complexity(other)
 
 
-def _same(one: Candidate, other: Candidate) -> bool:
+def same_terms(one: Candidate, other: Candidate) -> bool:
     def terms(candidate: Candidate) -> list[set[sympy.Expr]]:
         return [{t for _, t in row} for row in candidate.law.terms]
 

@@ -21,7 +21,7 @@ from sjepa.data.rows import OnRows
 from sjepa.errors import DataError, SjepaError
 from sjepa.models.descriptions import describe, doubt_of, long_stretches, rival_of
 from sjepa.models.free_runs import better, free_run
-from sjepa.models.selection import imitates, judge_front
+from sjepa.models.selection import imitates, judge_front, same_terms
 from sjepa.models.stretches import Stretches
 from sjepa.symbolic import Front, Law, Library
 from sjepa.symbolic.shapes import Shape, weight, wide
@@ -36,7 +36,7 @@ APPROXIMATE = 1e-6
 # and one of clean data that is longer than this even if nothing is left.
 LONG, VERY_LONG = 4.5, 8.0
 # Runs of which so few are due to noise alone call for a look at other terms.
-CHANCE = 0.05
+CHANCE = 0.01
 # A set of terms is as good as the whole library within this factor.
 NEAR = 1.3
 # Inputs beyond which the wide set would be thousands of columns.
@@ -247,7 +247,7 @@ class Known:
         ]
         best = rows[0]
         short = Front.of([*plain.front, *rows], plain.front.measure, min_gain=0.01)
-        kept = [*(c for c in short if c.law != best.law), best]
+        kept = [*(c for c in short if not same_terms(c, best)), best]
         kept.sort(key=lambda c: (short.complexity(c), c.loss))
         front = replace(plain.front, candidates=tuple(kept), chosen=kept.index(best))
         judged = Judged(front, wider, doubt_of(found))
