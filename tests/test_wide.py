@@ -13,7 +13,7 @@ from scipy.optimize import curve_fit
 
 import sjepa
 from sjepa.backend import Problem
-from sjepa.backend.constants import projected, solve_open
+from sjepa.backend.constants import Columns, Placed, _chosen, projected, solve_open
 from sjepa.data import Trajectories
 from sjepa.data.derivatives import differentiate, slope_error
 from sjepa.data.rows import weak_functions, weak_rows
@@ -157,3 +157,12 @@ def test_long_data_are_widened_on_some_of_their_rows(monkeypatch: pytest.MonkeyP
         assert saturation(front.best()) == pytest.approx(0.6, rel=0.2 if noise else 1e-3)
         with pytest.raises(LawError, match="no sums"):
             front.update(enzyme(), T)
+
+
+def test_a_number_that_runs_away_is_no_term_and_ends_no_search() -> None:
+    """Exponents beyond 400 cannot be written down; variable projection may still go there."""
+    power = Shape.read("x**p", ["x"])
+    x = np.linspace(1.0, 2.0, 50)[:, None]
+    grid = Columns(Library.from_terms(["1"], ["x"]), [], lambda f: f(x), x)
+    sets = [Placed((0,), ((power, (p,)),), 2.0, loss) for p, loss in ((650.0, 0.1), (3.5, 0.2))]
+    assert [str(t) for t in _chosen(sets, grid, 50)] == ["1", "x**(7/2)"]

@@ -9,6 +9,7 @@ is an ordinary library whose terms have their numbers, which any backend can sea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +17,7 @@ import sympy
 
 from sjepa.backend.base import Backend
 from sjepa.backend.problem import Problem
+from sjepa.errors import LawError
 from sjepa.symbolic import Front, Gram, Law, Library, canonicalise
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.gram import MAX_SIZE
@@ -236,7 +238,8 @@ def _chosen(sets: Sequence[Placed], grid: Columns, rows: int) -> list[sympy.Expr
             known = seen.setdefault(id(shape), [])
             if not any(np.allclose(values, other, rtol=ALIKE, atol=0.0) for other in known):
                 known.append(np.array(values))
-                terms.setdefault(shape.at(values))
+                with suppress(LawError):  # a number that ran away, as an exponent may
+                    terms.setdefault(shape.at(values))
         if len(terms) >= most:
             break
     return list(terms)

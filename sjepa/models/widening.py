@@ -21,6 +21,7 @@ from sjepa.data.rows import OnRows
 from sjepa.errors import DataError, SjepaError
 from sjepa.models.descriptions import describe, doubt_of, long_stretches, rival_of
 from sjepa.models.free_runs import better, free_run
+from sjepa.models.noisy_actions import weighed
 from sjepa.models.selection import imitates, judge_front, same_terms
 from sjepa.models.stretches import Stretches
 from sjepa.symbolic import Front, Law, Library
@@ -258,7 +259,8 @@ class Known:
         if not self._describable or not len(plain.front):
             return False
         try:
-            run = free_run(plain.front.best(), long_stretches(self.data), 1)
+            law = plain.front.best()
+            run = free_run(law, weighed(long_stretches(self.data), self.data, law, False), 1)
         except SjepaError:
             return False
         return run.chance < CHANCE
