@@ -10,7 +10,7 @@ import pytest
 
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, FormatError, OutputError
-from sjepa.runs import Run, fingerprint, writable
+from sjepa.runs import Run, fingerprint, folder, writable
 from sjepa.storage import write_json
 
 
@@ -30,6 +30,20 @@ def test_a_folder_that_a_killed_start_left_is_free(left: tuple[str, ...], tmp_pa
         pass
     assert Run.open(tmp_path).asked == ASKED
     assert not list(tmp_path.glob("*.unfinished"))
+
+
+def test_a_run_that_another_process_began_meanwhile_stays_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(place: Path) -> Any:
+        (place / "run.json").write_text("theirs")
+        return lock(place)
+
+    lock = folder._lock
+    monkeypatch.setattr(folder, "_lock", late)
+    with pytest.raises(ConfigError, match="already holds a run"):
+        Run.begin(tmp_path / "run", ASKED)
+    assert (tmp_path / "run" / "run.json").read_text() == "theirs"
 
 
 def test_the_fingerprint_is_that_of_the_numbers_not_of_their_place_in_memory() -> None:

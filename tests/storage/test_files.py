@@ -16,6 +16,7 @@ from sjepa.storage import (
     read_bounded,
     regular,
     sweep,
+    write_json,
     write_whole,
     writing,
     writing_folder,
@@ -204,3 +205,8 @@ def test_folders_are_made_with_those_above_them_or_refused_in_one_line(tmp_path:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OutputError, match="cannot be made"):
         make_folder(tmp_path / "file" / "below")
+
+
+def test_text_in_any_script_stays_readable(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", "kind", 1, {"angle": "θ in °"})
+    assert "θ in °" in (tmp_path / "a.json").read_text(encoding="utf-8")
