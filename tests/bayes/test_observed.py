@@ -93,6 +93,7 @@ def test_states_move_without_noise(pendulums):
     bare = draws.rollout(draws.expand(start), 0.05, steps=4, noise=False)
     seen = draws.rollout(draws.expand(start), 0.05, steps=400)
     assert torch.equal(bare[:, 0], draws.expand(start))
+    assert torch.equal(bare[:, 1], draws(draws.expand(start), 0.05))
     # Noise of the transition would add up: 400 steps of it to twenty times as much.
     noise = draws.root.diagonal(dim1=1, dim2=2)[0]
     assert (seen[:, -1].std(0) < 4 * noise).all()

@@ -157,6 +157,16 @@ def test_a_step_needs_its_length_and_says_so() -> None:
         linearise(hybrid(), POINTS[0], 0.5)
 
 
+def test_whole_numbers_are_states_too_and_those_of_second_order_have_velocities() -> None:
+    law = Law.from_string(["-1.7*sin(q) - 0.2*v + u"], ["q", "v", "u"], ["q"])
+    transition = Transition(law.torch(), order=2)
+    whole, same = (linearise(transition, z, u).field for z, u in (([1, 2], [3]), ([1.0, 2], [3.0])))
+    np.testing.assert_array_equal(whole.A, same.A)
+    assert whole.A[1, 0] == pytest.approx(-1.7 * np.cos(1))
+    with pytest.raises(DataError, match=r"z \(..., 2\) and u \(..., 1\), got 2"):
+        linearise(transition, [1.0], [3.0])
+
+
 def test_it_prints_what_one_wants_to_know() -> None:
     text = repr(linearise(hybrid(), POINTS[0], ACTIONS[0], dt=0.1))
     assert "vector field" in text and "one step of 0.1" in text and "action sensitivity" in text
