@@ -225,6 +225,21 @@ def test_absolute_values_of_what_has_one_sign_are_dropped() -> None:
     assert cleaning.solved(0.0)
 
 
+def test_numbers_inside_functions_are_fitted_and_what_comes_out_is_kept() -> None:
+    x = np.random.default_rng(0).uniform(-2, 2, (150, 1))
+    grammar = Grammar(["+", "*", "sin"], ["q"])
+    given = Problem(x, 1.3 * np.sin(2.37 * x), ["q"], grammar=grammar)
+    cleaning = polish.Polish(given, 0, np.arange(150))
+    cleaning.propose([parse("1.2*sin(2.2*q)", ["q"])])
+    assert cleaning.best > 1e-3
+    cleaning.refine()
+    assert cleaning.best < 1e-20
+    (number,) = {n for _, _, e in cleaning.front()[-1:] for n in e.atoms(sympy.Float)} - {
+        cleaning.front()[-1][2].as_coeff_Mul()[0]
+    }
+    assert float(number) == pytest.approx(2.37, rel=1e-9)
+
+
 def test_what_others_found_lends_its_terms_but_does_not_end_the_search() -> None:
     given = problem("drag")
     cleaning = polish.Polish(given, 1, np.arange(1000))

@@ -19,7 +19,7 @@ import pytest
 from sjepa.backend import Budget, Problem
 from sjepa.errors import BackendError, BackendTimeout, BackendUnavailable, ConfigError
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
-from sjepa_backends import _pysr_pool
+from sjepa_backends import _pysr_answer, _pysr_pool
 from sjepa_backends.pysr import PySR, Template, stop_workers
 
 
@@ -544,3 +544,12 @@ def test_the_drag_pendulum_comes_out_of_the_rows_of_a_real_search(
     front = Problem(z, slopes, ["q", "p"], grammar=grammar).solve(PySR())
     assert front.best().round(9).lines() == ["q' = p", "p' = -0.4*p*Abs(p) - sin(q)"]
     assert not any("could not be read" in note for note in front.notes)
+
+
+def test_a_small_coefficient_of_a_large_term_is_not_negligible() -> None:
+    x = np.column_stack([np.linspace(0, 1, 50), 1e6 * np.linspace(1, 2, 50)])
+    law = Law.from_string("2*a + 3e-6*b", ["a", "b"], ["y"], "discrete")
+    kept = _pysr_answer._without_negligible(law, x, law.numpy()(x), 1e-3)
+    assert len(kept) == 2
+    tiny = Law.from_string("2*a + 3e-12*b", ["a", "b"], ["y"], "discrete")
+    assert len(_pysr_answer._without_negligible(tiny, x, tiny.numpy()(x), 1e-3)) == 1
