@@ -13,6 +13,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,12 @@ def elegant() -> None:
         "elegant, rows",
         sizes,
         lambda n: elegant_search(sensors(n // 100), library, 2, budget=budget),
+    )
+
+    grown(
+        "elegant, restarts (6,000 rows)",
+        [2, 4, 8, 16],
+        lambda n: elegant_search(sensors(60), library, 2, budget=replace(budget, restarts=n)),
     )
 
 

@@ -4,8 +4,9 @@
 
 Lorenz's system, one trajectory of a million states in each file, the derivatives not included.
 The first figure is one pass of reading the files, the second `discover` on one process. With
-`--dask` also one and two Dask workers, and two of which one is killed on the way. Files are kept in
-`--folder` for the next time.
+`--dask` also one and two Dask workers, and two of which one is killed on the way; beside the clock,
+which needs idle cores, what idle cores would need by CPU time: what is done here, and the busiest
+worker. Files are kept in `--folder` for the next time.
 """
 
 from __future__ import annotations
@@ -62,13 +63,20 @@ def write(folder: Path, rows: int) -> list[Path]:
     return files
 
 
-def timed(what: str, run: Any) -> tuple[float, Any]:
+def timed(what: str, run: Any) -> tuple[float, float, Any]:
+    """Seconds by the clock and of CPU time in this process, and the result."""
     wall, own = time.perf_counter(), time.process_time()
     result = run()
     wall, own = time.perf_counter() - wall, time.process_time() - own
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{what}: {wall:.1f} s, {own:.1f} s of CPU time here, peak {peak:.0f} MB", flush=True)
-    return wall, result
+    return wall, own, result
+
+
+def busiest(client: Any, before: dict[str, float] | None = None) -> Any:
+    """CPU time of each worker; with that of before, the most that one of them has spent since."""
+    now = client.run(time.process_time)
+    return now if before is None else max(now[name] - before[name] for name in now)
 
 
 def killed(client: Any) -> Any:
@@ -98,13 +106,13 @@ if __name__ == "__main__":
     files = write(arguments.folder, arguments.rows)
     size = sum(f.stat().st_size for f in files) / 2**20
     print(f"{len(files)} files, {size:.0f} MB")
-    timed("reading", lambda: [len(read(f)) for f in files])
-    _, front = timed("discover", lambda: sjepa.discover(arguments.folder, library=LIBRARY))
-    print(front.best())
+    _, reading, _ = timed("reading", lambda: [len(read(f)) for f in files])
+    _, own, front = timed("discover", lambda: sjepa.discover(arguments.folder, library=LIBRARY))
+    print(f"{own / reading:.1f} times one pass of reading\n{front.best()}", flush=True)
     if arguments.dask:
         from dask.distributed import Client, LocalCluster
 
-        walls = []
+        walls, needed = [], []
         for count in (1, 2):
             with (
                 LocalCluster(
@@ -112,15 +120,19 @@ if __name__ == "__main__":
                 ) as cluster,
                 Client(cluster) as client,
             ):
-                wall, again = timed(
+                before = busiest(client)
+                wall, own, again = timed(
                     f"{count} Dask workers",
                     lambda client=client: sjepa.discover(
                         arguments.folder, library=LIBRARY, executor=client
                     ),
                 )
                 walls.append(wall)
+                needed.append(own + busiest(client, before))
+                print(f"idle cores would need {needed[-1]:.1f} s", flush=True)
                 assert again.to_dict() == front.to_dict()
                 if count == 2:
-                    _, lost = timed("two workers, one killed", lambda client=client: killed(client))
+                    *_, lost = timed("two, one killed", lambda client=client: killed(client))
                     print("the same front after a kill:", lost.to_dict() == front.to_dict())
-        print(f"two workers are {walls[0] / walls[1]:.2f} times as fast as one")
+        print(f"two workers are {walls[0] / walls[1]:.2f} times as fast as one by the clock")
+        print(f"and {needed[0] / needed[1]:.2f} times on idle cores, by CPU time")

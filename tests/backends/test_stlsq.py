@@ -12,6 +12,7 @@ from sjepa.backend.registry import make_backend
 from sjepa.errors import ConfigError, DataError
 from sjepa.models import SparseLaw
 from sjepa.symbolic import Gram, Law, Library
+from sjepa_backends import stlsq
 from sjepa_backends._supports import backward, warm_supports
 
 
@@ -251,3 +252,27 @@ class TestSparseLaw:
         law = SparseLaw(masked, ["z1", "z2"])
         law.set_(torch.ones(10, 2), shrink=False)
         assert [len(p) for p in law.law().terms] == [1, 1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_thresholds_that_change_nothing_are_skipped_and_no_others(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-2, 2, (300, 3))
+    library = Library.polynomial(["a", "b", "c"], 3)
+    truth = np.where(rng.random(20) < 0.4, 10.0 ** rng.uniform(-3, 1, 20), 0.0)
+    y = library.numpy()(x) @ truth + 0.1 * rng.normal(size=300)
+    problem = Problem(x, y, library=library)
+    size = np.sqrt(np.diag(problem.sums.xx) / problem.sums.weight)
+    spread = np.sqrt(problem.variance[0])
+    wanted = {tuple(range(20))}
+    for threshold in stlsq.PATH:  # each from all terms, by plain linear algebra
+        keep = np.arange(20)
+        while len(keep):
+            a = problem.sums.xx[np.ix_(keep, keep)] / np.outer(size[keep], size[keep])
+            b = problem.sums.xy[keep, 0] / size[keep]
+            c = np.linalg.solve(a + 1e-5 * np.eye(len(keep)), b)
+            if (np.abs(c) >= threshold * spread).all():
+                break
+            keep = keep[np.abs(c) >= threshold * spread]
+        wanted.add(tuple(keep.tolist()))
+    assert set(stlsq.STLSQ()._path(problem, 0)) == wanted

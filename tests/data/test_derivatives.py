@@ -274,3 +274,14 @@ def test_the_error_to_expect_of_one_column_does_not_hang_on_the_others() -> None
     x = np.stack([np.sin(t), 50 * np.sin(4 * t)], axis=1)
     alone = [slope_error(Trajectories(x[:, [j]], t))[0] for j in (0, 1)]
     np.testing.assert_allclose(slope_error(Trajectories(x, t)), alone, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", GRIDS)
+def test_states_that_are_not_smoothed_are_not_copied(kind: str) -> None:
+    """Millions of rows: a copy of the data would be a quarter of the memory."""
+    t = times(kind, 400)
+    data = Trajectories(waves(t)[0], t)
+    found = differentiate(data)
+    assert found.smoothing.leaves_states and np.shares_memory(found.trajectories.x[0], data.x[0])
+    rough = differentiate(data.map(lambda x: x + np.random.default_rng(0).normal(size=x.shape)))
+    assert not rough.smoothing.leaves_states
