@@ -367,25 +367,27 @@ def combine_outputs(
     losses add up over the outputs. In the end a more expensive combination must lower the loss
     by the share `min_gain` to be kept.
     """
-    joint: list[tuple[float, tuple[float, ...], tuple[Any, ...]]] = [(0.0, (), ())]
+    complexities, losses = np.zeros(1), np.zeros(1)
+    picked: list[tuple[int, ...]] = [()]
     for front in fronts:
-        grown = [
-            (complexity + c, (*losses, loss), (*payloads, payload))
-            for complexity, losses, payloads in joint
-            for c, loss, payload in front
-        ]
-        grown.sort(key=lambda row: (row[0], sum(row[1])))
-        kept, lowest = [], math.inf
-        for row in grown:
-            if sum(row[1]) < lowest:
-                kept.append(row)
-                lowest = sum(row[1])
-        joint = kept[:most]
-    thinned = joint[:1]
-    for row in joint[1:]:
-        if sum(row[1]) < sum(thinned[-1][1]) * (1.0 - min_gain):
-            thinned.append(row)
-    return thinned
+        own = np.array([row[:2] for row in front], dtype=float).reshape(-1, 2)
+        c, total = np.add.outer(complexities, own[:, 0]), np.add.outer(losses, own[:, 1])
+        c, total = c.ravel(), total.ravel()
+        order = np.lexsort((total, c))
+        lowest = np.fmin.accumulate(np.append(np.inf, total[order]))
+        kept = order[total[order] < lowest[:-1]][:most]
+        complexities, losses = c[kept], total[kept]
+        picked = [(*picked[k // len(own)], k % len(own)) for k in kept.tolist()]
+    joint: list[tuple[float, tuple[float, ...], tuple[Any, ...]]] = []
+    least = math.inf
+    for complexity, loss, places in zip(
+        complexities.tolist(), losses.tolist(), picked, strict=True
+    ):
+        if not joint or loss < least * (1.0 - min_gain):
+            rows = [front[k] for front, k in zip(fronts, places, strict=True)]
+            joint.append((complexity, tuple(r[1] for r in rows), tuple(r[2] for r in rows)))
+            least = loss
+    return joint
 
 
 def _form(law: Law) -> list[list[str]]:
