@@ -47,14 +47,16 @@ def van_der_pol(rows: int) -> tuple[np.ndarray, float]:
     return solved.y.T, 0.02
 
 
-def cpu(run: Callable[[], Any], times: int) -> tuple[float, Any]:
-    """The least of a few runs, after one that is not counted."""
-    spent, result = [], run()
+def cpu(runs: dict[str, Callable[[], Any]], times: int) -> dict[str, tuple[float, Any]]:
+    """The least of a few runs of each, in turns, after one that is not counted; and the result."""
+    results = {name: run() for name, run in runs.items()}
+    spent: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(times):
-        start = time.process_time()
-        result = run()
-        spent.append(time.process_time() - start)
-    return min(spent), result
+        for name, run in runs.items():
+            start = time.process_time()
+            run()
+            spent[name].append(time.process_time() - start)
+    return {name: (min(spent[name]), results[name]) for name in runs}
 
 
 def compare(what: str, x: np.ndarray, step: float, times: int) -> None:
@@ -76,13 +78,17 @@ def compare(what: str, x: np.ndarray, step: float, times: int) -> None:
         )
         return model.fit(x, t=step, feature_names=names)
 
-    (other, model), (own, front) = cpu(theirs, times), cpu(ours, times)
-    alike, one = cpu(lambda: ours({"name": "stlsq", "threshold": THRESHOLD}), times)
+    alike = {"name": "stlsq", "threshold": THRESHOLD}
+    found = cpu(
+        {"PySINDy": theirs, "discover": ours, "with stlsq and threshold": lambda: ours(alike)},
+        times,
+    )
+    other, model = found.pop("PySINDy")
     wanted = support(sjepa.Law.from_pysindy(model))
-    for name, spent, found in (("discover", own, front), ("with stlsq and threshold", alike, one)):
+    for name, (spent, front) in found.items():
         print(
             f"{what}: {name} {spent:.4f} s, PySINDy {other:.4f} s of CPU time, "
-            f"ratio {other / spent:.2f}, same support {support(found.best()) == wanted}",
+            f"ratio {other / spent:.2f}, same support {support(front.best()) == wanted}",
             flush=True,
         )
 
