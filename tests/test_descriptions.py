@@ -16,7 +16,8 @@ from sjepa.backend.sets import _pairs
 from sjepa.data import Trajectories
 from sjepa.data.integrals import integral_rows, smoothed
 from sjepa.errors import NumericalWarning
-from sjepa.models.descriptions import _forms
+from sjepa.models.descriptions import Description, _forms, doubt_of, rival_of
+from sjepa.models.free_runs import FreeRun
 from sjepa.models.selection import imitates
 from sjepa.models.widening import _settled
 from sjepa.symbolic import Candidate, Front, Law, Library
@@ -52,6 +53,24 @@ def test_spellings_of_one_fraction_are_one_law() -> None:
     assert _forms(one)[0] == _forms(other)[0]
     assert _forms(one)[0] != _forms(Law.from_string(["0.8 - tanh(0.5*x)", "y"], names))[0]
     assert _forms(one)[0] < _forms(longer)[0]
+
+
+def described(equation: str, nats: float) -> Description:
+    """A law whose run leaves the noise, 1 for each of 300 values."""
+    law, none = Law.from_string([equation, "x"], ["x", "y"]), np.zeros((3, 0))
+    normal = (none[..., None], none, np.full(3, 100.0), np.zeros(3), np.zeros((50, 3, 2)))
+    return Description(law, FreeRun(law, np.ones(3), 300, lambda: normal), nats)
+
+
+def test_rivals_are_other_laws_at_odds_below_ten_to_one() -> None:
+    best = described("-0.5*y", 20.0)
+    near, far = (described("-0.5*sin(y)", 20 + np.log(odds)) for odds in (9.0, 11.0))
+    wider = described("-0.5*y + 0.01*x**2", 20.1)
+    assert "cannot tell" in doubt_of([best, near])
+    assert not doubt_of([best, far])
+    assert not doubt_of([best, wider])
+    assert "sin(y)" in doubt_of([best, wider, near])
+    assert not rival_of(best.law, wider) and rival_of(wider.law, best)
 
 
 def test_a_longer_law_does_not_win_over_an_exact_one_by_errors_of_integration() -> None:
