@@ -93,6 +93,15 @@ def test_what_the_worker_builds_and_passes_exists(version: str) -> None:
     assert {*request["units"], "weights", "complexity_of_variables"} <= set(known["fit"])
 
 
+def test_terms_of_a_library_cost_what_its_weights_say() -> None:
+    cost = {}
+    for weights in (None, [1.0, 7.0]):
+        library = Library.from_terms(["q", "sin(q)"], ["q", "p"], weights)
+        sent = asked(grammar=None, library=library)
+        cost[weights is None] = sent["complexity_of_variables"]
+    assert cost[True] == [2, 4] and cost[False] == [2, 14]
+
+
 def test_losses_are_sent_by_the_name_that_their_argument_has() -> None:
     plain = asked(PySR(loss_function="f(tree, dataset, options) = 1"))["settings"]
     assert plain["loss_function"] == "f(tree, dataset, options) = 1"
