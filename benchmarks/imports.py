@@ -24,7 +24,7 @@ COSTS = {
     "import numpy, sympy": "import numpy, sympy",
     "import sjepa": "import sjepa",
     LAW: LAW,
-    "sjepa --help": "import sys; from sjepa.cli import main; sys.exit(main(['--help']))",
+    "sjepa --help": "import sys; sys.argv[1:] = ['--help']; from sjepa.cli import main; main()",
     "import sjepa and first law, 1,000 x 2": FIRST,
     "import pysindy": "import pysindy",
     "import pysindy and first law, 1,000 x 2": DATA
