@@ -93,7 +93,9 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def read(files: Iterable[str]) -> list[Outcome]:
-    return [Outcome(**json.loads(line)) for f in files for line in Path(f).read_text().splitlines()]
+    """Of a call that was made again the last outcome."""
+    rows = (Outcome(**json.loads(row)) for f in files for row in Path(f).read_text().splitlines())
+    return list({(o.suite, o.search, o.noise, o.system, o.seed): o for o in rows}.values())
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
