@@ -22,6 +22,9 @@ from sjepa.symbolic.text import to_text
 ROLES = ("state", "action", "time", "constant")
 _MASK_KEYS = {"inputs", "operators", "terms"}
 
+# What sympy writes for the value of such as sqrt(-2) and 1/0.
+UNREAL = (sympy.I, sympy.zoo, sympy.nan, sympy.oo, sympy.S.NegativeInfinity)
+
 
 @dataclass(frozen=True)
 class Grammar:
@@ -151,6 +154,8 @@ class Grammar:
                 if term not in terms:
                     return f"{to_text(term)} is not one of its terms"
             return None
+        if expr.has(*UNREAL):
+            return "it holds a number that is infinite or not real"
         allowed = {str(symbol(n)) for n in self.inputs_for(output)}
         for s in sorted(expr.free_symbols, key=str):
             if str(s) not in allowed:

@@ -161,6 +161,15 @@ def test_rules_of_a_grammar_go_by_any_spelling_of_an_operator() -> None:
     assert all(grammar.refusal(term, "x") is None for term in terms)
 
 
+def test_numbers_that_are_not_real_are_refused() -> None:
+    grammar = Grammar(["+", "*", "/", "sqrt", "log"], ["x"])
+    x = sympy.Symbol("x", real=True)
+    for number in (sympy.sqrt(sympy.Float(-0.3)), sympy.log(sympy.Float(-2)), sympy.zoo, sympy.oo):
+        refused = grammar.refusal(sympy.sqrt(x) + number * x, "x")
+        assert refused is not None and "not real" in refused
+    assert grammar.refusal(sympy.sqrt(x) + sympy.sqrt(sympy.Float(0.3)) * x, "x") is None
+
+
 def _front() -> Front:
     texts = ["0.7*x", "x - 0.16*x**3", "0.99*sin(x)", "0.99*sin(x) + 0.001*x**2"]
     losses = [0.2, 1e-2, 1e-5, 0.99e-5]
