@@ -89,7 +89,7 @@ def combination(table: pd.DataFrame) -> list[str]:
     return lines
 
 
-def page(table: pd.DataFrame, pictures: list[str]) -> str:
+def page(table: pd.DataFrame, pictures: list[str], note: str) -> str:
     seconds, seeds = table["budget"].max(), sorted(table["seed"].unique())
     systems = list(dict.fromkeys(table["system"]))
     cells = len(systems) * table["backend"].nunique() * table["noise"].nunique() * len(seeds)
@@ -128,7 +128,7 @@ def page(table: pd.DataFrame, pictures: list[str]) -> str:
     parts = [
         "# Which formulas each backend finds", state + text,
         f"    {command}\n    python -m benchmarks.static_page FOLDER",
-        markdown(totals(table)), "\n".join(combination(table)), "\n".join(pictures),
+        markdown(totals(table)), "\n".join(combination(table)), note, "\n".join(pictures),
         "## Problems that nobody solves", unsolved,
         "## All problems", "Whether it was recovered, and processor seconds.",
         markdown(by_problem(table)),
@@ -140,6 +140,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--note", default="", help="what to say of this sweep, below its totals")
     arguments = parser.parse_args()
     matplotlib.use("Agg")
     table = read(arguments.folder)
@@ -151,7 +152,7 @@ def main() -> None:
             plot_results(part).savefig(file, format="png", dpi=90)
         text = f"Noise {noise:g}: share recovered against time, error against complexity"
         pictures.append(f"![{text}]({name})")
-    write_whole(arguments.page, page(table, pictures).encode())
+    write_whole(arguments.page, page(table, pictures, arguments.note).encode())
     print(markdown(totals(table)))
 
 

@@ -44,7 +44,7 @@ def plot_results(table: pd.DataFrame) -> Figure:
         xscale="log", ylim=(0, 1.02), xlabel="seconds for one search", ylabel="share recovered"
     )
     right.set(yscale="log", xlabel="complexity (tree)", ylabel="relative error, √(1 - R²)")
-    left.legend(frameon=False, loc="lower right")
+    left.legend(frameon=False, loc="upper left")
     right.legend(frameon=False, fontsize=8)
     for ax in (left, right):
         ax.spines[["top", "right"]].set_visible(False)
