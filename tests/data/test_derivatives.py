@@ -9,7 +9,8 @@ from scipy.interpolate import make_smoothing_spline
 from scipy.signal import savgol_coeffs
 
 from sjepa.data import Trajectories, differentiate, noise_level
-from sjepa.data.derivatives import local_polynomial, slope_error
+from sjepa.data.derivatives import slope_error
+from sjepa.data.local_fit import local_polynomial
 from sjepa.errors import DataError
 
 

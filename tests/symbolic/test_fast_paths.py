@@ -5,7 +5,7 @@ import pytest
 import sympy
 
 from sjepa.backend import Problem
-from sjepa.data.derivatives import local_polynomial
+from sjepa.data.local_fit import local_polynomial
 from sjepa.data.noise import noise_level
 from sjepa.symbolic import Gram, Law, Library, canonicalise
 
