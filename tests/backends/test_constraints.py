@@ -10,6 +10,7 @@ from scipy.optimize import lsq_linear, minimize
 import sjepa
 from sjepa import Backend, Library, Problem, make_backend
 from sjepa.errors import ConfigError
+from sjepa_backends._supports import signed_solution
 from tests.command import run
 
 
@@ -199,3 +200,18 @@ def test_constraints_on_the_command_line(tmp_path):
     )
     done = run("discover", path, "--time", "t", "--terms", "q,p", "--constraint", "coef(q', p) = 1")
     assert "q' = p\n" in done.stdout and "kept: coef(q', p) = 1" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_signs_of_nearly_equal_columns_do_not_depend_on_units(unit):
+    """Against bounded least squares on the rows themselves."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 3))
+    x = np.column_stack([x, x[:, 0] + 1e-5 * rng.normal(size=60)])
+    y = x @ np.array([2.0, -1.0, 0.5, 1.0])
+    signs = np.array([1, -1, -1, 0])
+    found = signed_solution(unit**2 * x.T @ x, unit**2 * x.T @ y, signs)
+    bounds = (np.where(signs > 0, 0, -np.inf), np.where(signs < 0, 0, np.inf))
+    expected = lsq_linear(x, y, bounds, tol=1e-14).x
+    np.testing.assert_allclose(x @ found, x @ expected, atol=1e-6 * np.abs(y).max())
+    assert (found * signs >= 0).all()

@@ -207,6 +207,8 @@ def test_nesting_and_powers_are_limited() -> None:
     settings = asked(grammar=Grammar(["*", "^", "sin"], ["q", "p"], nested=nested))["settings"]
     # Julia raises for operators that are not in use, so only the others are sent.
     assert settings["nested_constraints"] == {"sin": {"sin": 0}}
+    idle = Grammar(["*", "^", "sin"], ["q", "p"], nested={"sin": {"cos": 0}})
+    assert not asked(grammar=idle)["settings"].get("nested_constraints")
     assert settings["constraints"] == {"^": [-1, 2]}
 
 

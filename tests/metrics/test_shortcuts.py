@@ -143,6 +143,7 @@ def test_observations_are_compared_as_many_steps_later_as_asked() -> None:
     z = np.random.default_rng(0).normal(size=(8, 60, 1))
     seen = np.roll(z, 2, axis=1)
     seen[:, :2] = 0.0
+    assert CollapseChecks(ahead=0) == CollapseChecks()
     reports = [CollapseChecks(ahead=ahead).check(z, seen) for ahead in (0, 1, 2)]
     assert ["neighbour" in report.reasons for report in reports] == [True, True, False]
 

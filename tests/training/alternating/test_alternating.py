@@ -14,6 +14,7 @@ from sjepa.backend import Problem
 from sjepa.backend.registry import available_backends, make_backend
 from sjepa.callbacks import Step
 from sjepa.data import TrajectoryBatch
+from sjepa.errors import NumericalWarning, TrainingDiverged
 from sjepa.models import SparseLaw, TreeLaw
 from sjepa.studies.paper import PROFILES, exp1
 from sjepa.symbolic import Grammar, Law
@@ -21,6 +22,8 @@ from sjepa.training.alternating import (
     EXPERIMENT_1,
     Alternating,
     Alternation,
+    Phase,
+    Record,
     StructurePolicy,
     TrainingConfig,
     as_part,
@@ -286,3 +289,49 @@ def test_a_resumed_search_keeps_its_front_as_it_was_measured(
     assert first.front[0].tree == 3.0
     second.load_state_dict(first.state_dict())
     assert second.front == first.front
+
+
+def test_a_tree_law_of_a_grammar_is_resumed(
+    train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig
+) -> None:
+    grammar = Grammar(["+", "*", "exp"], ["z1", "z2"])
+    law = Law.from_string(["z2*exp(-0.5*z1)", "-z1"], ["z1", "z2"])
+    first, second = (
+        Alternating(make_model(), grammar, train, validation, plan("subset"), settings)
+        for _ in range(2)
+    )
+    first.model.symbolic, second.model.symbolic = TreeLaw(law), None
+    second.load_state_dict(first.state_dict())
+    assert second.model.symbolic is not None and second.model.symbolic.law() == law
+
+
+def test_what_is_not_given_is_the_plan_of_the_paper(
+    train: TrajectoryBatch, validation: TrajectoryBatch
+) -> None:
+    search = Alternating(make_model(), LIBRARY, train, validation, seed=3)
+    assert search.plan == Alternation() and search.settings == TrainingConfig()
+    assert search.generator.initial_seed() == 3
+
+
+def test_training_that_diverges_ends_with_the_best_cycle_or_an_error_if_there_is_none(
+    train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    run = Phase.run
+    search = loop(train, validation, settings, cycles=3)
+
+    def diverging(phase: Phase) -> Record:
+        if search.cycle == last:
+            raise TrainingDiverged("No rollout stayed finite.")
+        return run(phase)
+
+    monkeypatch.setattr(Phase, "run", diverging)
+    last = 1
+    with pytest.warns(
+        NumericalWarning, match="Cycle 2: No rollout stayed finite. Cycle 1 is kept."
+    ):
+        record = search.run()
+    assert record.epoch == 1 and record.risk == search.diagnostics[0]["risk"]
+    last, search = 0, loop(train, validation, settings)
+    with pytest.raises(TrainingDiverged, match="No rollout stayed finite"):
+        search.run()

@@ -125,6 +125,20 @@ def test_a_law_slightly_above_delta_is_not_adequate(context: SearchContext) -> N
     assert simplest_adequate([cheap, dear], 5e-3) == (dear, False)
 
 
+def test_the_shortest_code_counts_every_observation_once(context: SearchContext) -> None:
+    """Of two adequate laws the longer is worth its term if it saves half as many bits a row."""
+    count = int(context.validation.grid.mask.sum())
+    short = found(context, ((1,), (0,)), loss=9e-3)
+    for saved in (1e-6, 0.5):  # nats a row: nothing, and far more than a term costs
+        long = found(context, ((1,), (0, 2)), loss=9e-3 * np.exp(-2 * saved))
+        result = conclude(context, [long, short], 1e-2, None, "mdl")
+        codes = [f.law.description_length(f.candidate.loss, count) for f in (long, short)]
+        assert result.best is (long if codes[0] < codes[1] else short)
+        assert result.best is (long if saved == 0.5 else short)
+        assert any(f"the shortest code for {count} held-out" in note for note in result.notes)
+        assert conclude(context, [long, short], 1e-2, None).best is short
+
+
 def test_a_hidden_state_is_named_where_the_law_is_not_adequate() -> None:
     """Angles of a pendulum without its speed, next to something that never tells it either."""
     q = pendulum_states(30)[..., :1]
