@@ -162,7 +162,8 @@ def imitates(law: Law, problem: Problem) -> str:
 def missed(error: float) -> str:
     return (
         f"Free runs of the chosen law miss the data by {error**0.5:.2g} times the noise: "
-        "a term is missing or wrong; widen the library or give more data."
+        "a term is missing or wrong, or a state is not measured; widen the library, try order=2 or "
+        "lags=1, or give more data."
     )
 
 
