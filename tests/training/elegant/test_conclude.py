@@ -115,6 +115,15 @@ def test_a_refined_law_takes_the_place_of_the_one_it_came_from(context: SearchCo
     assert result.rollout < 1e-3
 
 
+def test_who_sets_delta_is_not_told_that_what_is_left_is_more_than_noise(
+    context: SearchContext,
+) -> None:
+    law = found(context, ((1,), (2,)), loss=2e-4)
+    told, asked = (conclude(context, [law], delta, None) for delta in ("auto", 0.1))
+    assert told.adequate and any("not noise" in caveat for caveat in told.caveats)
+    assert asked.adequate and not any("not noise" in caveat for caveat in asked.caveats)
+
+
 def test_a_law_slightly_above_delta_is_not_adequate(context: SearchContext) -> None:
     cheap, dear = (
         found(context, ((1,), (0,)), loss=1.5e-2),
@@ -183,3 +192,4 @@ def test_caveats_name_rivals_networks_and_starts_only_where_there_are_any(
     (starts,) = caveats(law, [], (0.5, 0.001))
     assert "miss 0.5 of the variance, the others 0.001" in starts
     assert caveats(law, [], (0.0011, 0.001)) == []
+    assert caveats(law, [], (0.6, 0.05)) and not caveats(law, [], (0.4, 0.05))  # ten times
