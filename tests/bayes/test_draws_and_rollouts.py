@@ -136,6 +136,9 @@ def test_the_predictive_density_of_a_conjugate_model_is_students_t() -> None:
     prediction = result.predict(np.full((7, 1), new), draws=8000)
     np.testing.assert_allclose(prediction.log_density(targets[:, None]), expected, atol=0.03)
     np.testing.assert_allclose(prediction.mean, mean * new, atol=0.01)
+    draws = result.draws(5)  # a map needs no step size
+    start = torch.full((5, 1), new, dtype=torch.float64)
+    torch.testing.assert_close(draws(start), draws(start, 1.0))
     t = stats.t(2 * a, mean * new, scale)
     np.testing.assert_allclose(prediction.std[:, 0], t.std(), rtol=0.03)
     low, high = prediction.interval(0.8)

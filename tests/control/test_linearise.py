@@ -163,6 +163,8 @@ def test_whole_numbers_are_states_too_and_those_of_second_order_have_velocities(
     whole, same = (linearise(transition, z, u).field for z, u in (([1, 2], [3]), ([1.0, 2], [3.0])))
     np.testing.assert_array_equal(whole.A, same.A)
     assert whole.A[1, 0] == pytest.approx(-1.7 * np.cos(1))
+    decay = Transition(Law.from_string(["-0.5*q**2"], ["q"]).torch())
+    assert linearise(decay, [2]).field.A[0, 0] == pytest.approx(-2.0)
     with pytest.raises(DataError, match=r"z \(..., 2\) and u \(..., 1\), got 2"):
         linearise(transition, [1.0], [3.0])
 

@@ -19,6 +19,7 @@ from sjepa.control import (
     linearise,
     lqr,
 )
+from sjepa.control.ilqr import _box_step
 from sjepa.control.rollouts import LawRollout, generic_rollout
 from sjepa.errors import ConfigError, DataError
 from sjepa.models import Correction, Transition
@@ -325,7 +326,11 @@ def test_impossible_tasks_are_refused(wrong, message: str) -> None:
 @pytest.mark.parametrize(
     "planner, least, wrong",
     [
-        (MPPI, {"samples": 2, "iterations": 1}, [{"samples": 1}, {"iterations": 0}]),
+        (
+            MPPI,
+            {"samples": 2, "iterations": 1},
+            [{"samples": 1}, {"iterations": 0}, {"temperature": 0.0}],
+        ),
         (CEM, {"samples": 4, "iterations": 1}, [{"samples": 3}, {"elites": 1.0}]),
         (RandomShooting, {"samples": 1}, [{"samples": 0}]),
     ],
@@ -336,3 +341,22 @@ def test_planners_take_the_smallest_settings_that_mean_something(planner, least,
     for settings in wrong:
         with pytest.raises(ConfigError, match="needs samples"):
             planner(**settings)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_steps_inside_a_box_are_the_best_there_are_in_any_unit_of_cost(unit: float) -> None:
+    """Against bounded minimisation of the same quadratic."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        root = rng.normal(size=(3, 3))
+        quu, qu = unit * (root @ root.T + 0.3 * np.eye(3)), unit * 2 * rng.normal(size=3)
+        low, high = -rng.uniform(0.1, 1, 3), rng.uniform(0.1, 1, 3)
+        step, free = _box_step(*(torch.tensor(a)[None] for a in (quu, qu, low, high)))
+        best = minimize(
+            lambda x, q=quu, g=qu: (g @ x + x @ q @ x / 2) / unit, np.zeros(3), bounds=[*zip(low, high, strict=True)],
+            options={"ftol": 1e-15, "gtol": 1e-10},
+        )  # fmt: skip
+        value = (qu @ step[0].numpy() + step[0].numpy() @ quu @ step[0].numpy() / 2) / unit
+        assert value == pytest.approx(best.fun, abs=1e-6)
+        inside = (best.x > low + 1e-6) & (best.x < high - 1e-6)
+        np.testing.assert_array_equal(free[0].numpy() > 0, inside)
