@@ -40,6 +40,13 @@ def test_velocities_and_accelerations_are_those_of_the_solver() -> None:
         np.testing.assert_allclose(found[3:-3], true[3:-3], atol=1e-4)
     inputs, targets = derivative_rows(moved)
     np.testing.assert_allclose(targets[:, 1], -np.sin(inputs[:, 0]), atol=1e-3)
+    # Options are those of both derivatives.
+    rough = second_derivatives(Trajectories(ANGLES, T), method="finite_difference", order=2)
+    step = T[1] - T[0]
+    central = (ANGLES[0][2:] - ANGLES[0][:-2]) / (2 * step)
+    np.testing.assert_allclose(rough.trajectories.x[0][1:-1, 1:], central, atol=1e-12)
+    again = (central[2:] - central[:-2]) / (2 * step)
+    np.testing.assert_allclose(rough.x_dot[0][2:-2, 1:], again, atol=1e-10)
 
 
 def test_simulation_starts_from_a_few_observations_and_follows_the_solver() -> None:

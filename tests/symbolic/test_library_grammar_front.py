@@ -73,6 +73,9 @@ def test_coefficients_round_trip() -> None:
         (lambda: Grammar(["+"], ["x"], roles={"x": "thing"}), "roles are"),
         (lambda: Grammar(["+"], ["x"], weights={"sin": -1}), "at least 0"),
         (lambda: Grammar(["+"], ["x"], masks={"x": {"input": []}}), "key 'input'"),
+        (lambda: Grammar(["+", "sin"], ["x"], accepts={"sin": ["thing"]}), "accepts 'thing'"),
+        (lambda: Grammar(["+"], ["x"], max_size=0), "at least 1"),
+        (lambda: Grammar(["+"], ["x"], max_depth=0), "at least 1"),
     ],
 )
 def test_contradictions_are_refused(make: object, message: str) -> None:
@@ -235,8 +238,14 @@ def test_table_has_the_columns_pysr_users_know_and_both_measures() -> None:
 def test_an_empty_front_says_what_happened() -> None:
     front = Front.of([], backend="x", notes=["ran out of time"])
     assert len(front) == 0 and len(front.to_frame()) == 0
-    with pytest.raises(LawError, match="found no law .ran out of time"):
-        front.best()
+    for asked in (front.best, front.select, front.plot):
+        with pytest.raises(LawError, match="found no law .ran out of time"):
+            asked()
+
+
+def test_fronts_are_equal_whatever_sums_they_keep() -> None:
+    one, other = (replace(_front(), kept=np.zeros(size)) for size in (2, 3))
+    assert one == other
 
 
 def test_front_can_be_plotted() -> None:

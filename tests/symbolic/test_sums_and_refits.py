@@ -126,6 +126,18 @@ def test_more_numbers_than_rows_are_not_moved() -> None:
     assert again.terms[0][0][1] == law.terms[0][0][1] and now != was  # the multiplier alone
 
 
+def test_as_many_numbers_as_rows_are_moved() -> None:
+    law = Law.from_string("2*sin(3.5*x + 0.5)", ["x"], ["y"], "discrete")
+    x = np.array([[0.1], [0.4], [0.8]])
+    y = 2.5 * np.sin(3.6 * x + 0.4)
+    np.testing.assert_allclose(refit(law, x, y).numpy()(x), y, atol=1e-8)
+
+
+def test_sums_of_whole_numbers_do_not_overflow() -> None:
+    large = np.array([[3_000_000_000], [4_000_000_000]])
+    assert Gram.from_features(large, large).xx[0, 0] == pytest.approx(25e18)
+
+
 @pytest.mark.parametrize("unit", [1e-9, 1e9])
 def test_losses_do_not_depend_on_the_unit_of_the_targets(unit: float) -> None:
     plain, other = (Gram.from_chunks(LIBRARY, [(X, Y * u, WEIGHTS)]) for u in (1.0, unit))
