@@ -111,3 +111,10 @@ def test_lags_on_the_command_line(tmp_path):
         "kept alone"
         in run("discover", data, "--time", "t", "--lags", 1, "--out", tmp_path / "run").stderr
     )
+
+
+@pytest.mark.parametrize("window", [2, 5.5, "20", True])
+def test_a_window_is_a_number_of_observations(window: object) -> None:
+    t = np.arange(0, 5, 0.1)
+    with pytest.raises(ConfigError, match="window is a number of observations from 3"):
+        sjepa.discover(np.cos(t), t, form="weak", window=window)  # type: ignore[arg-type]

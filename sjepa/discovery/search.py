@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,8 @@ def discover(
     """
     _check(form, order, x_dot, n_bootstrap, constraints)
     _check_lags(lags, order, x_dot)
+    if window is not None and not (isinstance(window, Integral) and window >= 3):
+        raise ConfigError(f"window is a number of observations from 3, got {window!r}.", "window")
     with ProgressBar(verbose, "preparing the data", progress) as bar:
         stream = Stream.of(x, t, feature_names)
         if stream is None:

@@ -427,6 +427,12 @@ def test_numbers_next_to_whole_ones_are_tried_as_whole_and_others_are_left(
     assert any(n.get("sin(q)") == 1 and n["p"] == pytest.approx(0.3, rel=1e-4) for n in numbers)
 
 
+def test_only_numbers_next_to_whole_ones_become_whole() -> None:
+    law = Law.from_string("2.000001*x + 0.4*x**2 - 0.9999999*sin(x) + 0.3", ["x"])
+    whole = {str(term): c for c, term in _pysr_answer._whole(law).terms[0]}
+    assert whole == {"x": 2.0, "x**2": 0.4, "sin(x)": -1.0, "1": 0.3}
+
+
 def test_weights_of_the_grammar_decide_what_is_kept(standin: Standin) -> None:
     """A sine is short and exact, a cubic long and nearly: kept only where sines are expensive."""
     rows = [[[2, 0.0, "sin(x0)"], [9, 1e-4, "x0 - ((x0 * x0) * (x0 * 0.16))"]]]
