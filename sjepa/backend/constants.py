@@ -73,6 +73,10 @@ class Columns:
         self.costs = [weight(s.at(places[0])) for s, places in self.open]
 
 
+# Finds sets of terms for one target, given the loss of a true law and whether there is time left.
+Source = Callable[[Columns, Array, float, Callable[[], bool]], list[Placed]]
+
+
 def _at(shape: Shape, places: Array) -> Pointwise:
     return lambda x: shape.columns(x, places)
 
@@ -80,18 +84,20 @@ def _at(shape: Shape, places: Array) -> Pointwise:
 def place_constants(
     base: Library, shapes: Sequence[Shape], of: OnRows, x: Array, targets: Array,
     floor: Array, sure: bool = True, time_left: Callable[[], bool] = lambda: True,
+    also: Source | None = None,
 ) -> Library:  # fmt: skip
     """The base library and the shapes that explain the targets (n, k) best, with numbers.
 
     `x` (m, d) are inputs at points, for the scale of the numbers; `of` takes a function of such
     points to the rows. `floor` (k,) is the loss of a true law, `sure` whether no wrong one has it:
-    then shapes are not looked at where terms without open numbers reach it. Each output may use
-    the terms that were placed for it.
+    then shapes are not looked at where terms without open numbers reach it. `also` finds sets of
+    its own where they do not. Each output may use the terms that were placed for it.
     """
     grid = Columns(base, shapes, of, x)
     found: dict[sympy.Expr, set[int]] = {}
     for j, y in enumerate(targets.T):
-        for term in _chosen(placed_sets(grid, y, float(floor[j]), sure, time_left), grid, len(y)):
+        sets = placed_sets(grid, y, float(floor[j]), sure, time_left, also)
+        for term in _chosen(sets, grid, len(y)):
             found.setdefault(term, set()).add(j)
     known = set(base.terms)
     new = [t for t in found if t not in known]
@@ -104,9 +110,10 @@ def place_constants(
 
 
 def placed_sets(
-    grid: Columns, y: Array, floor: float, sure: bool, time_left: Callable[[], bool] = lambda: True
-) -> list[Placed]:
-    """Sets of terms for one target, with none, one and two open shapes.
+    grid: Columns, y: Array, floor: float, sure: bool,
+    time_left: Callable[[], bool] = lambda: True, also: Source | None = None,
+) -> list[Placed]:  # fmt: skip
+    """Sets of terms for one target, with none, one and two open shapes, and those of a source.
 
     Where terms without open numbers reach the floor, and that is sure to be one, they do.
     """
@@ -121,6 +128,8 @@ def placed_sets(
         return sets
     one = _with_open(grid, y, (), plain, time_left)
     sets += one
+    if also is not None:
+        sets += also(grid, y, floor, time_left)
     if any(s.loss <= floor and s.cost <= SHORT for s in sets) or not time_left():
         return sets
     partners: dict[int, Placed] = {}
@@ -311,6 +320,7 @@ def projected(
 def solve_open(
     backend: Backend, problem: Problem, shapes: Sequence[Shape], of: OnRows, x: Array,
     floor: Array, sure: bool = True, time_left: Callable[[], bool] = lambda: True,
+    also: Source | None = None,
 ) -> tuple[Front, Problem]:  # fmt: skip
     """A front of laws of the problem's library and of shapes, and the problem with their terms.
 
@@ -319,7 +329,7 @@ def solve_open(
     """
     base, targets = problem.library, problem.targets
     assert base is not None and targets is not None
-    library = place_constants(base, shapes, of, x, targets, floor, sure, time_left)
+    library = place_constants(base, shapes, of, x, targets, floor, sure, time_left, also)
     front = on_library(problem, library, of).solve(backend)
     laws = [_moved(c.law, problem, of) for c in front if time_left() or c is front[0]]
     new: dict[sympy.Expr, set[int]] = {}

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import sympy
 
 from sjepa.backend import Problem
@@ -34,6 +35,9 @@ UNDECIDED = math.log(10)
 CANCELS = ((6, 1.5), (4, 4.0))
 # Folds of the stretches, each run with numbers that were fitted to the others.
 FOLDS = 4
+# Clean laws whose losses are within this factor leave the same; points of a box at which laws
+# that differ by this share of their range are apart.
+ALIKE, BOX, APART = 2.0, 256, 1e-3
 # Without noise a true law leaves next to nothing, and its neighbours need no look.
 NOTHING = 0.5
 
@@ -156,6 +160,20 @@ def imitates(law: Law, problem: Problem) -> str:
                 f"The equation of {output} has {len(row)} terms that nearly cancel: it may imitate "
                 "a shorter law with other terms; give a wider library."
             )
+    return ""
+
+
+def twin(best: Candidate, problem: Problem, x: np.ndarray) -> str:
+    """Whether a law that is no longer leaves as little of clean data, and differs elsewhere.
+
+    Elsewhere is between the least and largest of the inputs `x` (n, d), off the paths.
+    """
+    box = np.random.default_rng(0).uniform(x.min(axis=0), x.max(axis=0), (BOX, x.shape[1]))
+    own, values = np.array(best.losses), best.law.numpy()(box)
+    for other in exchanges(problem, best.law)[:MOST]:
+        apart = np.abs(other.numpy()(box) - values).max(axis=0) > APART * np.ptp(values, axis=0)
+        if apart.any() and (problem.losses(other) <= ALIKE * own).all():
+            return undecided(other)
     return ""
 
 

@@ -13,6 +13,7 @@ import sympy
 
 from sjepa.backend import Backend, Problem
 from sjepa.backend.constants import on_library, solve_open
+from sjepa.backend.implicit import quotient_sets
 from sjepa.backend.sets import BELOW
 from sjepa.data import Trajectories
 from sjepa.data.derivatives import slope_error
@@ -22,7 +23,7 @@ from sjepa.errors import DataError, SjepaError
 from sjepa.models.descriptions import describe, doubt_of, long_stretches, rival_of
 from sjepa.models.free_runs import better, free_run
 from sjepa.models.noisy_actions import weighed
-from sjepa.models.selection import imitates, judge_front, same_terms
+from sjepa.models.selection import imitates, judge_front, same_terms, twin
 from sjepa.models.stretches import Stretches
 from sjepa.symbolic import Front, Law, Library
 from sjepa.symbolic.shapes import Shape, weight, wide
@@ -102,8 +103,7 @@ class Known:
         if shapes == "wide" and self._describable:
             return self._described(problem, self._plain(problem))
         if shapes is not None:
-            chosen = self.wide(problem) if shapes == "wide" else shapes
-            return self._open(problem, chosen, floor)  # type: ignore[arg-type]
+            return self._open(problem, floor, None if shapes == "wide" else shapes)
         names = problem.names
         rows = 0 if problem.targets is None else len(problem.targets)
         if self._describable:  # bumps of slow motion are few, and not needed
@@ -113,7 +113,7 @@ class Known:
             return self._plain(problem)
         if floor is not None and (self._dense(problem) > np.maximum(floor, APPROXIMATE)).any():
             # No combination of the default terms is the law: their search would only take time.
-            wider = self._open(problem, self.wide(problem), floor)
+            wider = self._open(problem, floor)
             if wider.reaches(floor):
                 return _told(wider)
             return self._better(self._plain(problem), wider, floor)
@@ -125,7 +125,7 @@ class Known:
             if self._describable:
                 return self._described(problem, plain)
             try:
-                wider = self._open(problem, self.wide(problem), floor)
+                wider = self._open(problem, floor)
             except DataError:  # a term that grows beyond all numbers: nobody asked for it
                 return plain
             return self._better(plain, wider, floor)
@@ -196,8 +196,13 @@ class Known:
     def _plain(self, problem: Problem) -> Judged:
         return self._judged(problem.solve(self.backend), problem)
 
-    def _open(self, problem: Problem, shapes: Sequence[Shape], floor: np.ndarray | None) -> Judged:
+    def _open(
+        self, problem: Problem, floor: np.ndarray | None, shapes: Sequence[Shape] | None = None
+    ) -> Judged:
+        """The law of the library and shapes; by default the wide set and, if clean, quotients."""
         sure = floor is not None
+        also = quotient_sets if sure and shapes is None else None
+        shapes = self.wide(problem) if shapes is None else shapes
         floor = self._noise_floor(problem) if floor is None else floor
         if math.isfinite(self.end):
             left = max(self.end - problem.clock(), 0.0)
@@ -206,9 +211,12 @@ class Known:
         problem = self._thinned(problem)
         front, wider = solve_open(
             self.backend, problem, shapes, self._on_rows, points, floor,
-            sure, lambda: problem.clock() < self.end,
+            sure, lambda: problem.clock() < self.end, also,
         )  # fmt: skip
-        return self._judged(front, wider)
+        found = self._judged(front, wider)
+        if found.doubt or not sure or not len(found.front):
+            return found
+        return replace(found, doubt=twin(found.front.best_candidate(), wider, points))
 
     def _thinned(self, problem: Problem) -> Problem:
         """The problem on the rows of `_on_rows`: more columns of all of them would fill memory."""
