@@ -19,6 +19,8 @@ from sjepa.symbolic.shapes import Shape, open_numbers
 POINTS_PER_TERM = 2
 # More inputs than this would make a default library of hundreds of terms.
 MAX_INPUTS = 16
+# Data are positive if they keep this share of their range from 0: noise has either sign.
+MARGIN = 0.01
 # Libraries up to this many terms are searched exactly in about a second.
 SMALL = 64
 
@@ -63,7 +65,7 @@ def space_of(
     if library is not None and grammar is not None:
         raise ConfigError("Give a library or a grammar, not both.", "grammar")
     if space is None:
-        space = _default(backend, states, actions, int(data.lengths.sum()))
+        space = _default(backend, states, actions, data, order)
     if order == 2:
         if lost := set(actions) - set(space.inputs):
             raise ConfigError(f"The library lacks the action {min(lost)}: add it to its inputs.")
@@ -96,7 +98,7 @@ def units_of(
 
 
 def _default(
-    backend: Backend, states: Sequence[str], actions: Sequence[str], points: int
+    backend: Backend, states: Sequence[str], actions: Sequence[str], data: Trajectories, order: int
 ) -> Library | Grammar:
     """The default for a backend; a few observations allow only a few terms."""
     names = [*states, *actions]
@@ -107,12 +109,23 @@ def _default(
             "library",
         )
     if backend.trees:
-        return Grammar.default(states, actions)
-    library = Library.default(states, actions)
+        # Velocities, which order 2 has among the states, have either sign.
+        return Grammar.default(states, actions, positive=order == 1 and _positive(data))
+    library, points = Library.default(states, actions), int(data.lengths.sum())
     for degree in (2, 1):
         if points < POINTS_PER_TERM * len(library):
             library = Library.polynomial(names, degree)
     return library
+
+
+def _positive(data: Trajectories) -> bool:
+    """Whether all states and actions stay away from 0, where quotients and logarithms end."""
+    for series in filter(None, (data.x, data.u)):
+        low = np.min([a.min(axis=0) for a in series], axis=0)
+        high = np.max([a.max(axis=0) for a in series], axis=0)
+        if not (low > MARGIN * (high - low)).all():
+            return False
+    return True
 
 
 def small_or_large(data: Trajectories, library: Library | Sequence[str] | None) -> str:

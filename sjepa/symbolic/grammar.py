@@ -69,13 +69,20 @@ class Grammar:
     masks: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     @classmethod
-    def default(cls, states: Sequence[str], actions: Sequence[str] = ()) -> Grammar:
-        """Sums, products, sines, cosines and absolute values."""
+    def default(
+        cls, states: Sequence[str], actions: Sequence[str] = (), positive: bool = False
+    ) -> Grammar:
+        """Sums, products, sines, cosines and absolute values.
+
+        Of inputs that are all `positive` quotients, exponentials and logarithms instead of
+        absolute values. No function stands inside another one.
+        """
+        functions = ["sin", "cos", *(["exp", "log"] if positive else [])]
         return cls(
-            ["+", "-", "*", "sin", "cos", "abs"],
+            ["+", "-", "*", "/" if positive else "abs", *functions],
             [*states, *actions],
             roles={n: "action" for n in actions},
-            nested={f: {g: 0 for g in ("sin", "cos")} for f in ("sin", "cos")},
+            nested={f: dict.fromkeys(functions, 0) for f in functions},
         )
 
     def __post_init__(self) -> None:

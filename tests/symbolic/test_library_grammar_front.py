@@ -6,6 +6,8 @@ import pytest
 import sympy
 import torch
 
+from sjepa import discover
+from sjepa.backend import Backend, Problem
 from sjepa.errors import ConfigError, LawError
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.symbolic.canonical import canonicalise
@@ -308,6 +310,50 @@ def test_the_default_grammar_knows_its_actions() -> None:
     assert (grammar.role("q"), grammar.role("u")) == ("state", "action")
     assert grammar.admits(Law.from_string("u*sin(q) - abs(q)", ["q", "u"], ["q"]))
     assert not grammar.admits(Law.from_string("sin(cos(q))", ["q", "u"], ["q"]))
+
+
+def test_the_default_grammar_of_positive_inputs_has_quotients_and_logarithms() -> None:
+    law = Law.from_string("exp(-x) - x*log(y)/(0.5 + x)", ["x", "y"], ["x"])
+    assert Grammar.default(["x"], ["y"], positive=True).admits(law)
+    assert not Grammar.default(["x"], ["y"]).admits(law)
+    for nested in ("exp(sin(x))", "log(exp(x) + y)", "sin(log(x))"):
+        inside = Law.from_string(nested, ["x", "y"], ["x"])
+        assert not Grammar.default(["x", "y"], positive=True).admits(inside)
+
+
+@pytest.mark.parametrize(
+    ("low", "action", "order", "positive"),
+    [
+        (0.5, 0.2, 1, True),
+        (0.5, None, 1, True),
+        (0.0, None, 1, False),
+        (0.001, None, 1, False),  # noise would take it below 0
+        (-0.5, 0.2, 1, False),
+        (0.5, -0.2, 1, False),  # quotients and logarithms of actions too
+        (0.5, 0.2, 2, False),  # velocities are among the inputs
+    ],
+)
+def test_only_positive_data_open_the_default_grammar(
+    low: float, action: float | None, order: int, positive: bool
+) -> None:
+    seen: list[Grammar | None] = []
+
+    class Trees(Backend):
+        name = "trees"
+        trees = True
+
+        def search(self, problem: Problem) -> Front:
+            seen.append(problem.grammar)
+            return problem.front([], self.name)
+
+    t = np.linspace(0, 6, 200)
+    x = low + 1 - np.cos(np.outer(t, [1.0, 2.0]))
+    u = None if action is None else action + 1 + np.sin(3 * t)[:, None]
+    discover(x, t, u=u, backend=Trees(), order=order)
+    (grammar,) = seen
+    assert grammar is not None
+    assert ({"div", "exp", "log"} <= set(grammar.operators)) == positive
+    assert ("Abs" in grammar.operators) != positive
 
 
 @pytest.mark.parametrize(
