@@ -110,6 +110,23 @@ def test_a_denominator_with_a_zero_among_the_data_is_refused() -> None:
         assert len(found) == expected
 
 
+@pytest.mark.parametrize("unit", [1e-3, 1e4, 1e40])
+def test_quotients_do_not_depend_on_the_unit(unit: float) -> None:
+    x = unit * samples()
+    target = x[:, 0] - 0.2 * x[:, 0] ** 2 / unit - 1.2 * x[:, 0] * x[:, 1] / (x @ [1.0, 0.6])
+    grid = grid_of(x)
+    (found, *_) = quotient_sets(grid, target, FLOOR)
+    assert [str(grid.base.terms[i]) for i in found.base] == ["x", "x**2"]
+    np.testing.assert_allclose(found.shapes[0][1], [0.6], rtol=1e-6)
+
+
+def test_many_inputs_have_no_quotients_and_no_error() -> None:
+    names = [f"x{i}" for i in range(8)]
+    x = np.random.default_rng(0).uniform(1, 2, (60, 8))
+    grid = Columns(Library.polynomial(names, 1), [], lambda f: f(x), x)
+    assert quotient_sets(grid, 1 / (1 + x[:, 0] + x[:, 1]), FLOOR) == []
+
+
 def test_no_time_means_no_quotients() -> None:
     x = samples()
     target = LAWS["two states below"](*x.T)

@@ -73,13 +73,15 @@ def _quotients(
     while len(top := Library.polynomial(inputs, degree)) > MOST:
         degree -= 1
     sets = list(_denominators(inputs, degree))
+    if not sets:  # too many inputs
+        return
     bottom = Library(list(dict.fromkeys(m for p in sets for m in p)), inputs, canonical=False)
     place = {m: i for i, m in enumerate(bottom.terms)}
     above, below = grid.of(top.numpy()), grid.of(bottom.numpy())
     corners = np.array(list(product(*np.stack([grid.points.min(0), grid.points.max(0)], axis=1))))
     everywhere = np.concatenate([below, bottom.numpy()(corners)])
     columns = np.concatenate([above, -below * y[:, None]], axis=1)
-    scale = np.maximum(np.linalg.norm(columns, axis=0), 1e-300)
+    scale = np.maximum(np.abs(columns).max(axis=0), 1e-300)
     # Any choice of columns has the same least squares on this triangle as on the rows.
     triangle = np.asarray(np.linalg.qr(columns / scale, mode="r"))
     for monomials in sets:
