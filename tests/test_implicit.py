@@ -127,6 +127,12 @@ def test_many_inputs_have_no_quotients_and_no_error() -> None:
     assert quotient_sets(grid, 1 / (1 + x[:, 0] + x[:, 1]), FLOOR) == []
 
 
+@pytest.mark.parametrize("rows", [20, 40])
+def test_few_rows_have_no_quotients_and_no_error(rows: int) -> None:
+    x = samples(n=rows)
+    assert quotient_sets(grid_of(x), LAWS["two states below"](*x.T), FLOOR) == []
+
+
 def test_no_time_means_no_quotients() -> None:
     x = samples()
     target = LAWS["two states below"](*x.T)

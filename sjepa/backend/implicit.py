@@ -23,6 +23,8 @@ from sjepa.symbolic.shapes import Shape, weight
 
 # Monomials of a numerator at first, their highest degree, and how many may be left.
 MOST, DEGREE, LEFT = 35, 4, 8
+# Rows for each monomial above or below.
+ROWS = 2
 # Weighed by p, a true law may leave this many times the floor.
 ROOM = 100.0
 # Every part of a denominator must reach this share of it.
@@ -73,9 +75,11 @@ def _quotients(
     while len(top := Library.polynomial(inputs, degree)) > MOST:
         degree -= 1
     sets = list(_denominators(inputs, degree))
-    if not sets:  # too many inputs
+    monomials_below = list(dict.fromkeys(m for p in sets for m in p))
+    # Too many inputs have no sets, and few rows would be fitted by any.
+    if not sets or len(y) < ROWS * (len(top) + len(monomials_below)):
         return
-    bottom = Library(list(dict.fromkeys(m for p in sets for m in p)), inputs, canonical=False)
+    bottom = Library(monomials_below, inputs, canonical=False)
     place = {m: i for i, m in enumerate(bottom.terms)}
     above, below = grid.of(top.numpy()), grid.of(bottom.numpy())
     corners = np.array(list(product(*np.stack([grid.points.min(0), grid.points.max(0)], axis=1))))
