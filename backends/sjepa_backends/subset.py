@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from sjepa.backend import Backend, Problem
 from sjepa.errors import ConfigError
 from sjepa.symbolic.front import Front, knee
+from sjepa.symbolic.gram import Gram
 from sjepa_backends._supports import (
     SEARCH_SHARE,
     SupportFit,
@@ -28,10 +30,14 @@ JITTER = 1e-13
 GRAM_ROUNDING = 1e-12
 # Eigenvalues below this share of the largest are rounding.
 DEPENDENT = 1e-12
+# Supports of so few terms are solved by our own elimination.
+SHORT = 8
 # Supports that are looked at between two looks at the clock.
-BATCH = 20_000
+BATCH = 50_000
 # Share of the time for the proof; without one, what is left improves the answer.
 PROOF_SHARE = 0.7
+# Costs that differ by less are equal.
+ALIKE = 1e-9
 # Least rise of the cost limit from one round to the next.
 STEP = 0.5
 
@@ -80,12 +86,15 @@ class Subset(Backend):
         warm = warm_supports(problem)
         fits: list[list[SupportFit]] = []
         notes = []
+        columns: _Columns | None = None
         for j, output in enumerate(problem.outputs):
             problem.report(f"subset: {output}", j / len(problem.outputs))
             now = problem.clock()
             left = (search_end - now) / (len(problem.outputs) - j)
             index = np.flatnonzero(problem.usable[:, j])
-            tree = _Branches(self, problem, j, index, now + left)
+            if columns is None or not np.array_equal(columns.index, index):
+                columns = _Columns(problem.sums, index)
+            tree = _Branches(self, problem, j, columns, now + left)
             # Good supports early make short branches.
             enough = min(tree.adequate * tree.unit, problem.exact)
             incumbents = STLSQ().fits(problem, j, warm[j], now + left / 4, enough)
@@ -99,6 +108,31 @@ class Subset(Backend):
         return joint_front(problem, fits, self.name, notes, min_gain, end)
 
 
+class _Columns:
+    """Some terms of a library as columns of norm 1: their products, and the inverse of these.
+
+    Terms that the others make up, as 1 is made up of squares of sine and cosine, can go for
+    nothing; an inverse would turn their rounding into a loss. They are `spare`.
+    """
+
+    def __init__(self, sums: Gram, index: np.ndarray) -> None:
+        self.index = index
+        self.scale = np.sqrt(np.diag(sums.xx)[index])
+        self.a = sums.xx[np.ix_(index, index)] / np.outer(self.scale, self.scale)
+        self.a[np.diag_indices(len(index))] += JITTER
+        values, vectors = np.linalg.eigh(self.a)
+        sound = values > DEPENDENT * values.max(initial=0.0)
+        self.spare = (vectors[:, ~sound] ** 2).sum(axis=1) > 1e-8
+        self.inverse = (vectors[:, sound] / values[sound]) @ vectors[:, sound].T
+
+    def leave_one_out(self, b: np.ndarray) -> tuple[float, np.ndarray]:
+        """Loss of all terms, and of all without each one of them, for products with a target."""
+        coefficients = self.inverse @ b
+        full = max(1.0 - float(b @ coefficients), 0.0)
+        rise = coefficients**2 / np.maximum(np.diag(self.inverse), 1e-300)
+        return full, np.minimum(full + np.where(self.spare, 0.0, rise), 1.0)
+
+
 class _Branches:
     """The search for one output. Terms are renumbered so that the most needed come first."""
 
@@ -107,27 +141,30 @@ class _Branches:
         settings: Subset,
         problem: Problem,
         j: int,
-        index: np.ndarray,
+        columns: _Columns,
         deadline: float,
     ) -> None:
-        sums = problem.sums
+        sums, index = problem.sums, columns.index
         self.settings, self.clock, self.deadline = settings, problem.clock, deadline
-        scale = np.sqrt(np.diag(sums.xx)[index])
-        a = sums.xx[np.ix_(index, index)] / np.outer(scale, scale) + JITTER * np.eye(len(index))
         # Losses here are residual sums over the target's; `unit` makes them shares of variance.
         total = max(sums.yy[j], 1e-300)
         self.unit = total / sums.weight / sums.variance[j]
-        b = sums.xy[index, j] / scale / np.sqrt(total)
-        full, without = _leave_one_out(a, b)
+        b = sums.xy[index, j] / columns.scale / np.sqrt(total)
+        full, without = columns.leave_one_out(b)
         self.signs = np.zeros(len(index)) if problem.signs is None else problem.signs[index, j]
         if self.signs.any():
-            own = signed_solution(a, b, self.signs)
+            own = signed_solution(columns.a, b, self.signs)
             full = max(1.0 - float(b @ own), 0.0)
         order = np.argsort(-without)
         self.index = index[order]
-        self.a, self.b, self.without = a[np.ix_(order, order)], b[order], without[order]
-        self.signs = self.signs[order]
+        self.a, self.b, self.signs = columns.a[np.ix_(order, order)], b[order], self.signs[order]
+        self.products = self.a.ravel()
+        # No support fits better than all terms but one that it skipped; one may skip none.
+        self.floors = np.append(without[order], 0.0)
         self.weights = problem.candidate_library.weights[self.index]
+        # The cheapest of the terms that come later.
+        least = np.minimum.accumulate(self.weights[::-1])[::-1]
+        self.next_weight = np.append(least[1:], np.inf)
         full_loss = full * self.unit
         limit = knee(full_loss, exact=problem.exact * 0.1)
         given = (settings.adequate, problem.adequate, limit)
@@ -148,7 +185,8 @@ class _Branches:
         """Raise the cost limit until something within it is adequate, or the budget is spent."""
         now = self.clock()
         proof_end = now + PROOF_SHARE * (self.deadline - now)
-        limit = self._affordable(self.settings.max_nodes // 4)
+        units = tuple(sorted(np.rint(self.weights * 100).astype(int).tolist()))
+        limit = _affordable(units, self.settings.max_nodes // 4)
         while len(self.index) and self._explore(limit, proof_end):
             self.proven = limit
             enough = self._best_known(np.array([limit]))[0] <= self.adequate
@@ -157,7 +195,7 @@ class _Branches:
                 break
             limit += max(float(self.weights.min()), STEP)
         if len(self.index) and not self.complete:
-            self._explore(np.inf, self.deadline, beam=self.settings.beam)
+            self._follow_best()
         return [tuple(int(self.index[i]) for i in s) for s in self.found]
 
     def certify(self, fits: list[SupportFit]) -> list[SupportFit]:
@@ -168,77 +206,88 @@ class _Branches:
         limit = limit if self.complete else min(limit, self.proven)
         return [replace(f, certified=f.cost <= limit) for f in front]
 
-    def _affordable(self, most: int) -> float:
-        """The highest cost for which there are at most that many supports, counted exactly."""
-        units = np.rint(self.weights * 100).astype(int)
-        ways = np.zeros(units.sum() + 1)
-        ways[0] = 1.0
-        for unit in units:
-            ways[unit:] += ways[: len(ways) - unit].copy() if unit else ways.copy()
-        return float(np.searchsorted(np.cumsum(ways), most, side="right") - 1) / 100
-
-    def _explore(self, limit: float, deadline: float, beam: int | None = None) -> bool:
+    def _explore(self, limit: float, deadline: float) -> bool:
         """Look at the supports up to a cost; False if time or nodes ran out on the way."""
-        frontier = np.zeros((1, 0), dtype=np.int16)
-        parents = max(1, BATCH // len(self.index))
-        while len(frontier):
-            kept, kept_losses = [], []
-            for start in range(0, len(frontier), parents):
-                children, cost = self._children(frontier[start : start + parents], limit, beam)
-                self.nodes += len(children)
-                floor = np.zeros(len(children))
-                if beam is None and len(children):
-                    # No support fits better than all terms but one that it skipped.
-                    floor = self._floor(children)
-                    able = floor < self._best_known(cost)
-                    children, cost, floor = children[able], cost[able], floor[able]
-                if self.clock() > deadline:
+        supports, costs = np.zeros((1, 0), dtype=np.int16), np.zeros(1)
+        skipped = np.array([len(self.index)])
+        together = max(1, BATCH // len(self.index))
+        while len(supports):
+            kept = []
+            for start in range(0, len(supports), together):
+                part = slice(start, start + together)
+                new, cost, skips = self._children(supports[part], costs[part], skipped[part], limit)
+                self.nodes += len(new)
+                if self.clock() > deadline or self.nodes > self.settings.max_nodes:
                     return False
-                if beam is None and self.nodes > self.settings.max_nodes:
-                    return False
-                if not len(children):
-                    continue
-                losses = self._loss(children)
-                self._record(children, cost, losses)
-                alive = self._alive(cost, floor, limit)
-                kept.append(children[alive])
-                kept_losses.append(losses[alive])
+                if len(new):
+                    self._record(new, cost, self._loss(new))
+                    cheapest = cost + self.next_weight[new[:, -1]]
+                    alive = cheapest <= self._ceilings(limit)[skips]
+                    kept.append((new[alive].astype(np.int16), cost[alive], skips[alive]))
             if not kept:
                 break
-            frontier = np.concatenate(kept)
-            if beam is not None:
-                frontier, first = np.unique(frontier, axis=0, return_index=True)
-                frontier = frontier[np.argsort(np.concatenate(kept_losses)[first])[:beam]]
+            supports, costs, skipped = (np.concatenate(parts) for parts in zip(*kept, strict=True))
         return True
 
     def _children(
-        self, parents: np.ndarray, limit: float, beam: int | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Supports with one more term that are asked for, and their costs."""
-        size = parents.shape[1]
-        # A beam is not exhaustive, so it may add any term; a full search goes forward only.
-        last = parents[:, -1] if size and beam is None else np.full(len(parents), -1)
-        candidates = np.arange(len(self.index), dtype=np.int16)
-        costs = self.weights[parents].sum(axis=1)[:, None] + self.weights
-        rows, new = np.nonzero(self._asked_for(costs, limit) & (candidates > last[:, None]))
-        children = np.concatenate([parents[rows], candidates[new, None]], axis=1)
-        if beam is None:
-            return children, costs[rows, new]
-        children = np.sort(children, axis=1)
-        children = children[(np.diff(children, axis=1) > 0).all(axis=1)]
-        children = np.unique(children, axis=0)
-        return children, self.weights[children].sum(axis=1)
+        self, parents: np.ndarray, costs: np.ndarray, skipped: np.ndarray, limit: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Supports with one later term that can win something, their costs, and the first term
+        that each skipped (beyond the last if none)."""
+        (size, terms), ceilings = (parents.shape[1], len(self.index)), self._ceilings(limit)
+        total, terms_after = costs[:, None] + self.weights, np.arange(terms)
+        wanted = total <= ceilings[skipped][:, None]
+        if size:
+            wanted &= terms_after > parents[:, -1:]
+        places = np.flatnonzero(wanted)
+        rows = places // terms
+        new = np.empty((len(places), size + 1), dtype=np.intp)
+        new[:, :size], new[:, size] = parents[rows], places - rows * terms
+        cost, skips = total.ravel()[places], skipped[rows]
+        if skipped[0] == terms:  # the most needed terms so far, of which the next may go now
+            skips = np.where((skips == terms) & (new[:, size] != size), size, skips)
+            able = cost <= ceilings[skips]
+            new, cost, skips = new[able], cost[able], skips[able]
+        return new, cost, skips
 
-    def _alive(self, cost: np.ndarray, floor: np.ndarray, limit: float) -> np.ndarray:
-        """Whose branches, which end no lower than the floor, can still hold something better."""
-        next_cost = cost + self.weights.min()  # of the cheapest child
-        return self._asked_for(next_cost, limit) & (floor < self._best_known(next_cost))
+    def _ceilings(self, limit: float) -> np.ndarray:
+        """Up to which cost a support can win something, by the first term that it skipped.
 
-    def _asked_for(self, cost: np.ndarray, limit: float) -> np.ndarray:
-        """Costs up to the limit for which nothing adequate is known that costs less."""
-        good = np.searchsorted(-self.stair_losses, -self.adequate)
-        cheapest = self.stair_costs[good] if good < len(self.stair_costs) else np.inf
-        return (cost <= limit + 1e-9) & (cost < cheapest + 1e-9)
+        Nothing adequate that costs less may be known, nor what fits as well as its branch can.
+        """
+        wanted = np.append(self.floors, self.adequate)
+        first = np.searchsorted(-self.stair_losses, -wanted)
+        cost = np.append(self.stair_costs, np.inf)[first]
+        return np.minimum(cost[:-1] - ALIKE, min(limit, cost[-1]) + ALIKE)
+
+    def _follow_best(self) -> None:
+        """From the best few supports of each size on, until the time is over."""
+        frontier = np.zeros((1, 0), dtype=np.intp)
+        together = max(1, BATCH // len(self.index))
+        while len(frontier):
+            kept, losses = [], []
+            for start in range(0, len(frontier), together):
+                parents = frontier[start : start + together]
+                rows, new = np.divmod(np.arange(parents.shape[0] * len(self.index)), len(self.index))
+                grown = np.sort(np.column_stack([parents[rows], new]), axis=1)
+                grown = np.unique(grown[(np.diff(grown, axis=1) > 0).all(axis=1)], axis=0)
+                cost = self.weights[grown].sum(axis=1)
+                most = self._ceilings(np.inf)[-1]
+                grown, cost = grown[cost <= most], cost[cost <= most]
+                if self.clock() > self.deadline:
+                    return
+                if not len(grown):
+                    continue
+                loss = self._loss(grown)
+                self._record(grown, cost, loss)
+                alive = cost + self.weights.min() <= self._ceilings(np.inf)[-1]
+                kept.append(grown[alive])
+                losses.append(loss[alive])
+            if not kept:
+                break
+            frontier, first = np.unique(np.concatenate(kept), axis=0, return_index=True)
+            best = np.argsort(np.concatenate(losses)[first])[: self.settings.beam]
+            frontier = frontier[best]
 
     def _draw_stairs(self) -> None:
         """Best known loss for every cost, as a falling staircase."""
@@ -247,33 +296,48 @@ class _Branches:
 
     def _best_known(self, cost: np.ndarray) -> np.ndarray:
         """Lowest loss among known supports of at most this cost."""
-        position = np.searchsorted(self.stair_costs, cost + 1e-9, side="right") - 1
-        return np.where(position >= 0, self.stair_losses[np.maximum(position, 0)], np.inf)
+        return self.stair_losses[np.searchsorted(self.stair_costs, cost + ALIKE, side="right") - 1]
 
     def _loss(self, supports: np.ndarray) -> np.ndarray:
+        """Losses (n,) of supports (n, size)."""
+        if supports.shape[1] > SHORT or self.signs.any():
+            return self._solved(supports)
+        # Elimination, all supports at once: a call for each matrix would take most of the time.
+        left, columns = np.ones(len(supports)), np.ascontiguousarray(supports.T)
+        done: list[tuple[list[np.ndarray], np.ndarray, np.ndarray]] = []
+        for own in columns:
+            y, pivot, row = self.b[own], np.full(len(own), 1.0 + JITTER), []
+            first, factors = own * len(self.b), []
+            for column, (others, other_pivot, other_y) in zip(columns, done, strict=False):
+                entry = self.products[first + column]
+                for before, factor in zip(row, others, strict=False):
+                    entry -= before * factor
+                factor = entry / other_pivot
+                row.append(entry)
+                factors.append(factor)
+                pivot -= entry * factor
+                y -= factor * other_y
+            done.append((factors, pivot, y))
+            left -= y * y / pivot
+        return np.maximum(left, 0.0)
+
+    def _solved(self, supports: np.ndarray) -> np.ndarray:
         a = self.a[supports[:, :, None], supports[:, None, :]]
         b = self.b[supports]
         solution = np.linalg.solve(a, b[:, :, None])[:, :, 0]
         losses = np.maximum(1.0 - np.einsum("ni,ni->n", b, solution), 0.0)
-        if self.signs.any():
-            # Where a sign is wrong the best that is allowed has a 0 there: a smaller support.
-            losses[(solution * self.signs[supports] < 0).any(axis=1)] = np.inf
+        # Where a sign is wrong the best that is allowed has a 0 there: a smaller support.
+        losses[(solution * self.signs[supports] < 0).any(axis=1)] = np.inf
         return losses
-
-    def _floor(self, supports: np.ndarray) -> np.ndarray:
-        """Highest loss-without-one-term over the terms before the last that were skipped.
-
-        The most needed come first, so that is the first one skipped.
-        """
-        size = supports.shape[1]
-        gap = (supports == np.arange(size)).cumprod(axis=1).sum(axis=1)
-        return np.where(gap < size, self.without[np.minimum(gap, len(self.without) - 1)], 0.0)
 
     def _record(self, supports: np.ndarray, cost: np.ndarray, loss: np.ndarray) -> None:
         """Take in the supports that beat everything as cheap."""
-        order = np.lexsort((loss, cost))
-        lowest = np.minimum.accumulate(loss[order])
-        first = order[np.r_[True, lowest[1:] < lowest[:-1]]]
+        better = np.flatnonzero(loss < self._best_known(cost))
+        if not len(better):
+            return
+        better = better[np.lexsort((loss[better], cost[better]))]
+        lowest = np.minimum.accumulate(loss[better])
+        first = better[np.r_[True, lowest[1:] < lowest[:-1]]]
         rows = {tuple(supports[i].tolist()): (float(cost[i]), float(loss[i])) for i in first}
         kept: dict[tuple[int, ...], tuple[float, float]] = {}
         least = np.inf
@@ -284,19 +348,14 @@ class _Branches:
         self._draw_stairs()
 
 
-def _leave_one_out(a: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray]:
-    """Loss of the full library, and of the library without each one of its terms.
+@lru_cache(maxsize=64)
+def _affordable(units: tuple[int, ...], most: int) -> float:
+    """The highest cost for which there are at most that many supports, counted exactly.
 
-    Terms that the others make up, as 1 is made up of squares of sine and cosine, can go for
-    nothing; an inverse would turn their rounding into a loss.
+    Weights of the terms come in hundredths.
     """
-    if not len(b):
-        return 1.0, np.zeros(0)
-    values, vectors = np.linalg.eigh(a)
-    sound = values > DEPENDENT * values[-1]
-    spare = (vectors[:, ~sound] ** 2).sum(axis=1) > 1e-8
-    inverse = (vectors[:, sound] / values[sound]) @ vectors[:, sound].T
-    coefficients = inverse @ b
-    full = max(1.0 - float(b @ coefficients), 0.0)
-    rise = np.where(spare, 0.0, coefficients**2 / np.maximum(np.diag(inverse), 1e-300))
-    return full, np.minimum(full + rise, 1.0)
+    ways = np.zeros(sum(units) + 1)
+    ways[0] = 1.0
+    for unit in units:
+        ways[unit:] += ways[: len(ways) - unit].copy() if unit else ways.copy()
+    return float(np.searchsorted(np.cumsum(ways), most, side="right") - 1) / 100
