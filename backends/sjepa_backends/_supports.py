@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
-import sympy
 from scipy.optimize import nnls
 
 from sjepa.backend import Problem
+from sjepa.symbolic.equation import Equation
 from sjepa.symbolic.front import Candidate, Front, combine_outputs
 from sjepa.symbolic.gram import Gram
 from sjepa.symbolic.law import Law
@@ -192,17 +192,16 @@ def _written(
     """Laws as expressions, as long as there is time: each takes about so long per term."""
     start, terms = problem.clock(), 0
     library, names = problem.candidate_library, (problem.names, problem.outputs)
-    equations: dict[int, sympy.Expr] = {}  # many laws share an equation
+    equations: dict[int, Equation] = {}  # many laws share an equation
     for parts in joint:
-        length = sum(int(np.count_nonzero(f.coefficients)) for f in parts)
+        new = {id(f): f for f in parts if id(f) not in equations}
+        length = sum(int(np.count_nonzero(f.coefficients)) for f in new.values())
         now = problem.clock()
         if terms and now + length * (now - start) / terms > end:
             return
         terms += length
-        for f in parts:
-            if id(f) not in equations:
-                equations[id(f)] = library.expression(f.coefficients)
-        law = Law.of_canonical([equations[id(f)] for f in parts], *names, problem.dynamics)
+        equations |= {key: library.equation(f.coefficients) for key, f in new.items()}
+        law = Law.of_equations([equations[id(f)] for f in parts], *names, problem.dynamics)
         # The proof is about the weights of the library, so it says nothing about tree sizes.
         certified = problem.measure == "terms" and all(f.certified for f in parts)
         yield problem.candidate(law, certified)

@@ -133,6 +133,28 @@ class _Columns:
         return full, np.minimum(full + np.where(self.spare, 0.0, rise), 1.0)
 
 
+class _Later:
+    """Tables that list the terms after a given one up to a given weight."""
+
+    def __init__(self, weights: np.ndarray) -> None:
+        self.steps = np.unique(weights)
+        light = weights <= np.append(-1.0, self.steps)[:, None]
+        self.terms = np.nonzero(light)[1]
+        self.ends = np.cumsum(light.sum(axis=1))
+        self.begins = np.zeros((len(light), len(weights) + 1), dtype=np.intp)
+        np.cumsum(light, axis=1, out=self.begins[:, 1:])
+        self.begins[1:] += self.ends[:-1, None]
+
+    def up_to(self, most: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """For each weight and last term, those terms: which of the given, and the term."""
+        step = np.searchsorted(self.steps, most, side="right")
+        begin = self.begins[step, last + 1]
+        count = self.ends[step] - begin
+        rows = np.repeat(np.arange(len(most)), count)
+        ahead = begin + count - np.cumsum(count)
+        return rows, self.terms[np.arange(len(rows)) + ahead[rows]]
+
+
 class _Branches:
     """The search for one output. Terms are renumbered so that the most needed come first."""
 
@@ -165,6 +187,7 @@ class _Branches:
         # The cheapest of the terms that come later.
         least = np.minimum.accumulate(self.weights[::-1])[::-1]
         self.next_weight = np.append(least[1:], np.inf)
+        self.later = _Later(self.weights)
         full_loss = full * self.unit
         limit = knee(full_loss, exact=problem.exact * 0.1)
         given = (settings.adequate, problem.adequate, limit)
@@ -208,47 +231,53 @@ class _Branches:
 
     def _explore(self, limit: float, deadline: float) -> bool:
         """Look at the supports up to a cost; False if time or nodes ran out on the way."""
-        supports, costs = np.zeros((1, 0), dtype=np.int16), np.zeros(1)
+        supports, costs = np.zeros((0, 1), dtype=np.intp), np.zeros(1)
         skipped = np.array([len(self.index)])
         together = max(1, BATCH // len(self.index))
-        while len(supports):
+        while supports.shape[1]:
             kept = []
-            for start in range(0, len(supports), together):
+            for start in range(0, supports.shape[1], together):
                 part = slice(start, start + together)
-                new, cost, skips = self._children(supports[part], costs[part], skipped[part], limit)
-                self.nodes += len(new)
+                new, cost, skips = self._children(
+                    supports[:, part], costs[part], skipped[part], limit
+                )
+                self.nodes += len(cost)
                 if self.clock() > deadline or self.nodes > self.settings.max_nodes:
                     return False
-                if len(new):
+                if len(cost):
                     self._record(new, cost, self._loss(new))
-                    cheapest = cost + self.next_weight[new[:, -1]]
-                    alive = cheapest <= self._ceilings(limit)[skips]
-                    kept.append((new[alive].astype(np.int16), cost[alive], skips[alive]))
+                    cheapest = cost + self.next_weight[new[-1]]
+                    alive = np.flatnonzero(cheapest <= self._ceilings(limit)[skips])
+                    kept.append((new[:, alive], cost[alive], skips[alive]))
             if not kept:
                 break
-            supports, costs, skipped = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+            supports, costs, skipped = (
+                np.concatenate(parts, axis=-1) for parts in zip(*kept, strict=True)
+            )
         return True
 
     def _children(
         self, parents: np.ndarray, costs: np.ndarray, skipped: np.ndarray, limit: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Supports with one later term that can win something, their costs, and the first term
-        that each skipped (beyond the last if none)."""
-        (size, terms), ceilings = (parents.shape[1], len(self.index)), self._ceilings(limit)
-        total, terms_after = costs[:, None] + self.weights, np.arange(terms)
-        wanted = total <= ceilings[skipped][:, None]
-        if size:
-            wanted &= terms_after > parents[:, -1:]
-        places = np.flatnonzero(wanted)
-        rows = places // terms
-        new = np.empty((len(places), size + 1), dtype=np.intp)
-        new[:, :size], new[:, size] = parents[rows], places - rows * terms
-        cost, skips = total.ravel()[places], skipped[rows]
-        if skipped[0] == terms:  # the most needed terms so far, of which the next may go now
-            skips = np.where((skips == terms) & (new[:, size] != size), size, skips)
-            able = cost <= ceilings[skips]
-            new, cost, skips = new[able], cost[able], skips[able]
-        return new, cost, skips
+        """Supports (size, n) with one later term that can win something, their costs, and the
+        first term that each skipped (beyond the last if none)."""
+        (size, terms), ceilings = (len(parents), len(self.index)), self._ceilings(limit)
+        last = parents[-1] if size else np.full(1, -1)
+        rows, added = self.later.up_to(ceilings[skipped] - costs, last)
+        own = 0
+        if skipped[0] == terms:  # the first has all the most needed terms, and the next may go now
+            own = int(np.searchsorted(rows, 1))
+            reach = np.where(added[:own] == size, ceilings[terms], ceilings[size])
+            able = np.flatnonzero(costs[0] + self.weights[added[:own]] <= reach)
+            kept = np.append(able, np.arange(own, len(rows)))
+            rows, added, own = rows[kept], added[kept], len(able)
+        new = np.empty((size + 1, len(rows)), dtype=np.intp)
+        for old, column in zip(parents, new, strict=False):
+            column[:] = old[rows]
+        new[size] = added
+        skips = skipped[rows]
+        skips[:own] = np.where(added[:own] == size, terms, size)
+        return new, costs[rows] + self.weights[added], skips
 
     def _ceilings(self, limit: float) -> np.ndarray:
         """Up to which cost a support can win something, by the first term that it skipped.
@@ -262,13 +291,13 @@ class _Branches:
 
     def _follow_best(self) -> None:
         """From the best few supports of each size on, until the time is over."""
-        frontier = np.zeros((1, 0), dtype=np.intp)
-        together = max(1, BATCH // len(self.index))
+        frontier, terms = np.zeros((1, 0), dtype=np.intp), len(self.index)
+        together = max(1, BATCH // terms)
         while len(frontier):
             kept, losses = [], []
             for start in range(0, len(frontier), together):
                 parents = frontier[start : start + together]
-                rows, new = np.divmod(np.arange(parents.shape[0] * len(self.index)), len(self.index))
+                rows, new = np.divmod(np.arange(len(parents) * terms), terms)
                 grown = np.sort(np.column_stack([parents[rows], new]), axis=1)
                 grown = np.unique(grown[(np.diff(grown, axis=1) > 0).all(axis=1)], axis=0)
                 cost = self.weights[grown].sum(axis=1)
@@ -278,8 +307,8 @@ class _Branches:
                     return
                 if not len(grown):
                     continue
-                loss = self._loss(grown)
-                self._record(grown, cost, loss)
+                loss = self._loss(grown.T)
+                self._record(grown.T, cost, loss)
                 alive = cost + self.weights.min() <= self._ceilings(np.inf)[-1]
                 kept.append(grown[alive])
                 losses.append(loss[alive])
@@ -299,16 +328,17 @@ class _Branches:
         return self.stair_losses[np.searchsorted(self.stair_costs, cost + ALIKE, side="right") - 1]
 
     def _loss(self, supports: np.ndarray) -> np.ndarray:
-        """Losses (n,) of supports (n, size)."""
-        if supports.shape[1] > SHORT or self.signs.any():
-            return self._solved(supports)
+        """Losses (n,) of supports (size, n)."""
+        if len(supports) > SHORT or self.signs.any():
+            return self._solved(supports.T)
         # Elimination, all supports at once: a call for each matrix would take most of the time.
-        left, columns = np.ones(len(supports)), np.ascontiguousarray(supports.T)
+        left = np.ones(supports.shape[1])
         done: list[tuple[list[np.ndarray], np.ndarray, np.ndarray]] = []
-        for own in columns:
-            y, pivot, row = self.b[own], np.full(len(own), 1.0 + JITTER), []
-            first, factors = own * len(self.b), []
-            for column, (others, other_pivot, other_y) in zip(columns, done, strict=False):
+        for own in supports:
+            y, pivot, first = self.b[own], np.full(len(own), 1.0 + JITTER), own * len(self.b)
+            row: list[np.ndarray] = []
+            factors: list[np.ndarray] = []
+            for column, (others, other_pivot, other_y) in zip(supports, done, strict=False):
                 entry = self.products[first + column]
                 for before, factor in zip(row, others, strict=False):
                     entry -= before * factor
@@ -338,7 +368,7 @@ class _Branches:
         better = better[np.lexsort((loss[better], cost[better]))]
         lowest = np.minimum.accumulate(loss[better])
         first = better[np.r_[True, lowest[1:] < lowest[:-1]]]
-        rows = {tuple(supports[i].tolist()): (float(cost[i]), float(loss[i])) for i in first}
+        rows = {tuple(supports[:, i].tolist()): (float(cost[i]), float(loss[i])) for i in first}
         kept: dict[tuple[int, ...], tuple[float, float]] = {}
         least = np.inf
         for support, (c, v) in sorted((self.found | rows).items(), key=lambda item: item[1]):

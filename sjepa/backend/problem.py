@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from sjepa.backend.budget import Budget
 from sjepa.backend.copies import without_copies
 from sjepa.backend.finite import finite_library
 from sjepa.errors import BackendError, ConfigError, DataError, LawError, SjepaError
+from sjepa.symbolic.equation import Equation
 from sjepa.symbolic.front import EXACT, Candidate, Front
 from sjepa.symbolic.gram import CHUNK, MAX_SIZE, Gram
 from sjepa.symbolic.grammar import Grammar
@@ -285,46 +286,46 @@ class Problem:
 
     def losses(self, law: Law) -> np.ndarray:
         """Mean squared error of each output in units of its variance; inf where undefined."""
-        columns = [self.outputs.index(output) for output in law.outputs]
-        if self.on_rows is not None and not self.candidate_library.covers(law):
-            assert self.targets is not None
-            error = ((self.on_rows(law.numpy()) - self.targets[:, columns]) ** 2).mean(axis=0)
-            return np.where(np.isfinite(error), error / self.variance[columns], np.inf)
-        if self.inputs is None or self._from_sums(law):
-            coefficients = np.zeros((len(self.candidate_library), len(self.outputs)))
-            coefficients[:, columns] = self.candidate_library.coefficients(law)
-            losses = self.sums.loss(coefficients)[columns]
-            if self.inputs is None:
-                return losses
-            cancelled = losses < CANCELLED * self.sums.largest(coefficients)[columns]
-            for i in np.flatnonzero(cancelled):
-                equation = (columns[i], law.expressions[i])
-                if equation not in self._row_losses:
-                    self._row_losses[equation] = self._row_loss(self.equation(*equation, False))[0]
-                losses[i] = self._row_losses[equation]
-            return losses
-        return self._row_loss(law)
+        return np.array([self._once(self._loss, *pair) for pair in self._equations(law)])
 
-    def _from_sums(self, law: Law) -> bool:
+    def _equations(self, law: Law) -> Iterable[tuple[int, Equation]]:
+        """With the columns of the targets that they are for."""
+        if law.outputs == self.outputs:
+            return enumerate(law.equations)
+        return zip(map(self.outputs.index, law.outputs), law.equations, strict=True)
+
+    def _once(self, ask: Callable[[int, Equation], float], j: int, equation: Equation) -> float:
+        """Many laws share an equation, and what a backend returns is scored again."""
+        key = (ask.__name__, j, equation)
+        if key not in self._asked:
+            self._asked[key] = ask(j, equation)
+        return self._asked[key]
+
+    @cached_property
+    def _asked(self) -> dict[tuple[str, int, Equation], float]:
+        return {}
+
+    def _loss(self, j: int, equation: Equation) -> float:
+        law = Law.of_equations([equation], self.names, [self.outputs[j]], self.dynamics)
+        if self.on_rows is not None and not self._allows(j, equation):
+            assert self.targets is not None
+            error = ((self.on_rows(law.numpy())[:, 0] - self.targets[:, j]) ** 2).mean()
+        else:
+            if self.inputs is None or self._from_sums(equation):
+                coefficients = self.candidate_library.coefficients(law)[:, 0]
+                loss = float(self.sums.losses_of(j, coefficients[None])[0])
+                if self.inputs is None or loss >= CANCELLED * self.sums.largest(j, coefficients):
+                    return loss
+            (inputs, targets), run = self.rows(), law.numpy()
+            with np.errstate(all="ignore"):
+                error = self._mean(lambda rows: (run(inputs[rows])[:, 0] - targets[rows, j]) ** 2)
+        return float(error / self.variance[j]) if np.isfinite(error) else math.inf
+
+    def _from_sums(self, equation: Equation) -> bool:
         """Whether a loss follows from sums that a backend has had taken."""
         if self.library is None or "sums" not in self.__dict__:
             return False
-        known = self.library.term_weights
-        return all(term in known for row in law.terms for _, term in row)
-
-    def _row_loss(self, law: Law) -> np.ndarray:
-        """The same, row by row."""
-        columns = [self.outputs.index(output) for output in law.outputs]
-        inputs, targets = self.rows()
-        run = law.numpy()
-        with np.errstate(all="ignore"):
-            error = self._mean(lambda rows: (run(inputs[rows]) - targets[rows][:, columns]) ** 2)
-        return np.where(np.isfinite(error), error / self.variance[columns], np.inf)
-
-    @cached_property
-    def _row_losses(self) -> dict[tuple[int, sympy.Expr], float]:
-        """Many laws share an equation."""
-        return {}
+        return all(term in self.library.term_weights for _, term in equation.pairs)
 
     def complexity(self, law: Law) -> float:
         """By the measure that orders the front, with the weights of the library or grammar."""
@@ -333,23 +334,26 @@ class Problem:
 
     def candidate(self, law: Law, certified: bool = False) -> Candidate:
         """Score a law on this problem."""
-        if law not in self._scored:
-            weights = None if self.grammar is None else self.grammar.weights
-            losses = self.losses(law).tolist()
-            self._scored[law] = Candidate.score(law, losses, self.library, weights=weights)
-        return replace(self._scored[law], law=law, certified=certified)
+        pairs = list(self._equations(law))
+        losses = tuple(self._once(self._loss, *pair) for pair in pairs)
+        terms = sum(self._once(self._weight, *pair) for pair in pairs)
+        tree = law.complexity(
+            "tree", weights=None if self.grammar is None else self.grammar.weights
+        )
+        return Candidate(law, sum(losses) / len(losses), terms, tree, losses, certified)
 
-    @cached_property
-    def _scored(self) -> dict[Law, Candidate]:
-        """Backends score what they return, and the check scores it again."""
-        return {}
+    def _weight(self, j: int, equation: Equation) -> float:
+        return equation.weight({} if self.library is None else self.library.term_weights)
 
     def admits(self, law: Law) -> bool:
         """Whether the library or grammar, masks included, allows the law."""
         if self.grammar is not None:
             return self.grammar.admits(law) and self._consistent(law)
-        pairs = zip(law.outputs, law.terms, strict=True)
-        return all(t in self.allowed_terms[output] for output, terms in pairs for _, t in terms)
+        return all(self._once(self._allows, *pair) for pair in self._equations(law))
+
+    def _allows(self, j: int, equation: Equation) -> bool:
+        allowed = self.allowed_terms[self.outputs[j]]
+        return all(term in allowed for _, term in equation.pairs)
 
     def _consistent(self, law: Law) -> bool:
         pairs = zip(law.outputs, law.terms, strict=True)

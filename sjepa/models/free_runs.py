@@ -19,6 +19,7 @@ from scipy.special import fdtrc
 from sjepa.models.stretches import Stretches
 from sjepa.symbolic import Law
 from sjepa.symbolic.emit import NUMPY, run
+from sjepa.symbolic.program import compile_sums
 from sjepa.symbolic.use import order_of
 
 
@@ -192,7 +193,7 @@ class Runner:
         self.order = order_of(law)
         self.outputs = len(law.outputs)
         self.size = self.order * self.outputs
-        self.program = law.program
+        self.program = law.program if not law.free else compile_sums(law.equations, law.symbols)
         self.uses_actions = len(law.inputs) > self.size
         d, spread = stretches.x.shape[2], stretches.spread
         far = FAR * spread + np.abs(stretches.middle)

@@ -132,7 +132,7 @@ def _before(front: Front, one: Candidate, other: Candidate) -> bool:
 
 def same_terms(one: Candidate, other: Candidate) -> bool:
     def terms(candidate: Candidate) -> list[set[sympy.Expr]]:
-        return [{t for _, t in row} for row in candidate.law.terms]
+        return [{t for _, t in equation.pairs} for equation in candidate.law.equations]
 
     return terms(one) == terms(other)
 

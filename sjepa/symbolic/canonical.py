@@ -22,7 +22,6 @@ import numpy as np
 import sympy
 
 from sjepa.errors import LawError
-from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.operators import NODES
 from sjepa.symbolic.powers import MAX_ROOT, power, rational, tame
 from sjepa.symbolic.text import to_text
@@ -55,24 +54,13 @@ def canonicalise(expr: sympy.Expr) -> sympy.Expr:
 
 
 @lru_cache(maxsize=4096)
-def canonical_key(expr: sympy.Expr) -> str:
-    """Text that is equal for equal canonical forms, across processes and versions of Python."""
-    # Term by term: the laws of a front are written in the same few terms.
-    return " + ".join(sorted(f"{c:.12g}*{_term_text(term)}" for c, term in split_terms(expr)))
-
-
-@lru_cache(maxsize=4096)
-def _term_text(term: sympy.Expr) -> str:
+def term_text(term: sympy.Expr) -> str:
     return to_text(term, digits=12)
 
 
-def canonical_sum(coefficients: Iterable[float], terms: Iterable[sympy.Expr]) -> sympy.Expr:
+def canonical_sum(pairs: Iterable[tuple[float, sympy.Expr]]) -> sympy.Expr:
     """The canonical form of a sum of canonical terms, no two of which can be gathered."""
-    pairs = [(c, t) for c, t in zip(coefficients, terms, strict=True) if c]
-    largest = max((abs(c) for c, _ in pairs), default=0.0)
-    if not math.isfinite(largest):
-        raise LawError("An expression contains a constant that is not a finite number.")
-    return sympy.Add(*(_times(c, t) for c, t in pairs if abs(c) > NEGLIGIBLE * largest))
+    return sympy.Add(*(_times(c, t) for c, t in pairs))
 
 
 def _times(coefficient: float, term: sympy.Expr) -> sympy.Expr:

@@ -67,15 +67,22 @@ def tree_complexity(
     """
     if isinstance(expressions, sympy.Expr):
         expressions = [expressions]
-    if not weights:
-        return float(sum(map(_default_tree, expressions)))
     full = weights_for_tree(weights)
     return float(sum(_tree(e, full) for e in expressions))
 
 
+def sum_complexity(pairs: Sequence[tuple[float, sympy.Expr]]) -> float:
+    """The same of a sum in canonical form, without writing it down."""
+    if not pairs:
+        return _NODE_WEIGHTS["constant"]
+    parts = sum(_part_complexity(term, abs(c) == 1) for c, term in pairs)
+    return float(parts + _NODE_WEIGHTS["add"] * (len(pairs) - 1))
+
+
 @lru_cache(maxsize=4096)
-def _default_tree(expr: sympy.Expr) -> float:
-    return _tree(expr, weights_for_tree())
+def _part_complexity(term: sympy.Expr, bare: bool) -> float:
+    """Of a term alone, or with a number, whichever."""
+    return tree_complexity(term if bare else sympy.Float(0.5) * term)
 
 
 def dag_complexity(
@@ -219,23 +226,6 @@ def split_terms(expr: sympy.Expr) -> tuple[tuple[float, sympy.Expr], ...]:
 def interned(term: sympy.Expr) -> sympy.Expr:
     """The first of equal terms: the same object is found in a table without being compared."""
     return term
-
-
-def terms_complexity(
-    expressions: Sequence[sympy.Expr], weights: Mapping[sympy.Expr, float] | None = None
-) -> float:
-    """Sum of the weights of the active output-term pairs.
-
-    `weights` are those of a library; a term that is not in it costs what the rule says.
-    """
-    weights = weights or {}
-    return float(
-        sum(
-            weights[term] if term in weights else term_weight(term)
-            for expr in expressions
-            for _, term in split_terms(expr)
-        )
-    )
 
 
 def description_length(

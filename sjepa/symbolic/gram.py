@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 CHUNK = 16_384
 # Rows that tell roughly where the best law is.
 SOME, LARGE = 1_000, 10.0
+# Keeps columns that depend on each other solvable.
+NEARLY = 1e-12
 # Rows whose features stay in the cache until their products are taken.
 PIECE = 4_096
 # Squares of larger numbers, summed over rows, leave the range of double precision.
@@ -195,12 +197,13 @@ class Gram:
         rr = near.rr[output] - 2.0 * by @ near.xr[:, output] + ((by @ self.xx) * by).sum(axis=1)
         return np.maximum(rr, 0.0) / self.weight / self.variance[output]
 
-    def largest(self, coefficients: np.ndarray) -> np.ndarray:
-        """The size of the sums that `loss` is a difference of, in the same unit."""
-        size = np.abs(coefficients - self._near.coefficients)
-        sums = _dot(size, np.abs(self.xx) @ size)
+    def largest(self, output: int, coefficients: np.ndarray) -> float:
+        """The size of the sums that the loss of (P,) is a difference of, in the same unit."""
+        near = self._near
+        size = np.abs(coefficients - near.coefficients[:, output])
+        sums = max(float(size @ (np.abs(self.xx) @ size)), float(near.rr[output]))
         with np.errstate(over="ignore"):  # targets that are next to nothing
-            return np.maximum(sums, self._near.rr) / self.weight / self.variance
+            return float(sums / self.weight / self.variance[output])
 
     @property
     def _near(self) -> Residuals:
@@ -258,7 +261,10 @@ def _nearby(
         theta = theta / scale
     if not (np.isfinite(theta).all() and np.isfinite(y).all()):
         return np.zeros((theta.shape[1], y.shape[1]))
-    near = np.linalg.lstsq(theta, y, rcond=1e-6)[0]
+    # The second time by what the first one leaves: sums of squares have half the digits.
+    a = theta.T @ theta + NEARLY * np.eye(theta.shape[1])
+    near = np.linalg.solve(a, theta.T @ y)
+    near += np.linalg.solve(a, theta.T @ (y - theta @ near))
     # Large parts that cancel would lose more digits than they save.
     near[:, ~(np.abs(near).max(axis=0) <= LARGE * np.linalg.norm(y, axis=0))] = 0.0
     return near / scale[:, None]

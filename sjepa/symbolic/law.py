@@ -14,7 +14,8 @@ from sympy import Matrix
 from sjepa.errors import FormatError, LawError
 from sjepa.symbolic import complexity as measures, use, write
 from sjepa.symbolic.calculus import jacobian
-from sjepa.symbolic.canonical import canonical_key, canonicalise
+from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.equation import Equation
 from sjepa.symbolic.parse import check_names, parse, symbol
 from sjepa.symbolic.program import Program, compile_program
 from sjepa.symbolic.text import rounded, to_text
@@ -79,14 +80,11 @@ class Law:
                 f"({', '.join(self.outputs)})."
             )
         self.dynamics: Dynamics = dynamics
-        self.symbols = tuple(symbol(name) for name in self.inputs)
         for expr in expressions:
             if unknown := expr.free_symbols - set(self.symbols):
                 names = ", ".join(sorted(str(s) for s in unknown))
                 raise LawError(f"{names} is not among the inputs {', '.join(self.inputs)}.")
-        self.expressions: tuple[sympy.Expr, ...] = tuple(
-            canonicalise(e) if canonical else e for e in expressions
-        )
+        self.expressions = tuple(canonicalise(e) if canonical else e for e in expressions)
         self._is_canonical = canonical
 
     # Reading -------------------------------------------------------------------------------------
@@ -106,18 +104,19 @@ class Law:
         return cls([parse(e, names) for e in equations], names, outputs, dynamics)
 
     @classmethod
-    def of_canonical(
+    def of_equations(
         cls,
-        expressions: Sequence[sympy.Expr],
+        equations: Sequence[Equation],
         inputs: Sequence[str],
         outputs: Sequence[str],
         dynamics: Dynamics = "continuous",
+        *,
+        canonical: bool = True,
     ) -> Law:
-        """From expressions in canonical form, with names that were checked: nothing is again."""
+        """From equations (in canonical form or not) and names that were checked before."""
         law = cls.__new__(cls)
         law.inputs, law.outputs, law.dynamics = tuple(inputs), tuple(outputs), dynamics
-        law.symbols = tuple(symbol(name) for name in law.inputs)
-        law.expressions, law._is_canonical = tuple(expressions), True
+        law.equations, law._is_canonical = tuple(equations), canonical
         return law
 
     @classmethod
@@ -171,6 +170,20 @@ class Law:
     # Structure and numbers -----------------------------------------------------------------------
 
     @cached_property
+    def symbols(self) -> tuple[sympy.Symbol, ...]:
+        return tuple(symbol(name) for name in self.inputs)
+
+    # A law is made of expressions, or of equations that become expressions when asked for.
+
+    @cached_property
+    def expressions(self) -> tuple[sympy.Expr, ...]:
+        return tuple(e.expression for e in self.equations)
+
+    @cached_property
+    def equations(self) -> tuple[Equation, ...]:
+        return tuple(Equation.of(e) for e in self.expressions)
+
+    @cached_property
     def _skeleton(self) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Symbol, ...], np.ndarray]:
         """Expressions with every double replaced by a symbol of its own, in reading order."""
         symbols: list[sympy.Symbol] = []
@@ -198,7 +211,14 @@ class Law:
 
     @property
     def coefficients(self) -> np.ndarray:
+        if self.free:
+            return np.array([c for e in self.equations for c, _ in e.pairs])
         return self._skeleton[2].copy()
+
+    @property
+    def free(self) -> bool:
+        """Whether it is known to be sums with a number before every term, and nowhere else."""
+        return "equations" in self.__dict__ and all(e.free for e in self.equations)
 
     @cached_property
     def program(self) -> Program:
@@ -220,12 +240,9 @@ class Law:
 
     def with_free_terms(self) -> Law:
         """Give every term of every sum a coefficient of its own, those of size 1 included."""
-
-        def free(expr: sympy.Expr) -> sympy.Expr:
-            pairs = measures.split_terms(expr)
-            return sympy.Add(*(sympy.Mul(sympy.Float(c), term) for c, term in pairs))
-
-        return self._replace([free(e) for e in self.expressions])
+        equations = [e.freed() for e in self.equations]
+        names = (self.inputs, self.outputs, self.dynamics)
+        return Law.of_equations(equations, *names, canonical=False)
 
     def _replace(self, expressions: Sequence[sympy.Expr]) -> Law:
         return Law(expressions, self.inputs, self.outputs, self.dynamics, canonical=False)
@@ -265,13 +282,15 @@ class Law:
         `library` gives the term weights for ``"terms"``, `weights` the node weights that differ
         from the operator table's for the others.
         """
+        if measure == "tree" and not weights:
+            return float(sum(e.tree for e in self.canonical().equations))
         if measure == "tree":
             return measures.tree_complexity(self.canonical().expressions, weights)
         if measure == "dag":
             return measures.dag_complexity(self.canonical().expressions, weights)
         if measure == "terms":
-            weights = None if library is None else library.term_weights
-            return measures.terms_complexity(self.expressions, weights)
+            known = {} if library is None else library.term_weights
+            return float(sum(e.weight(known) for e in self.equations))
         raise LawError(
             f"No complexity measure {measure!r}. Known: {', '.join((*measures.MEASURES, 'dag'))}."
         )
@@ -294,7 +313,7 @@ class Law:
     @cached_property
     def key(self) -> tuple[Any, ...]:
         """Equal for equal laws, also between processes."""
-        forms = tuple(canonical_key(e) for e in self.canonical().expressions)
+        forms = tuple(e.key for e in self.canonical().equations)
         return (self.inputs, self.outputs, self.dynamics, forms)
 
     def __eq__(self, other: object) -> bool:
@@ -343,7 +362,7 @@ class Law:
         """A vectorised function: array (..., inputs) to array (..., outputs)."""
         from sjepa.symbolic.emit import NumpyLaw
 
-        return NumpyLaw(self.program, self._skeleton[2].tolist())
+        return NumpyLaw(self.program, self.coefficients.tolist())
 
     def jacobian(self, wrt: Sequence[str] | None = None) -> Matrix:
         """Derivatives of every output with respect to some inputs (all by default)."""

@@ -11,8 +11,9 @@ import numpy as np
 import sympy
 
 from sjepa.errors import ConfigError, LawError
-from sjepa.symbolic.canonical import canonical_sum, canonicalise
+from sjepa.symbolic.canonical import canonicalise
 from sjepa.symbolic.complexity import interned, term_weight
+from sjepa.symbolic.equation import Equation
 from sjepa.symbolic.law import Dynamics, Law
 from sjepa.symbolic.parse import check_names, parse, symbol
 from sjepa.symbolic.text import to_text
@@ -258,13 +259,13 @@ class Library:
         ]
         return Law(expressions, self.inputs, outputs, dynamics, canonical=False)
 
-    def expression(self, coefficients: np.ndarray) -> sympy.Expr:
+    def equation(self, coefficients: np.ndarray) -> Equation:
         """One equation with these coefficients (terms,), in canonical form."""
         values = np.asarray(coefficients, dtype=float).tolist()
         if self._plain:
-            return canonical_sum(values, self.terms)
+            return Equation.sum(values, self.terms)
         parts = (sympy.Mul(sympy.Float(c), t) for c, t in zip(values, self.terms, strict=True) if c)
-        return canonicalise(sympy.Add(*parts))
+        return Equation.of(canonicalise(sympy.Add(*parts)))
 
     @cached_property
     def _plain(self) -> bool:
@@ -279,8 +280,8 @@ class Library:
         """The coefficients (terms, outputs) of a law that uses only terms of this library."""
         position = self._position
         result = np.zeros((len(self), len(law.outputs)))
-        for j, pairs in enumerate(law.terms):
-            for coefficient, term in pairs:
+        for j, equation in enumerate(law.equations):
+            for coefficient, term in equation.pairs:
                 if term not in position:
                     raise LawError(
                         f"{to_text(term)} is not in the library: {', '.join(self.names)}."
@@ -293,8 +294,8 @@ class Library:
         allowed, position = self.mask(law.outputs), self._position
         return all(
             term in position and allowed[position[term], j]
-            for j, pairs in enumerate(law.terms)
-            for _, term in pairs
+            for j, equation in enumerate(law.equations)
+            for _, term in equation.pairs
         )
 
     def to_dict(self) -> dict[str, Any]:

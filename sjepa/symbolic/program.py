@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import sympy
 
 from sjepa.errors import EmissionError
 from sjepa.symbolic.operators import NODES
+
+
+if TYPE_CHECKING:
+    from sjepa.symbolic.equation import Equation
 
 
 RELATIONS = {sympy.Gt: "gt", sympy.Ge: "ge", sympy.Lt: "lt", sympy.Le: "le"}
@@ -48,6 +53,11 @@ def compile_program(
     return _Compiler(inputs, coefficients).run(expressions)
 
 
+def compile_sums(equations: Sequence[Equation], inputs: Sequence[sympy.Symbol]) -> Program:
+    """The same of sums of terms, each of them times a coefficient, without writing them down."""
+    return _Compiler(inputs, ()).sums(equations)
+
+
 class _Compiler:
     def __init__(
         self, inputs: Sequence[sympy.Symbol], coefficients: Sequence[sympy.Symbol]
@@ -63,14 +73,30 @@ class _Compiler:
             self.coefficients.append(self.slot[s])
 
     def run(self, expressions: Sequence[sympy.Expr]) -> Program:
-        outputs = tuple(self.visit(e) for e in expressions)
+        return self.program([self.visit(e) for e in expressions])
+
+    def sums(self, equations: Sequence[Equation]) -> Program:
+        outputs = []
+        for equation in equations:
+            parts = []
+            for _, term in equation.pairs:
+                self.coefficients.append(self.new())
+                one = self.coefficients[-1]
+                parts.append(one if term == 1 else self.emit("mul", self.visit(term), one))
+            total = parts[0] if parts else self.constant(0.0)
+            for part in parts[1:]:
+                total = self.emit("add", total, part)
+            outputs.append(total)
+        return self.program(outputs)
+
+    def program(self, outputs: Sequence[int]) -> Program:
         return Program(
             self.inputs,
             self.size,
             tuple((slot, value) for value, slot in self.constants.items()),
             tuple(self.coefficients),
             tuple(self.instructions),
-            outputs,
+            tuple(outputs),
         )
 
     def new(self) -> int:

@@ -8,6 +8,8 @@ from sjepa.backend import Problem
 from sjepa.data.local_fit import local_polynomial
 from sjepa.data.noise import noise_level
 from sjepa.symbolic import Gram, Law, Library, canonicalise
+from sjepa.symbolic.complexity import split_terms, tree_complexity
+from sjepa.symbolic.equation import Equation
 
 
 @pytest.mark.parametrize(
@@ -24,7 +26,13 @@ def test_equations_of_a_library_are_written_in_canonical_form(library: Library) 
         c = rng.normal(size=len(library)).round(3) * rng.choice([0, 1, 1, 1e-16], len(library))
         c[rng.integers(len(library))] = rng.choice([1.0, -1.0, 2.0, 0.1 + 0.2])
         parts = [sympy.Float(v) * t for v, t in zip(c.tolist(), library.terms, strict=True)]
-        assert library.expression(c) == canonicalise(sympy.Add(*parts))
+        equation, written = library.equation(c), canonicalise(sympy.Add(*parts))
+        assert equation.expression == written
+        # What is said of an equation before it is written down holds for the expression.
+        assert equation.tree == tree_complexity(written)
+        assert equation.key == Equation.of(written).key
+        assert equation.weight(library.term_weights) == Equation.of(written).weight({})
+        assert sorted(equation.pairs, key=str) == sorted(split_terms(written), key=str)
 
 
 def test_laws_that_agree_to_twelve_digits_are_equal_whatever_the_order_of_their_terms() -> None:
