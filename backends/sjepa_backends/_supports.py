@@ -26,6 +26,8 @@ ROUNDING = 1e-15
 SMALL, REFRESH = 60, 20
 # What every column of unit norm must have of its own for that.
 UPDATABLE = 0.02
+# Supports up to this length are solved together.
+SHORT = 8
 # Entries of the matrices that are solved at once.
 TOGETHER = 100_000
 
@@ -41,12 +43,14 @@ class SupportFit:
 
 
 def fit_all(problem: Problem, output: int, supports: Sequence[tuple[int, ...]]) -> list[SupportFit]:
-    """Unpenalised least squares on supports of one length."""
-    sums, index = problem.sums, np.array(supports, dtype=int)
+    """Unpenalised least squares on supports of similar lengths."""
+    sums, index = problem.sums, np.full((len(supports), max(map(len, supports))), -1)
+    for row, support in zip(index, supports, strict=True):
+        row[: len(support)] = support
     found = sums.solve_all(index, output)
     if problem.signs is not None:
         for i in np.flatnonzero((found * problem.signs[:, output] < 0).any(axis=1)):
-            own = index[i]
+            own = index[i][index[i] >= 0]
             scale = np.sqrt(np.diag(sums.xx)[own])
             a = sums.xx[np.ix_(own, own)] / np.outer(scale, scale)
             b = sums.xy[own, output] / scale
@@ -81,9 +85,9 @@ def fit_until(
     """Supports of few terms first, until the time is over; the shortest is always there."""
     fits: list[SupportFit] = []
     ordered = sorted(supports, key=lambda s: (len(s), s))
-    for length, alike in groupby(ordered, key=len):
+    for length, alike in groupby(ordered, key=lambda s: max(len(s), SHORT)):
         same = list(alike)
-        together = max(1, TOGETHER // max(length, 1) ** 2)
+        together = max(1, TOGETHER // length**2)
         for start in range(0, len(same), together):
             if fits and problem.clock() > end:
                 return fits

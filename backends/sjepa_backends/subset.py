@@ -14,6 +14,7 @@ from sjepa.symbolic.front import Front, knee
 from sjepa.symbolic.gram import Gram
 from sjepa_backends._supports import (
     SEARCH_SHARE,
+    SHORT,
     SupportFit,
     fit_until,
     joint_front,
@@ -30,8 +31,6 @@ JITTER = 1e-13
 GRAM_ROUNDING = 1e-12
 # Eigenvalues below this share of the largest are rounding.
 DEPENDENT = 1e-12
-# Supports of so few terms are solved by our own elimination.
-SHORT = 8
 # Supports that are looked at between two looks at the clock.
 BATCH = 50_000
 # Share of the time for the proof; without one, what is left improves the answer.

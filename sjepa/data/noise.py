@@ -44,11 +44,18 @@ def noise_level(x: Array | list[Array], t: Array | list[Array]) -> Array:
         parts += [_residuals(a, b, order) for a, b in uneven if len(a) > order + 1]
         if parts:
             r = np.abs(joined(parts)).T.copy()  # a column in one piece
-            levels.append(_TO_STD * np.median(r, axis=1, overwrite_input=True))
+            levels.append(_TO_STD * _medians(r))
     if not levels:
         return np.zeros(series[0].shape[1])
     # Motion that does not quite cancel only adds, so the smallest is the nearest.
     return np.maximum(np.min(levels, axis=0), _rounding(series))
+
+
+def _medians(rows: Array) -> Array:
+    """Of each row, whose order is lost; numpy's own looks for what is not a number, and longer."""
+    middle = [(rows.shape[1] - 1) // 2, rows.shape[1] // 2]
+    rows.partition(middle, axis=1)
+    return rows[:, middle].mean(axis=1)
 
 
 def _rounding(series: list[Array]) -> Array:

@@ -8,6 +8,7 @@ memory at once, and every support of the library is then a small linear solve.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -221,18 +222,22 @@ class Gram:
         return self.solve_all(index[None], output, ridge)[0]
 
     def solve_all(self, supports: np.ndarray, output: int, ridge: float = 0.0) -> np.ndarray:
-        """The same (n, P) for many index supports (n, s) of one length."""
+        """The same (n, P) for many index supports (n, s); short ones are filled up with -1."""
         count, size = supports.shape
-        result = np.zeros((count, len(self.xx)))
+        result = np.zeros((count, len(self.xx) + 1))
         if size:
             scale, unit = self._unit
             a = unit[supports[:, :, None], supports[:, None, :]]
             b = (self.xy[:, output] / scale)[supports]
+            filled = supports < 0
+            if filled.any():
+                a = np.where(filled[:, :, None] | filled[:, None, :], np.eye(size), a)
+                b[filled] = 0.0
             if ridge:
                 a = a + ridge * np.eye(size)
             rows = np.arange(count)[:, None]
             result[rows, supports] = solve_normal(a, b) / scale[supports]
-        return result
+        return result[:, :-1]
 
     @cached_property
     def _unit(self) -> tuple[np.ndarray, np.ndarray]:
@@ -289,12 +294,16 @@ def solve_normal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     tells whether they are needed: its diagonal is what each column adds to those before it. Many
     systems (n, s, s), (n, s) are solved at once.
     """
-    try:
-        factors = np.linalg.cholesky(a)
-        if factors.diagonal(axis1=-2, axis2=-1).min() > WELL_CONDITIONED:
-            return np.linalg.solve(a, b[..., None])[..., 0]
-    except np.linalg.LinAlgError:
-        pass
     if a.ndim > 2:
+        if len(a) > 1:
+            with suppress(np.linalg.LinAlgError):
+                factors = np.linalg.cholesky(a)
+                if factors.diagonal(axis1=-2, axis2=-1).min() > WELL_CONDITIONED:
+                    return np.linalg.solve(a, b[..., None])[..., 0]
         return np.stack([solve_normal(*pair) for pair in zip(a, b, strict=True)])
+    from scipy.linalg.lapack import dposv  # slow to import, and many uses of laws do without
+
+    factor, solution, failed = dposv(a, b)
+    if not failed and factor.diagonal().min() > WELL_CONDITIONED:
+        return solution
     return np.linalg.lstsq(a, b, rcond=1e-14)[0]
