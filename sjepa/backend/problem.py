@@ -295,7 +295,7 @@ class Problem:
         return zip(map(self.outputs.index, law.outputs), law.equations, strict=True)
 
     def _once(self, ask: Callable[[int, Equation], float], j: int, equation: Equation) -> float:
-        """Many laws share an equation, and what a backend returns is scored again."""
+        """Many laws share an equation."""
         key = (ask.__name__, j, equation)
         if key not in self._asked:
             self._asked[key] = ask(j, equation)
@@ -334,13 +334,23 @@ class Problem:
 
     def candidate(self, law: Law, certified: bool = False) -> Candidate:
         """Score a law on this problem."""
+        key = (law.outputs, law.equations)
+        if key not in self._scored:  # backends score what they return, and the check does again
+            self._scored[key] = self._score(law)
+        return replace(self._scored[key], law=law, certified=certified)
+
+    @cached_property
+    def _scored(self) -> dict[tuple[Sequence[str], tuple[Equation, ...]], Candidate]:
+        return {}
+
+    def _score(self, law: Law) -> Candidate:
         pairs = list(self._equations(law))
         losses = tuple(self._once(self._loss, *pair) for pair in pairs)
         terms = sum(self._once(self._weight, *pair) for pair in pairs)
         tree = law.complexity(
             "tree", weights=None if self.grammar is None else self.grammar.weights
         )
-        return Candidate(law, sum(losses) / len(losses), terms, tree, losses, certified)
+        return Candidate(law, sum(losses) / len(losses), terms, tree, losses)
 
     def _weight(self, j: int, equation: Equation) -> float:
         return equation.weight({} if self.library is None else self.library.term_weights)
