@@ -9,7 +9,9 @@ from sjepa.data.local_fit import local_polynomial
 from sjepa.data.noise import noise_level
 from sjepa.symbolic import Gram, Law, Library, canonicalise
 from sjepa.symbolic.complexity import split_terms, tree_complexity
+from sjepa.symbolic.emit import NumpyLaw
 from sjepa.symbolic.equation import Equation
+from sjepa.symbolic.program import compile_sums
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,40 @@ def test_equations_of_a_library_are_written_in_canonical_form(library: Library) 
         assert equation.key == Equation.of(written).key
         assert equation.weight(library.term_weights) == Equation.of(written).weight({})
         assert sorted(equation.pairs, key=str) == sorted(split_terms(written), key=str)
+
+
+@pytest.mark.parametrize(
+    "equations",
+    [["b", "-2*sin(a) + a*b - 3"], ["0", "a**2*b + 0.5*a - b"], ["sin(1.5*a) + b", "exp(-0.3*b)"]],
+)
+def test_free_numbers_have_one_order_however_a_law_is_run(equations: list[str]) -> None:
+    free = Law.from_string(equations, ["a", "b"]).with_free_terms()
+    names = (free.inputs, free.outputs)
+    written = Law(free.expressions, *names, canonical=False)  # numbers in the order of reading
+    assert free.coefficients.tolist() == written.coefficients.tolist()
+    moved = free.coefficients + np.arange(1, len(free.coefficients) + 1)
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    wanted = written.with_coefficients(moved).numpy()(x)
+    np.testing.assert_allclose(free.with_coefficients(moved).numpy()(x), wanted, rtol=1e-14)
+    if free.free:
+        summed = NumpyLaw(compile_sums(free.equations, free.symbols), moved)
+        np.testing.assert_allclose(summed(x), wanted, rtol=1e-12)
+
+
+def test_supports_of_several_lengths_are_solved_as_each_alone() -> None:
+    rng = np.random.default_rng(3)
+    features, y = rng.normal(size=(40, 6)), rng.normal(size=(40, 2))
+    features[:, 5] = features[:, 4] + 1e-9 * rng.normal(size=40)  # nearly the same
+    gram = Gram.from_features(features, y)
+    supports = [(), (2,), (0, 3), (1, 2, 4), (4, 5)]
+    index = np.array([[*s, *[-1] * (3 - len(s))] for s in supports])
+    for support, found in zip(supports, gram.solve_all(index, 1), strict=True):
+        wanted = np.zeros(6)
+        wanted[list(support)] = gram.solve(np.array(support, dtype=int), 1)[list(support)]
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
+        if support and 5 not in support:
+            alone = np.linalg.lstsq(features[:, support], y[:, 1], rcond=None)[0]
+            np.testing.assert_allclose(found[list(support)], alone, rtol=1e-9)
 
 
 def test_laws_that_agree_to_twelve_digits_are_equal_whatever_the_order_of_their_terms() -> None:
