@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import sympy
-
 from sjepa.backend import Backend, Problem
 from sjepa.data import Trajectories
 from sjepa.data.history import before
@@ -53,7 +51,7 @@ class Kept:
         terms with numbers inside, which more data would move."""
         if problem.library is None or backend.trees or not again:
             return None
-        if any(term.has(sympy.Float) for term in problem.library.terms):
+        if problem.library.has_numbers:
             return None
         sums = problem.with_(
             gram=problem.sums, inputs=None, targets=None, features=None, on_rows=None, warm=None,

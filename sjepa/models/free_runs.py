@@ -248,7 +248,7 @@ class Runner:
                 if every > 1:
                     # Without a jump of actions between, the next step begins with this velocity.
                     ahead = self.velocity(z, None if u is None else u[:, 2], memory)
-                    slopes[h : h + 2] = slope, ahead
+                    slopes[h], slopes[h + 1] = slope, ahead
             together = max(1, BETWEEN // (every * z.size))
             for first in range(0, len(steps), together) if every > 1 else ():
                 self._between(path, slopes, nodes, slice(first, min(first + together, len(steps))))

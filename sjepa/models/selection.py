@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import sympy
 
 from sjepa.backend import Problem
 from sjepa.backend.rivals import exchanges, extensions
@@ -131,10 +130,11 @@ def _before(front: Front, one: Candidate, other: Candidate) -> bool:
 
 
 def same_terms(one: Candidate, other: Candidate) -> bool:
-    def terms(candidate: Candidate) -> list[set[sympy.Expr]]:
-        return [{t for _, t in equation.pairs} for equation in candidate.law.equations]
-
-    return terms(one) == terms(other)
+    """Whether two laws of the same outputs differ in their numbers alone."""
+    return all(
+        len(a.pairs) == len(b.pairs) and {t for _, t in a.pairs} == {t for _, t in b.pairs}
+        for a, b in zip(one.law.equations, other.law.equations, strict=True)
+    )
 
 
 def _doubt(run: FreeRun, rivals: list[Law]) -> str:

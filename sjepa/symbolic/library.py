@@ -182,6 +182,11 @@ class Library:
         return [to_text(t) for t in self.terms]
 
     @cached_property
+    def has_numbers(self) -> bool:
+        """Whether a number stands inside a term."""
+        return any(t.has(sympy.Float) for t in self.terms)
+
+    @cached_property
     def products(self) -> list[bool]:
         """Which terms are products of inputs: monomials of degree two or more."""
         return [t.is_polynomial() and sympy.total_degree(t) >= 2 for t in self.terms]
