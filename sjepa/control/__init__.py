@@ -8,6 +8,7 @@ from sjepa.control.ilqr import ILQR
 from sjepa.control.linearise import LawJacobian, Linearisation, Linearizer, linearise
 from sjepa.control.local import ContinuousModel, DiscreteModel
 from sjepa.control.lqr import LQR, Controllability, controllability, lqr
+from sjepa.control.observer import Observer
 from sjepa.control.planner import Plan, Planner
 from sjepa.control.portrait import phase_portrait
 from sjepa.control.shooting import CEM, MPPI, RandomShooting
@@ -30,6 +31,7 @@ __all__ = [
     "LawJacobian",
     "Linearisation",
     "Linearizer",
+    "Observer",
     "Plan",
     "Planner",
     "RandomShooting",

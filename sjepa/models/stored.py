@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sjepa.errors import FormatError, SjepaError
+from sjepa.models.angle import Angle
 from sjepa.models.blur import Blur
 from sjepa.models.encoders import (
     CausalConvEncoder,
@@ -117,6 +118,7 @@ TABLE: Mapping[str, tuple[type[nn.Module], Callable[[Any], Description]]] = {
     "history": (HistoryWindow, _history),
     "ratios": (Ratios, _ratios),
     "blur": (Blur, _blur),
+    "angle": (Angle, lambda module: {"obs_shape": list(module.obs_shape)}),
     "affine": (AffineHead, _affine),
     "neural_field": (NeuralField, _field),
     "correction": (Correction, _field),

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from sjepa.errors import ConfigError, DataError
+from sjepa.models.angle import turn
 from sjepa.models.pretrained import cache
 from sjepa.models.pretrained.pooling import as_tensor, check_pool, pool
 
@@ -114,7 +115,7 @@ def _observations(x: Any) -> np.ndarray:
 
 
 def encode_all(encoder: Callable[[Any], Any], series: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Embeddings (T, D) of trajectories, by whatever kind of encoder.
+    """Embeddings (T, D) of trajectories, by whatever kind of encoder; angles from turn to turn.
 
     A module gets tensors in the precision and on the device of its own numbers, any other function
     the arrays as they are.
@@ -138,4 +139,5 @@ def _called(encoder: Callable[[Any], Any], x: np.ndarray) -> np.ndarray:
             f"The encoder turned a trajectory of shape {x.shape} into {z.shape}; "
             f"expected ({len(x)}, coordinates)."
         )
-    return z
+    once = turn(encoder)
+    return z if once is None else np.unwrap(z, period=once, axis=0)

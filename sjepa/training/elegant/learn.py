@@ -20,6 +20,7 @@ from sjepa.training.elegant import (
     elegant_search,
     structures_of,
 )
+from sjepa.training.elegant.angle import angle_of, learn_angle
 from sjepa.training.elegant.views import View, views
 from sjepa.training.options import search_budget
 from sjepa.training.result import Learned
@@ -44,11 +45,16 @@ def learn_elegant(
     """Search structures and coordinates together; see :mod:`sjepa.training.elegant`.
 
     With a backend that owns the structure of its law, the search is run again with the structures
-    that it proposes in the coordinates found first. Films of sharp things are blurred first.
+    that it proposes in the coordinates found first. Films of sharp things are blurred first. A
+    coordinate of second order may be an angle that goes round, which no linear read-out is.
     Polished encoders are checkpoints. `windows` says that observations are ``(k, *obs)``,
     `stage` which of several searches of one fit this is.
     """
     journal.restore()
+    if order == 2 and latent_dim == 1 and not windows:
+        angle = angle_of(trajectories)
+        if angle is not None:
+            return learn_angle(trajectories, angle, library)
     budget = search_budget(options)
     solver = make_backend(backend)
     again = solver.owns_structure and order == 1

@@ -1,0 +1,59 @@
+"""The angle of a thing that goes round: no single linear read-out has it, two of them have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from sjepa.models.layers import ObsShape, as_shape, flatten_observations
+
+
+class Angle(nn.Module):
+    """The direction of two linear read-outs: (..., *obs) to (..., 1), between -π and π.
+
+    A full circle has no single coordinate. Along a trajectory the angle is followed from turn to
+    turn where observations are encoded (:func:`sjepa.models.pretrained.embedder.encode_all`).
+    """
+
+    weight: Tensor
+    offset: Tensor
+
+    def __init__(self, obs_shape: ObsShape) -> None:
+        super().__init__()
+        self.obs_shape = as_shape(obs_shape)
+        size = torch.Size(self.obs_shape).numel()
+        self.register_buffer("weight", torch.eye(size, 2))
+        self.register_buffer("offset", torch.zeros(2))
+
+    def point(self, x: Tensor) -> Tensor:
+        """The two read-outs (..., 2): about 1 from the centre wherever the thing is."""
+        flat = flatten_observations(x, self.obs_shape)
+        return flat @ self.weight.to(x.dtype) + self.offset.to(x.dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.atan2(*self.point(x).flip(-1).unbind(-1)).unsqueeze(-1)
+
+
+def turn(encoder: object) -> float | None:
+    """By how much the coordinate of an encoder grows in a turn; None if nothing goes round."""
+    parts = list(_parts(encoder)) if isinstance(encoder, nn.Module) else []
+    place = next((i for i, part in enumerate(parts) if isinstance(part, Angle)), None)
+    if place is None:
+        return None
+    found = parts[place]
+    assert isinstance(found, Angle)
+    once = torch.tensor([[0.0], [2 * math.pi]]).to(found.offset)
+    with torch.no_grad():
+        start, end = nn.Sequential(*parts[place + 1 :])(once)
+    return abs(float(end - start))
+
+
+def _parts(encoder: nn.Module) -> Iterator[nn.Module]:
+    if isinstance(encoder, nn.Sequential):
+        for part in encoder:
+            yield from _parts(part)
+    else:
+        yield encoder

@@ -1,0 +1,231 @@
+"""Whether what is seen goes round, the angle that it goes round by, and the law of that angle.
+
+The slowest two read-outs of a thing that turns are nearly the cosine and the sine of its angle: an
+ellipse, which linear algebra makes a circle. Harmonics of the angle bend that circle, so the
+read-outs are then trained until the angle moves as a rotor does: its acceleration explained by its
+sine and cosine, its speed and the actions, in the weak form, which asks for no derivative.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import sympy
+import torch
+from torch import Tensor, nn
+
+from sjepa.backend import Problem
+from sjepa.backend.registry import make_backend
+from sjepa.data import Trajectories
+from sjepa.data.names import with_velocity_names
+from sjepa.metrics.diagnostics import diagnose_residual, times_noise
+from sjepa.models.angle import Angle
+from sjepa.models.pretrained.embedder import encode_all
+from sjepa.models.whitening import Whitening
+from sjepa.symbolic import Library
+from sjepa.symbolic.parse import symbol
+from sjepa.training.elegant.observed import MAX_RANK
+from sjepa.training.result import Learned
+
+
+# Components among which the slowest two are looked for: those of the first few harmonics.
+LEADING = 12
+# Frames that components are measured on.
+ROWS = 2_000
+# A circle is seen where no arc of this size is left out (radians) and radii differ little.
+WIDEST_GAP, SMALLEST_RADIUS = 0.8, 0.5
+# Training of the read-outs: updates, rate, and how much a bent circle counts.
+STEPS, RATE, ROUND = 200, 0.002, 0.05
+# Windows of the weak form are a turn or two long, at most so many samples; trajectories have at
+# least twice as many as the first.
+SHORTEST, LONGEST = 8, 60
+
+
+def angle_of(trajectories: Trajectories) -> nn.Sequential | None:
+    """The encoder of an angle that goes all the way round, or None where nothing does."""
+    steps, size = np.concatenate(trajectories.steps), int(np.prod(trajectories.obs_shape))
+    step = float(np.median(steps))
+    if size < 3 or trajectories.lengths.min() < 2 * SHORTEST:
+        return None
+    if not np.allclose(steps, step, rtol=1e-3):
+        return None
+    # The few components that tell whether anything goes round at all are cheap.
+    _, first = _whitened(trajectories, LEADING)
+    start = _circle(first)
+    if start is None or not _goes_round(start, first):
+        return None
+    whitening, seen = _whitened(trajectories, MAX_RANK)
+    start = _circle(seen)
+    if start is None:
+        return None
+    angle = Angle(whitening.rank).double()
+    angle.weight.zero_()
+    angle.weight[: len(start.weight)], angle.offset[:] = start.weight, start.offset
+    _train(angle, seen, trajectories.u, step)
+    return nn.Sequential(whitening, angle) if _goes_round(angle, seen) else None
+
+
+def _whitened(trajectories: Trajectories, rank: int) -> tuple[Whitening, list[Tensor]]:
+    """Leading components of frames, measured on some of them."""
+    every = -(-int(trajectories.lengths.sum()) // ROWS)
+    some = np.concatenate([x[::every] for x in trajectories.x])
+    whitening = Whitening.fit(torch.as_tensor(some).double(), trajectories.obs_shape, max_rank=rank)
+    whitening = whitening.double()
+    return whitening, [whitening(torch.as_tensor(x).double()) for x in trajectories.x]
+
+
+def learn_angle(trajectories: Trajectories, encoder: nn.Sequential, library: Library) -> Learned:
+    """The law of an angle: of its acceleration, by terms that are the same after a turn.
+
+    Windows are more than a turn long, so that errors of the angle, which come from shapes that are
+    not round, average out. How far read-outs are off the circle tells how large these errors are.
+    """
+    name, *others = library.inputs
+    z = symbol(name)
+    same = [t for t in library.terms if t.xreplace({z: z + 2 * sympy.pi}) == t]
+    (velocity,) = with_velocity_names([name])[1:]
+    library = Library(same, [name, velocity, *(n for n in others if n != velocity)])
+    paths = encode_all(encoder, trajectories.x)
+    step = float(np.median(np.concatenate(trajectories.steps)))
+    bump = _Bump(_window([torch.as_tensor(x[:, 0]) for x in paths]), step)
+    left, right = [], []
+    for i, x in enumerate(paths):
+        between = [(x[1:] + x[:-1]) / 2, np.diff(x, axis=0) / step]
+        between += [] if trajectories.u is None else [trajectories.u[i][:-1]]
+        values = torch.as_tensor(library.numpy()(np.concatenate(between, axis=1)))
+        left.append(bump.acceleration(torch.as_tensor(x[:, 0])))
+        right.append(values.unfold(0, bump.k, 2) @ bump.held)
+    targets, features = (np.asarray(torch.cat(rows)) for rows in (left, right))
+    problem = Problem(
+        targets=targets[:, None], features=features, names=library.inputs, outputs=[velocity],
+        library=library,
+    )  # fmt: skip
+    front = problem.solve(make_backend("subset"))
+    best = front.best_candidate()
+    floor = (
+        _off(encoder, trajectories) ** 2 * float(bump.bends.square().sum()) / float(targets.var())
+    )
+    doubts = [found.sentence for found in diagnose_residual(best.loss, floor)]
+    notes = [
+        "the coordinate is an angle that goes round, followed from turn to turn.",
+        f"the law leaves {best.loss:.2g} of the variance of accelerations over {bump.k} steps, "
+        f"{times_noise(best.loss, floor)}",
+    ]
+    figures = {
+        "noise_floor": floor, "residual": best.loss, "ratio": best.loss / max(floor, 1e-300),
+        "adequate": float(not doubts),
+    }  # fmt: skip
+    return Learned(best.law, front, encoder, notes, doubts, figures)
+
+
+def _off(encoder: nn.Sequential, trajectories: Trajectories) -> float:
+    """How far from the circle read-outs are: their angles are off by as much, in radians."""
+    whitening, angle = encoder
+    assert isinstance(angle, Angle)
+    rows = torch.as_tensor(np.concatenate(trajectories.x)).double()
+    return float(angle.point(whitening(rows)).norm(dim=1).std())
+
+
+def followed(angle: Tensor) -> Tensor:
+    """Angles along time (T,), from turn to turn."""
+    plain = angle.detach().numpy()
+    return angle + torch.as_tensor(np.unwrap(plain) - plain)
+
+
+def _circle(seen: list[Tensor]) -> Angle | None:
+    """The angle of two read-outs of the leading components that lie on a unit circle."""
+    if seen[0].shape[1] < 2:
+        return None
+    first = [x[:, :LEADING].numpy() for x in seen]
+    moved = np.concatenate([np.diff(x, axis=0) for x in first])
+    slowest = np.linalg.eigh(moved.T @ moved)[1][:, :2]
+    z = np.concatenate(first) @ slowest
+    # The ellipse z·Az + b·z = 1 through the points, by least squares.
+    a, both, c, *b = np.linalg.lstsq(
+        np.column_stack([z[:, 0] ** 2, 2 * z[:, 0] * z[:, 1], z[:, 1] ** 2, z]),
+        np.ones(len(z)), rcond=None,
+    )[0]  # fmt: skip
+    matrix = np.array([[a, both], [both, c]])
+    if np.linalg.eigvalsh(matrix).min() <= 0:
+        return None
+    centre = -np.linalg.solve(matrix, b) / 2
+    root = np.linalg.cholesky(matrix / (1 + centre @ matrix @ centre))
+    angle = Angle(len(slowest)).double()
+    angle.weight[:], angle.offset[:] = (
+        torch.as_tensor(a) for a in (slowest @ root, -centre @ root)
+    )
+    return angle
+
+
+def _goes_round(angle: Angle, seen: list[Tensor]) -> bool:
+    """Whether some path goes all the way round the centre, and none comes near it."""
+    points = angle.point(torch.cat(seen))
+    paths = [followed(angle(x)[:, 0]) for x in seen]
+    if max(float(p.max() - p.min()) for p in paths) < 2 * math.pi:
+        return False
+    directions = torch.atan2(points[:, 1], points[:, 0]).sort().values
+    gaps = directions.diff(append=directions[:1] + 2 * math.pi)
+    radii = points.norm(dim=1)
+    near = radii.quantile(0.01) < SMALLEST_RADIUS * radii.median()
+    return bool(gaps.max() < WIDEST_GAP) and not bool(near)
+
+
+def _train(angle: Angle, seen: list[Tensor], u: list[np.ndarray] | None, step: float) -> None:
+    weight, offset = (p.clone().requires_grad_() for p in (angle.weight, angle.offset))
+    bump = _Bump(_window([followed(angle(x)[:, 0]) for x in seen]), step)
+    actions = [None] * len(seen) if u is None else [torch.as_tensor(one).double() for one in u]
+    optimiser = torch.optim.Adam([weight, offset], lr=RATE)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 1e-3, STEPS)
+    for _ in range(STEPS):
+        left, right, bent = [], [], torch.zeros(())
+        for x, own in zip(seen, actions, strict=True):
+            points = x @ weight + offset
+            bent = bent + (points.square().sum(1) - 1).square().mean() / len(seen)
+            path = followed(torch.atan2(points[:, 1], points[:, 0]))
+            left.append(bump.acceleration(path))
+            right.append(bump.causes(path, own))
+        target, causes = torch.cat(left), torch.cat(right)
+        solved = torch.linalg.lstsq(causes, target[:, None]).solution[:, 0]
+        missed = target - causes @ solved
+        optimiser.zero_grad()
+        (missed.square().mean() / target.var() + ROUND * bent).backward()
+        optimiser.step()
+        schedule.step()
+    # Zero is where the thing rests, so that its law is -sin alone.
+    sine, cosine = solved[:2].tolist()
+    rest = torch.tensor(math.pi + math.atan2(cosine, sine), dtype=torch.float64)
+    turned = torch.stack([rest.cos(), rest.sin(), -rest.sin(), rest.cos()]).reshape(2, 2)
+    angle.weight.copy_(weight.detach() @ turned)
+    angle.offset.copy_(offset.detach() @ turned)
+
+
+def _window(paths: list[Tensor]) -> int:
+    """Samples in about one and a half turns."""
+    speed = float(torch.cat([p.diff() for p in paths]).square().mean().sqrt())
+    return min(round(3 * math.pi / max(speed, 1e-12)), LONGEST, min(map(len, paths)) // 2)
+
+
+class _Bump:
+    """Integrals against (1 - s²)³ over windows of k steps, every other one."""
+
+    def __init__(self, k: int, step: float) -> None:
+        s, half = torch.linspace(-1, 1, k + 1, dtype=torch.float64), k * step / 2
+        inside = 1 - s**2
+        self.k = k
+        self.values = step * inside**3
+        self.slopes = step * -6 * s * inside**2 / half
+        self.bends = step * (24 * s**2 * inside - 6 * inside**2) / half**2
+        self.held = (self.values[1:] + self.values[:-1]) / 2  # of what is held between samples
+
+    def acceleration(self, path: Tensor) -> Tensor:
+        return path.unfold(0, self.k + 1, 2) @ self.bends
+
+    def causes(self, path: Tensor, u: Tensor | None) -> Tensor:
+        """The columns that a rotor's acceleration may be made of (windows, columns)."""
+        windows = path.unfold(0, self.k + 1, 2)
+        columns = [windows.sin() @ self.values, windows.cos() @ self.values, -windows @ self.slopes]
+        if u is not None:
+            held = u[: len(path) - 1].unfold(0, self.k, 2)  # (windows, actions, k)
+            columns += list((held @ self.held).unbind(1))
+        return torch.stack([*columns, torch.full_like(columns[0], float(self.values.sum()))], 1)
