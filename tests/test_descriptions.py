@@ -12,7 +12,8 @@ from scipy.integrate import solve_ivp
 
 import sjepa
 from sjepa.backend import Problem
-from sjepa.backend.sets import _pairs
+from sjepa.backend.constants import Columns
+from sjepa.backend.sets import Describer, _pairs
 from sjepa.data import Trajectories
 from sjepa.data.integrals import integral_rows, smoothed
 from sjepa.errors import NumericalWarning
@@ -21,6 +22,7 @@ from sjepa.models.free_runs import FreeRun
 from sjepa.models.selection import imitates
 from sjepa.models.widening import _settled
 from sjepa.symbolic import Candidate, Front, Law, Library
+from sjepa.symbolic.shapes import Shape
 
 
 T = np.arange(0, 12, 0.03)
@@ -35,6 +37,15 @@ def test_integrals_of_the_true_velocity_leave_the_noise_of_the_states() -> None:
     assert left.std(axis=0) == pytest.approx([0.01, 0.01], rel=0.15)
     # Half the velocity is far off: the rows tell.
     assert (targets - of(lambda z: 0.5 * z[:, ::-1])).std() > 0.1
+
+
+def test_a_number_that_puts_a_pole_on_a_row_is_no_candidate() -> None:
+    x = np.linspace(0, 1, 21)[:, None]
+    shape = Shape.read("x/(c + x)", ["x"])
+    grid = Columns(Library.polynomial(["x"], 1), [shape], lambda f: f(x), x)
+    describer = Describer(grid, x[:, 0] / (0.4 + x[:, 0]) + 0.01 * np.cos(40 * x[:, 0]))
+    assert describer.of((0,), [(shape, (-0.5,))], frozenset({0})) is None
+    assert describer.of((0,), [(shape, (0.4,))], frozenset({0})) is not None
 
 
 def test_a_spike_is_not_smoothed_away() -> None:

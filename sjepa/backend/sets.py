@@ -16,6 +16,7 @@ import numpy as np
 import sympy
 
 from sjepa.backend.constants import Array, Columns, Placed, projected
+from sjepa.symbolic.gram import MAX_SIZE
 from sjepa.symbolic.parse import symbol
 from sjepa.symbolic.shapes import POWERS, Shape
 
@@ -91,6 +92,8 @@ class Describer:
         columns += [grid.of(_column(*shapes[i])) for i in still]
         open_ = [s for i, s in enumerate(shapes) if i not in still]
         theta = np.concatenate(columns, axis=1)
+        if not (np.abs(theta) <= MAX_SIZE).all():  # a number made simple may put a pole on a row
+            return None
         values, solved, error = projected(grid.of, theta, open_, y, 1e-3, steps)
         moved = iter(values)
         new = tuple(one if i in still else (one[0], next(moved)) for i, one in enumerate(shapes))
