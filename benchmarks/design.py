@@ -8,6 +8,7 @@ validation risk alone, which is why that column comes first.
 
 python benchmarks/design.py --out DIR [--seeds 100 101 102 103 104 105] [--jobs 2] [--only ROW]
 python benchmarks/design.py --out DIR --report
+python benchmarks/design.py --out DIR --table
 """
 
 from __future__ import annotations
@@ -223,17 +224,46 @@ def report(folder: Path) -> None:
     )
 
 
+COLUMNS = (
+    ("neural_jepa", "val_risk"), ("post_hoc", "omega_terms"), ("post_hoc", "test_rollout"),
+    ("sjepa", "val_risk"), ("sjepa", "omega_terms"), ("sjepa", "test_rollout"),
+    ("sjepa", "ood_rollout"),
+)  # fmt: skip
+
+
+def table(folder: Path) -> None:
+    """The effects as the page about the paper shows them, and how often the claims hold."""
+    found = effects(folder).set_index(["condition", "metric", "factor"])
+    print("| | " + " | ".join(f"{c}, {m}" for c, m in COLUMNS) + " |\n|" + "---|" * 8)
+    strength = {f: max(abs(found.loc[(*c, f), "effect"] / found.loc[(*c, f), "error"])
+                       for c in COLUMNS) for f in FACTORS}  # fmt: skip
+    for factor in sorted(FACTORS, key=strength.__getitem__, reverse=True):
+        cells = []
+        for column in COLUMNS:
+            row = found.loc[(*column, factor)]
+            size = f"× {10**row.effect:.2g}" if row.log10 else f"{row.effect:+.1f}"
+            cells.append(f"**{size}**" if abs(row.effect) > 2 * row.error else size)
+        ours, other = FACTORS[factor]
+        print(f"| {factor}, {ours} → {other} | " + " | ".join(cells) + " |")
+    every = [json.loads(p.read_text())["metrics"] for p in sorted(folder.glob("cell_*.json"))]
+    names = ("omega_terms", "test_rollout", "ood_rollout")
+    wins = [[m["sjepa"][n] < m["post_hoc"][n] for n in names] for m in every]
+    print(f"\n{len(wins)} cells: joint lower in", dict(zip(names, np.sum(wins, 0), strict=True)),
+          f"all three {sum(map(all, wins))}")  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--table", action="store_true", help="Print the page's table and stop.")
     parser.add_argument("--seeds", type=int, nargs="*", default=list(range(100, 106)))
     parser.add_argument("--only", type=int, nargs="*", help="Rows of the plan, 0 to 11.")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--scale", type=float, default=1.0, help="Of all epochs, for a try.")
     parser.add_argument("--report", action="store_true")
     given = parser.parse_args()
-    if given.report:
-        report(given.out)
+    if given.report or given.table:
+        (table if given.table else report)(given.out)
         return
     given.out.mkdir(parents=True, exist_ok=True)
     cells = [(r, s) for s in given.seeds for r in given.only or range(12)]

@@ -47,6 +47,7 @@ def block(folder: Path, commit: str) -> tuple[str, str]:
     ]  # fmt: skip
     sections = text[text.index("\n## ") :].split("\n## ")[1:]
     kept = [_timeless(part) for part in sections if not part.startswith("Beyond the paper")]
+    kept = [_equations(part) if part.startswith("Equations") else part for part in kept]
     lines += ["", *(f"### {part.strip()}\n" for part in kept)]
     for stem, caption in FIGURES[experiment].items():
         source = folder / f"{stem}.png"
@@ -62,6 +63,16 @@ def _timeless(section: str) -> str:
     return "\n".join(
         line.rsplit("|", 2)[0] + "|" if timed and line.startswith("|") else line for line in lines
     )
+
+
+def _equations(section: str) -> str:
+    """A list of laws without those that say nothing moves, and each of the others once."""
+    lines: dict[str, str] = {}
+    for line in section.splitlines():
+        method, _, law = line.partition(": ")
+        if law.replace("`", "").replace(";", "").split().count("0") < 2:
+            lines.setdefault(f"{method.split(', seed')[0]} {law}", line)
+    return "\n".join(lines.values())
 
 
 def _small(source: Path, name: str) -> str:
