@@ -19,6 +19,7 @@ from sjepa.backend import Problem
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.data.names import with_velocity_names
+from sjepa.errors import ConfigError
 from sjepa.metrics.diagnostics import diagnose_residual, times_noise
 from sjepa.models.angle import Angle
 from sjepa.models.pretrained.embedder import encode_all
@@ -75,7 +76,13 @@ def _whitened(trajectories: Trajectories, rank: int) -> tuple[Whitening, list[Te
     return whitening, [whitening(torch.as_tensor(x).double()) for x in trajectories.x]
 
 
-def learn_angle(trajectories: Trajectories, encoder: nn.Sequential, library: Library) -> Learned:
+def learn_angle(
+    trajectories: Trajectories,
+    encoder: nn.Sequential,
+    library: Library,
+    delta: float | str = "auto",
+    select: str | None = None,
+) -> Learned:
     """The law of an angle: of its acceleration, by terms that are the same after a turn.
 
     Windows are more than a turn long, so that errors of the angle, which come from shapes that are
@@ -84,6 +91,12 @@ def learn_angle(trajectories: Trajectories, encoder: nn.Sequential, library: Lib
     name, *others = library.inputs
     z = symbol(name)
     same = [t for t in library.terms if t.xreplace({z: z + 2 * sympy.pi}) == t]
+    if not same:
+        raise ConfigError(
+            "What is seen goes round, and no term of the library is the same after a turn: offer "
+            f"sin({name}) or cos({name}).",
+            "library",
+        )
     (velocity,) = with_velocity_names([name])[1:]
     library = Library(same, [name, velocity, *(n for n in others if n != velocity)])
     paths = encode_all(encoder, trajectories.x)
@@ -102,11 +115,18 @@ def learn_angle(trajectories: Trajectories, encoder: nn.Sequential, library: Lib
         library=library,
     )  # fmt: skip
     front = problem.solve(make_backend("subset"))
-    best = front.best_candidate()
+    law = front.best()
+    if select == "mdl":
+        law = front.shortest(int(trajectories.lengths.sum()))
+    elif not isinstance(delta, str):
+        law = front.select(delta)
+    best = front[front.position(law) or 0]
     floor = (
         _off(encoder, trajectories) ** 2 * float(bump.bends.square().sum()) / float(targets.var())
     )
     doubts = [found.sentence for found in diagnose_residual(best.loss, floor)]
+    if not isinstance(delta, str) and best.loss <= delta:
+        doubts = []  # whoever says what is enough is not told that it is not
     notes = [
         "the coordinate is an angle that goes round, followed from turn to turn.",
         f"the law leaves {best.loss:.2g} of the variance of accelerations over {bump.k} steps, "

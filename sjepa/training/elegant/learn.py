@@ -9,7 +9,7 @@ from typing import Any
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.discovery import discover
-from sjepa.errors import DataError
+from sjepa.errors import ConfigError, DataError
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.runs.recorder import RunRecorder
 from sjepa.symbolic import Library
@@ -53,8 +53,10 @@ def learn_elegant(
     journal.restore()
     if order == 2 and latent_dim == 1 and not windows:
         angle = angle_of(trajectories)
+        if angle is not None and delta_roll is not None:
+            raise ConfigError("delta_roll is not read for an angle that goes round.", "delta_roll")
         if angle is not None:
-            return learn_angle(trajectories, angle, library)
+            return learn_angle(trajectories, angle, library, delta, select)
     budget = search_budget(options)
     solver = make_backend(backend)
     again = solver.owns_structure and order == 1

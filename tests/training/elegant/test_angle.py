@@ -8,11 +8,12 @@ import torch
 from torch import nn
 
 import sjepa
-from sjepa import SJEPA, Trajectories
+from sjepa import SJEPA, Library, Trajectories
+from sjepa.errors import ConfigError
 from sjepa.models import Whitening
 from sjepa.models.angle import Angle, turn
 from sjepa.models.pretrained.embedder import encode_all
-from sjepa.training.elegant.angle import angle_of
+from sjepa.training.elegant.angle import angle_of, learn_angle
 
 
 STEP, COUNT, POINTS = 0.05, 12, 160
@@ -68,6 +69,23 @@ def test_the_law_of_a_thing_that_goes_round_is_found_in_its_film(
         # Followed from turn to turn, and never lost: two thousand small frames tell no more.
         np.testing.assert_allclose(off, 2 * np.pi * turns, atol=0.6)
     assert "angle that goes round" in model.diagnostics_[0]
+
+
+def test_settings_are_read_for_angles_too_or_refused() -> None:
+    angles, _, u = rotor(np.pi, 3.0, 0)
+    data = Trajectories.of([film(q) for q in angles], T, list(u))
+    encoder = angle_of(data)
+    assert encoder is not None
+    library = Library.from_terms(["1", "sin(z1)", "cos(z1)", "u1"], ["z1", "u1"])
+    rough = learn_angle(data, encoder, library, delta=0.2)
+    assert rough.law.lines(2)[0].startswith("z1_dot' = -") and "u1" not in str(rough.law)
+    assert not rough.doubts and learn_angle(data, encoder, library).doubts
+    short = learn_angle(data, encoder, library, select="mdl")
+    assert short.law == short.front.shortest(int(data.lengths.sum()))
+    with pytest.raises(ConfigError, match=r"the same after a turn: offer sin\(z1\)"):
+        learn_angle(data, encoder, Library.from_terms(["z1", "z1**3"], ["z1", "u1"]))
+    with pytest.raises(ConfigError, match="delta_roll is not read for an angle"):
+        SJEPA(1, order=2, delta_roll=0.1, verbose=False).fit(data)
 
 
 def test_a_saved_angle_is_followed_as_before(
