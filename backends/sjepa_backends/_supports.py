@@ -42,27 +42,32 @@ class SupportFit:
     certified: bool = False
 
 
-def fit_all(problem: Problem, output: int, supports: Sequence[tuple[int, ...]]) -> list[SupportFit]:
-    """Unpenalised least squares on supports of similar lengths."""
-    sums, index = problem.sums, np.full((len(supports), max(map(len, supports))), -1)
-    for row, support in zip(index, supports, strict=True):
-        row[: len(support)] = support
-    found = sums.solve_all(index, output)
+# An output by its number, and the terms that it uses by theirs.
+Support = tuple[int, ...]
+Choice = tuple[int, Support]
+
+
+def fit_all(problem: Problem, choices: Sequence[Choice]) -> list[SupportFit]:
+    """Unpenalised least squares on supports of similar lengths, of any outputs."""
+    outputs, sums = np.array([j for j, _ in choices]), problem.sums
+    size = max(len(support) for _, support in choices)
+    index = np.array([[*support, *[-1] * (size - len(support))] for _, support in choices], int)
+    found = sums.solve_all(index, outputs)
     if problem.signs is not None:
-        for i in np.flatnonzero((found * problem.signs[:, output] < 0).any(axis=1)):
-            own = index[i][index[i] >= 0]
+        for i in np.flatnonzero((found * problem.signs.T[outputs] < 0).any(axis=1)):
+            own, j = index[i][index[i] >= 0], outputs[i]
             scale = np.sqrt(np.diag(sums.xx)[own])
             a = sums.xx[np.ix_(own, own)] / np.outer(scale, scale)
-            b = sums.xy[own, output] / scale
-            found[i, own] = signed_solution(a, b, problem.signs[own, output]) / scale
-    losses = sums.losses_of(output, found)
+            b = sums.xy[own, j] / scale
+            found[i, own] = signed_solution(a, b, problem.signs[own, j]) / scale
+    losses = sums.losses_of(outputs, found)
     costs = np.where(found != 0, problem.candidate_library.weights, 0.0).sum(axis=1)
     rows = zip(costs.tolist(), losses.tolist(), found, strict=True)
     return [SupportFit(cost, loss, c) for cost, loss, c in rows]
 
 
 def fit(problem: Problem, output: int, support: Iterable[int]) -> SupportFit:
-    return fit_all(problem, output, [tuple(support)])[0]
+    return fit_all(problem, [(output, tuple(support))])[0]
 
 
 def signed_solution(a: np.ndarray, b: np.ndarray, signs: np.ndarray) -> np.ndarray:
@@ -80,18 +85,24 @@ def signed_solution(a: np.ndarray, b: np.ndarray, signs: np.ndarray) -> np.ndarr
 
 
 def fit_until(
-    problem: Problem, output: int, supports: Iterable[tuple[int, ...]], end: float
-) -> list[SupportFit]:
-    """Supports of few terms first, until the time is over; the shortest is always there."""
-    fits: list[SupportFit] = []
-    ordered = sorted(supports, key=lambda s: (len(s), s))
-    for length, alike in groupby(ordered, key=lambda s: max(len(s), SHORT)):
+    problem: Problem, supports: Iterable[Iterable[Support]], end: float
+) -> list[list[SupportFit]]:
+    """For each output its supports, few terms first, until the time is over; the shortest always.
+
+    All outputs are fitted together: on a few terms a call takes longer than what it computes.
+    """
+    chosen = [(j, s) for j, own in enumerate(supports) for s in own]
+    fits: list[list[SupportFit]] = [[] for _ in problem.outputs]
+    chosen.sort(key=lambda choice: (len(choice[1]), choice[1]))
+    for length, alike in groupby(chosen, key=lambda choice: max(len(choice[1]), SHORT)):
         same = list(alike)
         together = max(1, TOGETHER // length**2)
         for start in range(0, len(same), together):
-            if fits and problem.clock() > end:
+            part = same[start : start + together]
+            if any(fits) and problem.clock() > end:
                 return fits
-            fits += fit_all(problem, output, same[start : start + together])
+            for (j, _), found in zip(part, fit_all(problem, part), strict=True):
+                fits[j].append(found)
     return fits
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,6 +14,7 @@ from sjepa.symbolic.front import Front
 from sjepa.symbolic.gram import solve_normal
 from sjepa_backends._supports import (
     SEARCH_SHARE,
+    Support,
     SupportFit,
     backward,
     fit,
@@ -70,62 +71,66 @@ class STLSQ(Backend):
     def search(self, problem: Problem) -> Front:
         end, search_end = problem.deadline(), problem.deadline(SEARCH_SHARE)
         warm = warm_supports(problem)
-        usable = problem.usable
-        fits: list[list[SupportFit]] = []
-        for j, output in enumerate(problem.outputs):
-            problem.report(f"stlsq: {output}", j / len(problem.outputs))
-            start = np.flatnonzero(usable[:, j])
-            if self.threshold is not None:
-                ones = np.ones(len(usable))
-                ridge = _Ridge(problem, j, ones, self.ridge)
-                support, _ = self._thresholded(ridge, start, self.threshold)
-                fits.append([fit(problem, j, support)])
-            else:
-                left = (search_end - problem.clock()) / (len(problem.outputs) - j)
-                fits.append(self.fits(problem, j, warm[j], problem.clock() + left))
+        if self.threshold is None:
+            fits = self.fits(problem, warm, search_end)
+        else:
+            ridge = _Ridge(problem, np.ones(len(problem.usable)), self.ridge)
+            fits = [
+                [fit(problem, j, self._thresholded(ridge, j, start, self.threshold)[0])]
+                for j, start in enumerate(map(np.flatnonzero, problem.usable.T))
+            ]
         problem.report("stlsq: done", 1.0)
         return joint_front(problem, fits, self.name, (), self.min_gain, end)
 
     def fits(
         self,
         problem: Problem,
-        j: int,
-        known: Iterable[tuple[int, ...]],
+        known: Sequence[Iterable[Support]],
         end: float,
-        enough: float = 0.0,
-    ) -> list[SupportFit]:
-        """The path of one output and what is known already, fitted, until the time is over.
+        enough: Sequence[float] | None = None,
+        share: float = 1.0,
+    ) -> list[list[SupportFit]]:
+        """For each output its path and what is known already, fitted, until the time is over.
 
-        From supports that are longer than one whose loss is `enough` nothing steps back.
+        From supports that are longer than one whose loss is `enough` nothing steps back. `share`
+        is what this is of all work.
         """
-        half = (problem.clock() + end) / 2
-        path = set(_until(self._path(problem, j), problem, half))
-        fits = fit_until(problem, j, {(), *known, *path}, end)
+        sums, count = problem.sums, len(problem.outputs)
+        ridge = _Ridge(problem, np.sqrt(np.diag(sums.xx) / sums.weight), self.ridge)
+        paths, steps = list[set[Support]](), list[set[Support]]()
+        for j, output in enumerate(problem.outputs):
+            problem.report(f"thresholds: {output}", share * j / count)
+            now = problem.clock()
+            supports = self._path(problem, ridge, j)
+            paths.append(set(_until(supports, problem, now + (end - now) / (2 * (count - j)))))
+        given = [{(), *own} for own in known]
+        fits = fit_until(problem, [a | b for a, b in zip(given, paths, strict=True)], end)
         if not self.step_back:
             return fits
-        good = (np.count_nonzero(f.coefficients) for f in fits if f.loss <= enough)
-        most = min(good, default=len(problem.candidate_library))
-        back = self._back(problem, j, [s for s in path if len(s) <= most])
-        new = set(_until(back, problem, half)) - path - {(), *known}
-        return fits + fit_until(problem, j, new, end) if new else fits
+        half = (problem.clock() + end) / 2
+        for j, path in enumerate(paths):
+            limit = 0.0 if enough is None else enough[j]
+            good = (np.count_nonzero(f.coefficients) for f in fits[j] if f.loss <= limit)
+            most = min(good, default=len(problem.candidate_library))
+            now = problem.clock()
+            back = self._back(problem, j, [s for s in path if len(s) <= most])
+            found = set(_until(back, problem, now + (half - now) / (count - j)))
+            steps.append(found - path - given[j])
+        return [a + b for a, b in zip(fits, fit_until(problem, steps, end), strict=True)]
 
-    def _path(self, problem: Problem, j: int) -> Iterator[tuple[int, ...]]:
+    def _path(self, problem: Problem, ridge: _Ridge, j: int) -> Iterator[Support]:
         """All terms, and what thresholds leave of them."""
-        sums, start = problem.sums, np.flatnonzero(problem.usable[:, j])
-        spread = np.sqrt(sums.variance[j])
-        ridge = _Ridge(problem, j, np.sqrt(np.diag(sums.xx) / sums.weight), self.ridge)
+        start, spread = np.flatnonzero(problem.usable[:, j]), np.sqrt(problem.sums.variance[j])
         yield tuple(start.tolist())
         least = -1.0
         for threshold in PATH:
             if threshold * spread > least:  # otherwise the same terms go again
-                support, least = self._thresholded(ridge, start, threshold * spread)
+                support, least = self._thresholded(ridge, j, start, threshold * spread)
                 yield support
 
-    def _back(
-        self, problem: Problem, j: int, supports: Iterable[tuple[int, ...]]
-    ) -> Iterator[tuple[int, ...]]:
+    def _back(self, problem: Problem, j: int, supports: Iterable[Support]) -> Iterator[Support]:
         """Steps back from supports: short ones first, since what they end in is what is wanted."""
-        left: set[tuple[int, ...]] = set()  # the way down from here is known
+        left: set[Support] = set()  # the way down from here is known
         for support in sorted(supports, key=lambda s: (len(s), s)):
             for shorter in backward(problem.sums, j, support, problem.candidate_library.weights):
                 if tuple(shorter) in left:
@@ -134,8 +139,8 @@ class STLSQ(Backend):
                 yield tuple(shorter)
 
     def _thresholded(
-        self, ridge: _Ridge, start: np.ndarray, threshold: float
-    ) -> tuple[tuple[int, ...], float]:
+        self, ridge: _Ridge, j: int, start: np.ndarray, threshold: float
+    ) -> tuple[Support, float]:
         """Drop terms whose coefficient is below the threshold, and solve again.
 
         Also the smallest coefficient that stayed on the way: thresholds up to it do the same.
@@ -144,7 +149,7 @@ class STLSQ(Backend):
         for _ in range(self.max_iter):
             if not len(keep):
                 break
-            sizes = ridge.sizes(keep)
+            sizes = ridge.sizes(keep, j)
             stay = sizes >= threshold
             least = min(least, float(sizes[stay].min(initial=np.inf)))
             if stay.all():
@@ -156,28 +161,26 @@ class STLSQ(Backend):
 class _Ridge:
     """Sizes of coefficients with a penalty; columns are measured in `unit`, and so is that.
 
-    Thresholds share supports: each is solved once.
+    Thresholds share supports, and so do outputs: each is solved once, for all outputs.
     """
 
-    def __init__(self, problem: Problem, j: int, unit: np.ndarray, ridge: float) -> None:
+    def __init__(self, problem: Problem, unit: np.ndarray, ridge: float) -> None:
         self.solved: dict[bytes, np.ndarray] = {}
         with np.errstate(all="ignore"):  # columns of zeros are in no support
             a = problem.sums.xx / np.outer(unit, unit) + ridge * np.eye(len(unit))
             self.scale = np.sqrt(np.diag(a))
             self.a = a / np.outer(self.scale, self.scale)
-            self.b = problem.sums.xy[:, j] / unit / self.scale
+            self.b = problem.sums.xy / (unit * self.scale)[:, None]
 
-    def sizes(self, keep: np.ndarray) -> np.ndarray:
+    def sizes(self, keep: np.ndarray, j: int) -> np.ndarray:
         key = keep.tobytes()
         if key not in self.solved:
             solution = solve_normal(self.a[np.ix_(keep, keep)], self.b[keep])
-            self.solved[key] = np.abs(solution / self.scale[keep])
-        return self.solved[key]
+            self.solved[key] = np.abs(solution / self.scale[keep, None])
+        return self.solved[key][:, j]
 
 
-def _until(
-    supports: Iterator[tuple[int, ...]], problem: Problem, end: float
-) -> Iterator[tuple[int, ...]]:
+def _until(supports: Iterator[Support], problem: Problem, end: float) -> Iterator[Support]:
     """The first, and those that come before the time is over."""
     for support in supports:
         yield support

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property
+from itertools import groupby
 from typing import ClassVar
 
 import numpy as np
@@ -11,10 +13,11 @@ import numpy as np
 from sjepa.backend import Backend, Problem
 from sjepa.errors import ConfigError
 from sjepa.symbolic.front import Front, knee
-from sjepa.symbolic.gram import Gram
+from sjepa_backends._columns import Columns, Later, losses, supports_up_to
 from sjepa_backends._supports import (
     SEARCH_SHARE,
     SHORT,
+    Support,
     SupportFit,
     fit_until,
     joint_front,
@@ -25,16 +28,14 @@ from sjepa_backends._supports import (
 from sjepa_backends.stlsq import STLSQ
 
 
-# Keeps nearly dependent columns solvable; far below the losses that are told apart.
-JITTER = 1e-13
 # Lower losses are not seen in sums of squares.
 GRAM_ROUNDING = 1e-12
-# Eigenvalues below this share of the largest are rounding.
-DEPENDENT = 1e-12
-# Supports that are looked at between two looks at the clock.
-BATCH = 50_000
-# Share of the time for the proof; without one, what is left improves the answer.
-PROOF_SHARE = 0.7
+# Supports that are looked at between two looks at the clock, and so few that they are all looked
+# at for all outputs together.
+BATCH, FEW = 50_000, 10_000
+# Share of the time for good supports to begin with, and of the rest for the proof; without one,
+# what is left improves the answer.
+START_SHARE, PROOF_SHARE = 0.25, 0.7
 # Costs that differ by less are equal.
 ALIKE = 1e-9
 # Least rise of the cost limit from one round to the next.
@@ -82,91 +83,46 @@ class Subset(Backend):
 
     def search(self, problem: Problem) -> Front:
         end, search_end = problem.deadline(), problem.deadline(SEARCH_SHARE)
-        warm = warm_supports(problem)
-        fits: list[list[SupportFit]] = []
-        notes = []
-        columns: _Columns | None = None
-        for j, output in enumerate(problem.outputs):
-            problem.report(f"subset: {output}", j / len(problem.outputs))
-            now = problem.clock()
-            left = (search_end - now) / (len(problem.outputs) - j)
-            index = np.flatnonzero(problem.usable[:, j])
-            if columns is None or not np.array_equal(columns.index, index):
-                columns = _Columns(problem.sums, index)
-            tree = _Branches(self, problem, j, columns, now + left)
-            # Good supports early make short branches.
-            enough = min(tree.adequate * tree.unit, problem.exact)
-            incumbents = STLSQ().fits(problem, j, warm[j], now + left / 4, enough)
+        trees, count = self._trees(problem), len(problem.outputs)
+        # Good supports early make short branches.
+        now = problem.clock()
+        begin = now + START_SHARE * (search_end - now)
+        enough = [min(tree.adequate * tree.unit, problem.exact) for tree in trees]
+        known = STLSQ().fits(problem, warm_supports(problem), begin, enough, START_SHARE)
+        for tree, incumbents in zip(trees, known, strict=True):
             tree.learn(incumbents)
-            found = fit_until(problem, j, tree.run(), now + left)
-            fits.append(tree.certify([*found, *incumbents]))
+        _look_through(trees)
+        supports, notes = list[list[Support]](), list[str]()
+        for j, (tree, output) in enumerate(zip(trees, problem.outputs, strict=True)):
+            problem.report(f"subset: {output}", START_SHARE + (1 - START_SHARE) * j / count)
+            now = problem.clock()
+            supports.append(tree.run(now + (search_end - now) / (count - j)))
             if not tree.complete:
                 notes.append(f"{output}: proven up to complexity {tree.proven:g} only")
+        found = fit_until(problem, supports, search_end)
+        fits = [t.certify([*new, *old]) for t, new, old in zip(trees, found, known, strict=True)]
         problem.report("subset: done", 1.0)
         min_gain = self.min_gain if problem.adequate is None else 0.0
         return joint_front(problem, fits, self.name, notes, min_gain, end)
 
-
-class _Columns:
-    """Some terms of a library as columns of norm 1: their products, and the inverse of these.
-
-    Terms that the others make up, as 1 is made up of squares of sine and cosine, can go for
-    nothing; an inverse would turn their rounding into a loss. They are `spare`.
-    """
-
-    def __init__(self, sums: Gram, index: np.ndarray) -> None:
-        self.index = index
-        self.scale = np.sqrt(np.diag(sums.xx)[index])
-        self.a = sums.xx[np.ix_(index, index)] / np.outer(self.scale, self.scale)
-        self.a[np.diag_indices(len(index))] += JITTER
-        values, vectors = np.linalg.eigh(self.a)
-        sound = values > DEPENDENT * values.max(initial=0.0)
-        self.spare = (vectors[:, ~sound] ** 2).sum(axis=1) > 1e-8
-        self.inverse = (vectors[:, sound] / values[sound]) @ vectors[:, sound].T
-
-    def leave_one_out(self, b: np.ndarray) -> tuple[float, np.ndarray]:
-        """Loss of all terms, and of all without each one of them, for products with a target."""
-        coefficients = self.inverse @ b
-        full = max(1.0 - float(b @ coefficients), 0.0)
-        rise = coefficients**2 / np.maximum(np.diag(self.inverse), 1e-300)
-        return full, np.minimum(full + np.where(self.spare, 0.0, rise), 1.0)
-
-
-class _Later:
-    """Tables that list the terms after a given one up to a given weight."""
-
-    def __init__(self, weights: np.ndarray) -> None:
-        self.steps = np.unique(weights)
-        light = weights <= np.append(-1.0, self.steps)[:, None]
-        self.terms = np.nonzero(light)[1]
-        self.ends = np.cumsum(light.sum(axis=1))
-        self.begins = np.zeros((len(light), len(weights) + 1), dtype=np.intp)
-        np.cumsum(light, axis=1, out=self.begins[:, 1:])
-        self.begins[1:] += self.ends[:-1, None]
-
-    def up_to(self, most: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For each weight and last term, those terms: which of the given, and the term."""
-        step = np.searchsorted(self.steps, most, side="right")
-        begin = self.begins[step, last + 1]
-        count = self.ends[step] - begin
-        rows = np.repeat(np.arange(len(most)), count)
-        ahead = begin + count - np.cumsum(count)
-        return rows, self.terms[np.arange(len(rows)) + ahead[rows]]
+    def _trees(self, problem: Problem) -> list[_Branches]:
+        """One for each output; those with the same terms have the same columns."""
+        weights, columns = problem.candidate_library.weights, dict[bytes, Columns]()
+        trees = []
+        for j, usable in enumerate(problem.usable.T):
+            key = usable.tobytes()
+            if key not in columns:
+                columns[key] = Columns(problem.sums, np.flatnonzero(usable), weights)
+            trees.append(_Branches(self, problem, j, columns[key]))
+        return trees
 
 
 class _Branches:
     """The search for one output. Terms are renumbered so that the most needed come first."""
 
-    def __init__(
-        self,
-        settings: Subset,
-        problem: Problem,
-        j: int,
-        columns: _Columns,
-        deadline: float,
-    ) -> None:
+    def __init__(self, settings: Subset, problem: Problem, j: int, columns: Columns) -> None:
         sums, index = problem.sums, columns.index
-        self.settings, self.clock, self.deadline = settings, problem.clock, deadline
+        self.settings, self.clock, self.columns = settings, problem.clock, columns
         # Losses here are residual sums over the target's; `unit` makes them shares of variance.
         total = max(sums.yy[j], 1e-300)
         self.unit = total / sums.weight / sums.variance[j]
@@ -176,49 +132,72 @@ class _Branches:
         if self.signs.any():
             own = signed_solution(columns.a, b, self.signs)
             full = max(1.0 - float(b @ own), 0.0)
-        order = np.argsort(-without)
-        self.index = index[order]
-        self.a, self.b, self.signs = columns.a[np.ix_(order, order)], b[order], self.signs[order]
-        self.products = self.a.ravel()
+        self.order = order = np.argsort(-without)
+        self.index, self.weights = index[order], columns.weights[order]
+        self.target, self.b, self.signs = b, b[order], self.signs[order]
         # No support fits better than all terms but one that it skipped; one may skip none.
         self.floors = np.append(without[order], 0.0)
-        self.weights = problem.candidate_library.weights[self.index]
-        # The cheapest of the terms that come later.
-        least = np.minimum.accumulate(self.weights[::-1])[::-1]
-        self.next_weight = np.append(least[1:], np.inf)
-        self.later = _Later(self.weights)
         full_loss = full * self.unit
         limit = knee(full_loss, exact=problem.exact * 0.1)
         given = (settings.adequate, problem.adequate, limit)
         adequate = next(value for value in given if value is not None)
         self.adequate = max(adequate, full_loss, GRAM_ROUNDING) / self.unit
-        self.found: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, 1.0)}
+        self.known: list[tuple[float, float]] = []
+        self.found: dict[Support, tuple[float, float]] = {(): (0.0, 1.0)}
         self.nodes = 0
+        self.seen = 0.0  # all supports up to this cost were looked at
         self.proven = 0.0
         self.complete = False
-        self.learn([])
+
+    # What only a search from term to term needs.
+
+    @cached_property
+    def a(self) -> np.ndarray:
+        return self.columns.a[np.ix_(self.order, self.order)]
+
+    @cached_property
+    def later(self) -> Later:
+        return Later(self.weights)
+
+    @cached_property
+    def next_weight(self) -> np.ndarray:
+        """The cheapest of the terms that come later."""
+        least = np.minimum.accumulate(self.weights[::-1])[::-1]
+        return np.append(least[1:], np.inf)
 
     def learn(self, incumbents: list[SupportFit]) -> None:
         """Take in what is known already."""
         self.known = [(f.cost, f.loss / self.unit) for f in incumbents]
         self._draw_stairs()
 
-    def run(self) -> list[tuple[int, ...]]:
+    @cached_property
+    def limit(self) -> float:
+        """The first limit of the cost."""
+        return self.columns.affordable(self.settings.max_nodes // 4)
+
+    @property
+    def below(self) -> float:
+        """The highest cost within that limit that is lower than that of what is adequate.
+
+        0 where signs are asked for, which are not looked at for all outputs together.
+        """
+        most = 0.0 if self.signs.any() else float(self._ceilings(self.limit)[-1])
+        return most if most > self.limit else most - 2 * ALIKE
+
+    def run(self, deadline: float) -> list[Support]:
         """Raise the cost limit until something within it is adequate, or the budget is spent."""
-        now = self.clock()
-        proof_end = now + PROOF_SHARE * (self.deadline - now)
-        units = tuple(sorted(np.rint(self.weights * 100).astype(int).tolist()))
-        limit = _affordable(units, self.settings.max_nodes // 4)
-        while len(self.index) and self._explore(limit, proof_end):
+        now, limit = self.clock(), self.limit
+        proof_end = now + PROOF_SHARE * (deadline - now)
+        while len(self.index) and (self._is_seen(limit) or self._explore(limit, proof_end)):
             self.proven = limit
-            enough = self._best_known(np.array([limit]))[0] <= self.adequate
+            enough = self.best_known(np.array([limit]))[0] <= self.adequate
             if enough or limit >= self.weights.sum():
                 self.complete = True
                 break
             limit += max(float(self.weights.min()), STEP)
         if len(self.index) and not self.complete:
-            self._follow_best()
-        return [tuple(int(self.index[i]) for i in s) for s in self.found]
+            self._follow_best(deadline)
+        return list(self.found)
 
     def certify(self, fits: list[SupportFit]) -> list[SupportFit]:
         """Mark what is proven: everything up to the first adequate fit, or the cost reached."""
@@ -227,6 +206,19 @@ class _Branches:
         limit = next((f.cost for f in front if f.loss <= enough), np.inf)
         limit = limit if self.complete else min(limit, self.proven)
         return [replace(f, certified=f.cost <= limit) for f in front]
+
+    def _is_seen(self, limit: float) -> bool:
+        """Whether all supports up to a cost that can win something were looked at.
+
+        What costs more than those that were must have all terms that it cannot skip for that:
+        these alone are what is adequate already, and one more may be too expensive.
+        """
+        if not self.seen:
+            return False
+        ceilings = self._ceilings(limit)
+        needed = int(np.searchsorted(ceilings[:-1], self.seen + ALIKE, side="right"))
+        more = self.weights[:needed].sum() + self.weights[needed:].min(initial=np.inf)
+        return bool(more > ceilings[-1])
 
     def _explore(self, limit: float, deadline: float) -> bool:
         """Look at the supports up to a cost; False if time or nodes ran out on the way."""
@@ -288,7 +280,7 @@ class _Branches:
         cost = np.append(self.stair_costs, np.inf)[first]
         return np.minimum(cost[:-1] - ALIKE, min(limit, cost[-1]) + ALIKE)
 
-    def _follow_best(self) -> None:
+    def _follow_best(self, deadline: float) -> None:
         """From the best few supports of each size on, until the time is over."""
         frontier, terms = np.zeros((1, 0), dtype=np.intp), len(self.index)
         together = max(1, BATCH // terms)
@@ -302,7 +294,7 @@ class _Branches:
                 cost = self.weights[grown].sum(axis=1)
                 most = self._ceilings(np.inf)[-1]
                 grown, cost = grown[cost <= most], cost[cost <= most]
-                if self.clock() > self.deadline:
+                if self.clock() > deadline:
                     return
                 if not len(grown):
                     continue
@@ -322,7 +314,7 @@ class _Branches:
         costs, losses = np.array(sorted([*self.known, *self.found.values()])).T
         self.stair_costs, self.stair_losses = costs, np.minimum.accumulate(losses)
 
-    def _best_known(self, cost: np.ndarray) -> np.ndarray:
+    def best_known(self, cost: np.ndarray) -> np.ndarray:
         """Lowest loss among known supports of at most this cost."""
         return self.stair_losses[np.searchsorted(self.stair_costs, cost + ALIKE, side="right") - 1]
 
@@ -330,25 +322,7 @@ class _Branches:
         """Losses (n,) of supports (size, n)."""
         if len(supports) > SHORT or self.signs.any():
             return self._solved(supports.T)
-        # Elimination, all supports at once: a call for each matrix would take most of the time.
-        left = np.ones(supports.shape[1])
-        done: list[tuple[list[np.ndarray], np.ndarray, np.ndarray]] = []
-        for own in supports:
-            y, pivot, first = self.b[own], np.full(len(own), 1.0 + JITTER), own * len(self.b)
-            row: list[np.ndarray] = []
-            factors: list[np.ndarray] = []
-            for column, (others, other_pivot, other_y) in zip(supports, done, strict=False):
-                entry = self.products[first + column]
-                for before, factor in zip(row, others, strict=False):
-                    entry -= before * factor
-                factor = entry / other_pivot
-                row.append(entry)
-                factors.append(factor)
-                pivot -= entry * factor
-                y -= factor * other_y
-            done.append((factors, pivot, y))
-            left -= y * y / pivot
-        return np.maximum(left, 0.0)
+        return losses(self.a, self.b, supports)
 
     def _solved(self, supports: np.ndarray) -> np.ndarray:
         a = self.a[supports[:, :, None], supports[:, None, :]]
@@ -361,30 +335,46 @@ class _Branches:
 
     def _record(self, supports: np.ndarray, cost: np.ndarray, loss: np.ndarray) -> None:
         """Take in the supports that beat everything as cheap."""
-        better = np.flatnonzero(loss < self._best_known(cost))
+        better = np.flatnonzero(loss < self.best_known(cost))
         if not len(better):
             return
         better = better[np.lexsort((loss[better], cost[better]))]
         lowest = np.minimum.accumulate(loss[better])
         first = better[np.r_[True, lowest[1:] < lowest[:-1]]]
-        rows = {tuple(supports[:, i].tolist()): (float(cost[i]), float(loss[i])) for i in first}
-        kept: dict[tuple[int, ...], tuple[float, float]] = {}
+        new = self.index[supports[:, first]].T.tolist()
+        self.take(map(tuple, new), cost[first].tolist(), loss[first].tolist())
+
+    def take(
+        self, supports: Iterable[Support], costs: Iterable[float], losses: Iterable[float]
+    ) -> None:
+        """Of what was found and these, keep what no cheaper one beats."""
+        new = dict(zip(supports, zip(costs, losses, strict=True), strict=True))
+        kept: dict[Support, tuple[float, float]] = {}
         least = np.inf
-        for support, (c, v) in sorted((self.found | rows).items(), key=lambda item: item[1]):
+        for support, (c, v) in sorted((self.found | new).items(), key=lambda item: item[1]):
             if v < least:
                 kept[support], least = (c, v), v
         self.found = kept
         self._draw_stairs()
 
 
-@lru_cache(maxsize=64)
-def _affordable(units: tuple[int, ...], most: int) -> float:
-    """The highest cost for which there are at most that many supports, counted exactly.
+def _look_through(trees: Iterable[_Branches]) -> None:
+    """Look at all supports that cost less than what is adequate, where they are few.
 
-    Weights of the terms come in hundredths.
+    Outputs that have the same terms share the work, nearly all of which is the same for them.
     """
-    ways = np.zeros(sum(units) + 1)
-    ways[0] = 1.0
-    for unit in units:
-        ways[unit:] += ways[: len(ways) - unit].copy() if unit else ways.copy()
-    return float(np.searchsorted(np.cumsum(ways), most, side="right") - 1) / 100
+    for columns, group in groupby(trees, key=lambda tree: tree.columns):
+        reach = columns.affordable(FEW) + 0.01  # costs are counted in hundredths
+        least = columns.weights.min(initial=np.inf)
+        same = [(tree, most) for tree in group if least <= (most := tree.below) < reach]
+        if not same:
+            continue
+        every = supports_up_to(tuple(columns.weights.tolist()), max(most for _, most in same))
+        targets = np.stack([tree.target for tree, _ in same])
+        left = np.concatenate([losses(columns.a, targets, b) for b in every.blocks], axis=1)
+        places, lowest = every.lowest(left)
+        for (tree, most), own, low in zip(same, places, lowest, strict=True):
+            tree.seen = most
+            better = (low < tree.best_known(every.costs)) & (every.costs <= tree.seen)
+            new = [tuple(columns.index[every.at(i)].tolist()) for i in own[better].tolist()]
+            tree.take(new, every.costs[better].tolist(), low[better].tolist())

@@ -191,11 +191,11 @@ class Gram:
         residual = self._near.moved(coefficients, self.xx).rr
         return np.maximum(residual, 0.0) / self.weight / self.variance
 
-    def losses_of(self, output: int, coefficients: np.ndarray) -> np.ndarray:
-        """The same (n,) of one output, for the coefficients (n, P) of many laws."""
+    def losses_of(self, output: int | np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+        """The same (n,) of one output, or of one for each row, for coefficients (n, P)."""
         near = self._near
-        by = coefficients - near.coefficients[:, output]
-        rr = near.rr[output] - 2.0 * by @ near.xr[:, output] + ((by @ self.xx) * by).sum(axis=1)
+        by = coefficients - near.coefficients.T[output]
+        rr = near.rr[output] + ((by @ self.xx - 2.0 * near.xr.T[output]) * by).sum(axis=1)
         return np.maximum(rr, 0.0) / self.weight / self.variance[output]
 
     def largest(self, output: int, coefficients: np.ndarray) -> float:
@@ -221,14 +221,19 @@ class Gram:
         )
         return self.solve_all(index[None], output, ridge)[0]
 
-    def solve_all(self, supports: np.ndarray, output: int, ridge: float = 0.0) -> np.ndarray:
-        """The same (n, P) for many index supports (n, s); short ones are filled up with -1."""
+    def solve_all(
+        self, supports: np.ndarray, output: int | np.ndarray, ridge: float = 0.0
+    ) -> np.ndarray:
+        """The same (n, P) for many index supports (n, s), of one output or of one for each.
+
+        Short supports are filled up with -1.
+        """
         count, size = supports.shape
         result = np.zeros((count, len(self.xx) + 1))
         if size:
             scale, unit = self._unit
             a = unit[supports[:, :, None], supports[:, None, :]]
-            b = (self.xy[:, output] / scale)[supports]
+            b = self.xy[supports, np.reshape(output, (-1, 1))] / scale[supports]
             filled = supports < 0
             if filled.any():
                 a = np.where(filled[:, :, None] | filled[:, None, :], np.eye(size), a)

@@ -275,4 +275,5 @@ def test_thresholds_that_change_nothing_are_skipped_and_no_others(seed: int) -> 
                 break
             keep = keep[np.abs(c) >= threshold * spread]
         wanted.add(tuple(keep.tolist()))
-    assert set(stlsq.STLSQ()._path(problem, 0)) == wanted
+    ridge = stlsq._Ridge(problem, size, 1e-5)
+    assert set(stlsq.STLSQ()._path(problem, ridge, 0)) == wanted

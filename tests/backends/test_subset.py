@@ -9,6 +9,7 @@ from sjepa.backend import Budget, Problem
 from sjepa.backend.registry import make_backend
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Gram, Library
+from sjepa_backends import subset
 
 
 def random_problem(seed: int, terms: int) -> Problem:
@@ -48,9 +49,16 @@ def pareto(rows: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return kept
 
 
+# So many supports are looked at together: all of a small problem, some of it, none.
+SEVERAL_WAYS = (10_000, 40, 0)
+
+
 @pytest.mark.parametrize("block", range(10))
-def test_whole_front_equals_brute_force_on_small_problems(block: int) -> None:
+def test_whole_front_equals_brute_force_on_small_problems(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for seed in range(block * 16, block * 16 + 16):
+        monkeypatch.setattr(subset, "FEW", SEVERAL_WAYS[seed % 3])
         problem = random_problem(seed, terms=2 + seed % 7)
         front = make_backend("subset", adequate=0.0, min_gain=0.0).search(problem)
         found = [(c.terms, c.loss) for c in front]
@@ -59,8 +67,11 @@ def test_whole_front_equals_brute_force_on_small_problems(block: int) -> None:
 
 
 @pytest.mark.parametrize("block", range(8))
-def test_smallest_adequate_law_equals_brute_force_up_to_12_terms(block: int) -> None:
+def test_smallest_adequate_law_equals_brute_force_up_to_12_terms(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for seed in range(1000 + block * 5, 1000 + block * 5 + 5):
+        monkeypatch.setattr(subset, "FEW", SEVERAL_WAYS[seed // 3 % 3])
         problem = random_problem(seed, terms=10 + seed % 3)
         rows = brute_force(problem)
         delta = 1.05 * min(loss for _, loss in rows)
@@ -68,6 +79,31 @@ def test_smallest_adequate_law_equals_brute_force_up_to_12_terms(block: int) -> 
         law = front.select(delta=delta)
         cheapest = min(cost for cost, loss in rows if loss <= delta)
         assert law.complexity("terms", problem.library) == pytest.approx(cheapest)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_outputs_that_are_looked_at_together_get_the_laws_that_each_gets_alone(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = random_problem(seed, terms=9).rows()
+    more = (
+        x[:, [4]] - 0.5 * x[:, [seed]],
+        x[:, [1, 2]] @ rng.normal(size=(2, 1)),
+        rng.normal(size=y.shape),
+    )
+    targets = np.hstack([y, *more])
+    library = random_problem(seed, terms=9).library
+    mask = np.ones((9, 4), dtype=bool)
+    mask[7, 2:] = False  # the terms of the last two outputs are others
+    whole = Problem(x, targets, library=library.with_mask(mask), outputs=["a", "b", "c", "d"])
+    backend = make_backend("subset", min_gain=0.0)
+    front = backend.search(whole)
+    assert all(c.certified for c in front if c.terms <= front.best_candidate().terms)
+    for j in range(4):
+        own = library.with_mask(mask[:, [j]])
+        alone = backend.search(Problem(x, targets[:, j], library=own, outputs=["y"]))
+        listed = {round(c.losses[j], 9) for c in front}
+        assert listed <= {round(c.loss, 9) for c in alone}
+        assert round(alone[0].loss, 9) in listed and round(alone[-1].loss, 9) in listed
 
 
 def test_a_proof_at_30_terms_takes_seconds() -> None:
