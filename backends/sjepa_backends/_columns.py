@@ -108,11 +108,11 @@ class Supports:
     begins: np.ndarray
 
     def lowest(self, losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For each cost (..., costs), the place of the lowest of losses (..., n), and that."""
-        ordered = losses[..., self.order]
+        """For each cost (k, costs), the place of the lowest of losses (k, n), and that."""
+        ordered = losses[:, self.order]
         parts = pairwise([*self.begins.tolist(), len(self.order)])
-        place = np.stack([i + ordered[..., i:k].argmin(axis=-1) for i, k in parts], axis=-1)
-        return self.order[place], np.take_along_axis(ordered, place, axis=-1)
+        place = np.array([i + ordered[:, i:k].argmin(axis=1) for i, k in parts]).T
+        return self.order[place], ordered[np.arange(len(place))[:, None], place]
 
     def at(self, place: int) -> np.ndarray:
         """The support at a place."""

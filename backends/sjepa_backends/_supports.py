@@ -114,25 +114,26 @@ def backward(
     With `weights`, least for its weight.
     """
     keep = np.array(list(support), dtype=int)
-    scale = np.sqrt(np.maximum(np.diag(gram.xx), 1e-300))
+    scale, unit = gram.unit
     price = np.ones(len(scale)) if weights is None else np.maximum(weights, 1e-3)
+    target = gram.xy[:, output] / scale
     inverse, fresh = np.zeros((0, 0)), 0
     while len(keep):
         if fresh == 0:
-            a = gram.xx[np.ix_(keep, keep)] / np.outer(scale[keep], scale[keep])
-            inverse, sound = _inverse(a)
+            inverse, sound = _inverse(unit[keep][:, keep])
             fresh = REFRESH if sound or len(keep) > SMALL else 1
-        coefficients = inverse @ (gram.xy[keep, output] / scale[keep])
+        coefficients = inverse @ target[keep]
         # The residual rises by c_i^2 / (A^-1)_ii when term i goes.
-        rise = coefficients**2 / np.maximum(np.diag(inverse), 1e-300)
+        rise = coefficients**2 / np.maximum(inverse.diagonal(), 1e-300)
         out = int(np.argmin(rise / price[keep]))
-        keep = np.delete(keep, out)
+        stay = [*range(out), *range(out + 1, len(keep))]
+        keep = keep[stay]
         yield keep.tolist()
         fresh -= 1
         if fresh:  # the inverse without a row and column of what it inverts
-            rest = np.delete(np.delete(inverse, out, 0), out, 1)
-            column = np.delete(inverse[:, out], out)
-            inverse = rest - np.outer(column, column) / max(inverse[out, out], 1e-300)
+            column = inverse[stay, out]
+            changed = np.outer(column, column) / max(inverse[out, out], 1e-300)
+            inverse = inverse[stay][:, stay] - changed
 
 
 def _inverse(a: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -72,7 +72,10 @@ class STLSQ(Backend):
         end, search_end = problem.deadline(), problem.deadline(SEARCH_SHARE)
         warm = warm_supports(problem)
         if self.threshold is None:
-            fits = self.fits(problem, warm, search_end)
+            paths, fits = self.along_path(problem, warm, search_end)
+            if self.step_back:
+                more = self.steps_back(problem, paths, fits, search_end)
+                fits = [a + b for a, b in zip(fits, more, strict=True)]
         else:
             ridge = _Ridge(problem, np.ones(len(problem.usable)), self.ridge)
             fits = [
@@ -82,41 +85,46 @@ class STLSQ(Backend):
         problem.report("stlsq: done", 1.0)
         return joint_front(problem, fits, self.name, (), self.min_gain, end)
 
-    def fits(
-        self,
-        problem: Problem,
-        known: Sequence[Iterable[Support]],
-        end: float,
-        enough: Sequence[float] | None = None,
-        share: float = 1.0,
-    ) -> list[list[SupportFit]]:
-        """For each output its path and what is known already, fitted, until the time is over.
+    def along_path(
+        self, problem: Problem, known: Sequence[Iterable[Support]], end: float, share: float = 1.0
+    ) -> tuple[list[set[Support]], list[list[SupportFit]]]:
+        """For each output its path, and this and what is known already fitted, until the end.
 
-        From supports that are longer than one whose loss is `enough` nothing steps back. `share`
-        is what this is of all work.
+        `share` is what this is of all work.
         """
         sums, count = problem.sums, len(problem.outputs)
         ridge = _Ridge(problem, np.sqrt(np.diag(sums.xx) / sums.weight), self.ridge)
-        paths, steps = list[set[Support]](), list[set[Support]]()
+        paths = list[set[Support]]()
         for j, output in enumerate(problem.outputs):
             problem.report(f"thresholds: {output}", share * j / count)
             now = problem.clock()
             supports = self._path(problem, ridge, j)
             paths.append(set(_until(supports, problem, now + (end - now) / (2 * (count - j)))))
-        given = [{(), *own} for own in known]
-        fits = fit_until(problem, [a | b for a, b in zip(given, paths, strict=True)], end)
-        if not self.step_back:
-            return fits
-        half = (problem.clock() + end) / 2
+        chosen = [{(), *own, *path} for own, path in zip(known, paths, strict=True)]
+        return paths, fit_until(problem, chosen, end)
+
+    def steps_back(
+        self,
+        problem: Problem,
+        paths: Sequence[Iterable[Support]],
+        fits: Sequence[Sequence[SupportFit]],
+        end: float,
+        enough: Sequence[float] | None = None,
+    ) -> list[list[SupportFit]]:
+        """What steps back from the paths add to their fits.
+
+        From supports that are longer than one whose loss is `enough` nothing steps back.
+        """
+        half, steps = (problem.clock() + end) / 2, list[set[Support]]()
         for j, path in enumerate(paths):
             limit = 0.0 if enough is None else enough[j]
             good = (np.count_nonzero(f.coefficients) for f in fits[j] if f.loss <= limit)
             most = min(good, default=len(problem.candidate_library))
             now = problem.clock()
             back = self._back(problem, j, [s for s in path if len(s) <= most])
-            found = set(_until(back, problem, now + (half - now) / (count - j)))
-            steps.append(found - path - given[j])
-        return [a + b for a, b in zip(fits, fit_until(problem, steps, end), strict=True)]
+            found = set(_until(back, problem, now + (half - now) / (len(paths) - j)))
+            steps.append(found.difference(path, [()]))
+        return fit_until(problem, steps, end)
 
     def _path(self, problem: Problem, ridge: _Ridge, j: int) -> Iterator[Support]:
         """All terms, and what thresholds leave of them."""

@@ -87,11 +87,21 @@ class Subset(Backend):
         # Good supports early make short branches.
         now = problem.clock()
         begin = now + START_SHARE * (search_end - now)
+        paths, known = STLSQ().along_path(problem, warm_supports(problem), begin, START_SHARE)
         enough = [min(tree.adequate * tree.unit, problem.exact) for tree in trees]
-        known = STLSQ().fits(problem, warm_supports(problem), begin, enough, START_SHARE)
-        for tree, incumbents in zip(trees, known, strict=True):
-            tree.learn(incumbents)
-        _look_through(trees)
+        exact = []
+        for tree, own, limit in zip(trees, known, enough, strict=True):
+            tree.learn(own)
+            exact += [tree] if any(f.loss <= limit for f in own) else []
+        # What is cheaper than an exact law is looked at one by one, or else stepped back to.
+        _look_through(exact)
+        rest = [() if tree.seen else path for tree, path in zip(trees, paths, strict=True)]
+        if any(rest):
+            more = STLSQ().steps_back(problem, rest, known, begin, enough)
+            for tree, own, new in zip(trees, known, more, strict=True):
+                own += new
+                tree.learn(own)
+            _look_through(tree for tree in trees if not tree.seen)
         supports, notes = list[list[Support]](), list[str]()
         for j, (tree, output) in enumerate(zip(trees, problem.outputs, strict=True)):
             problem.report(f"subset: {output}", START_SHARE + (1 - START_SHARE) * j / count)

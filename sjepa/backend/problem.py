@@ -316,7 +316,7 @@ class Problem:
                 loss = float(self.sums.losses_of(j, coefficients[None])[0])
                 if self.inputs is None or loss >= CANCELLED * self.sums.largest(j, coefficients):
                     return loss
-            (inputs, targets), run = self.rows(), law.numpy()
+            (inputs, targets), run = self.rows(), law.with_free_terms().numpy()
             with np.errstate(all="ignore"):
                 error = self._mean(lambda rows: (run(inputs[rows])[:, 0] - targets[rows, j]) ** 2)
         return float(error / self.variance[j]) if np.isfinite(error) else math.inf
@@ -335,9 +335,12 @@ class Problem:
     def candidate(self, law: Law, certified: bool = False) -> Candidate:
         """Score a law on this problem."""
         key = (law.outputs, law.equations)
-        if key not in self._scored:  # backends score what they return, and the check does again
-            self._scored[key] = self._score(law)
-        return replace(self._scored[key], law=law, certified=certified)
+        # Backends score what they return, and the check does again.
+        known = self._scored.get(key) or self._score(law)
+        if known.law is not law or known.certified != certified:
+            known = replace(known, law=law, certified=certified)
+        self._scored[key] = known
+        return known
 
     @cached_property
     def _scored(self) -> dict[tuple[Sequence[str], tuple[Equation, ...]], Candidate]:

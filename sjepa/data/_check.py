@@ -125,12 +125,17 @@ def spread(arrays: Sequence[Array]) -> Array:
 ENOUGH, STRETCH = 20_000, 1_000
 
 
+def is_long(lengths: Iterable[int]) -> bool:
+    """Whether a part of such trajectories stands for all."""
+    return sum(lengths) >= 2 * ENOUGH
+
+
 def stretches(lengths: Iterable[int]) -> list[tuple[int, slice]]:
     """Parts of trajectories that stand for all: all of them, unless those are very long."""
     lengths = list(lengths)
-    every = sum(lengths) // ENOUGH
-    if every <= 1:
+    if not is_long(lengths):
         return [(i, slice(None)) for i in range(len(lengths))]
+    every = sum(lengths) // ENOUGH
     starts = ((i, k) for i, n in enumerate(lengths) for k in range(0, max(1, n - STRETCH), STRETCH))
     return [(i, slice(k, k + STRETCH)) for i, k in list(starts)[::every]]
 
@@ -138,6 +143,18 @@ def stretches(lengths: Iterable[int]) -> list[tuple[int, slice]]:
 def joined(arrays: Sequence[Array]) -> Array:
     """All rows in one array; one array is not copied."""
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def medians(rows: Array) -> Array:
+    """Of each row, whose order is lost; numpy's own looks for what is not a number, and longer."""
+    middle = [(rows.shape[1] - 1) // 2, rows.shape[1] // 2]
+    rows.partition(middle, axis=1)
+    return rows[:, middle].mean(axis=1)
+
+
+def median_step(times: Sequence[Array]) -> float:
+    """Time from one observation to the next."""
+    return float(medians(joined([t[1:] - t[:-1] for t in times])[None])[0])
 
 
 def increasing(t: Array, index: int, where: Where = place) -> None:
@@ -155,8 +172,8 @@ def increasing(t: Array, index: int, where: Where = place) -> None:
 
 def is_even(t: Array) -> bool:
     """Whether the steps are equal."""
-    step = np.diff(t)
-    return bool(len(step)) and bool(np.ptp(step) < 1e-9 * step.max())
+    step = t[1:] - t[:-1]
+    return bool(len(step)) and bool(step.max() - step.min() < 1e-9 * step.max())
 
 
 def same_length(n: int, x: Array, what: str, where: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sjepa.data._check import Array, squarable, stretches
+from sjepa.data._check import Array, medians, squarable, stretches
 from sjepa.data.local_fit import local_polynomial, local_slopes
 from sjepa.data.names import numbered, with_velocity_names
 from sjepa.data.noise import noise_level
@@ -230,7 +230,7 @@ def _choose(
     every = max(1, round(trajectories.lengths.sum() / _SAMPLE))
     some = trajectories[::every]
     some = some._cut(stretches(some.lengths))
-    room = max(9, int(np.median(trajectories.lengths)) // 3)
+    room = max(9, int(medians(trajectories.lengths[None])[0]) // 3)
     candidates = [c for c in candidates if 2 * c[0] + 1 <= room] or list(candidates[:1])
     # Ends are left out: windows are shifted there and say little about their width.
     reach = max(h for h, _ in candidates)

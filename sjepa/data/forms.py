@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sjepa.data._check import Array, spread, stretches
+from sjepa.data._check import Array, is_long, spread, stretches
 from sjepa.data.derivatives import Derivatives, differentiate, second_derivatives
 from sjepa.data.noise import noise_level
 from sjepa.data.rows import (
@@ -51,6 +51,7 @@ class Rows:
     features: Array | None = None
     again: Mapping[str, Any] = field(default_factory=dict)  # what gives such rows of other data
     noisy: bool | None = None  # whether the states are, if that was looked at
+    found: Derivatives | None = None  # those of the data as they are, unless they are very long
     integrals: Callable[[int], OnRows] | None = None
 
     def thinned(self, every: int) -> OnRows:
@@ -126,7 +127,10 @@ def continuous_rows(
         inputs, targets = (zoh_accelerations if order == 2 else zoh_rows)(data)
     targets[:, -d:][:, still] = 0.0
     inputs = inputs if columns is None else inputs[:, used]
-    return Rows(form, targets[:, -d:], inputs, again=again, noisy=noisy)
+    short = order == 1 and found.windows is not None and not is_long(data.lengths)
+    return Rows(
+        form, targets[:, -d:], inputs, again=again, noisy=noisy, found=found if short else None
+    )
 
 
 def is_noisy(data: Trajectories, noise: Array | None = None, sizes: Array | None = None) -> bool:

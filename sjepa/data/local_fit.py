@@ -47,8 +47,8 @@ def local_polynomial(
     degree = min(degree, width - 1)
     value, slope = (np.empty(x.shape), np.empty(x.shape)) if into is None else into
     if is_even(t):
-        table = _even_table(float((t[-1] - t[0]) / (n - 1)), width, degree)
-        gain = _moving(table, x, half, columns, value, slope)
+        table, gains = _even_table(float((t[-1] - t[0]) / (n - 1)), width, degree)
+        gain = _moving(table, gains, x, half, columns, value, slope)
         return LocalFit(x if value is None else value, slope, gain)
     gain = np.empty(n)
     together = max(1, _CHUNK // width)
@@ -68,14 +68,18 @@ def local_polynomial(
 
 
 @lru_cache(maxsize=64)
-def _even_table(step: float, width: int, degree: int) -> Array:
-    """Weights (width, 2, width) for equal steps, where only the place in a window matters."""
+def _even_table(step: float, width: int, degree: int) -> tuple[Array, Array]:
+    """Weights (width, 2, width) for equal steps, where only the place in a window matters.
+
+    And the gains (width,) of the slopes.
+    """
     grid = np.broadcast_to(step * np.arange(width), (width, width))
-    return _weights(grid, np.arange(width), degree)
+    table = _weights(grid, np.arange(width), degree)
+    return table, np.linalg.norm(table[:, 1], axis=1)
 
 
 def _moving(
-    table: Array, x: Array, half: int, columns: Any, value: Array | None, slope: Array
+    table: Array, each: Array, x: Array, half: int, columns: Any, value: Array | None, slope: Array
 ) -> Array:
     """Values and slopes for equal steps: moving sums inside, other rows of the table at the ends.
 
@@ -85,7 +89,6 @@ def _moving(
     inside = n - width + 1 if half < width else 0
     first = half if inside else n
     wanted = [(i, out) for i, out in enumerate((value, slope)) if out is not None]
-    each = np.linalg.norm(table[:, 1], axis=1)
     gain = np.full(n, each[min(half, width - 1)])
     for rows, places in (
         (slice(0, first), slice(0, first)),
@@ -94,9 +97,8 @@ def _moving(
         ends = x[:width] if rows.start == 0 else x[n - width :]
         w = table[places]
         if len(w):
-            fitted = np.einsum("crw,wd->rcd", w, ends[:, columns])
             for i, out in wanted:
-                out[rows, columns] = fitted[i]
+                out[rows, columns] = w[:, i] @ ends[:, columns]
             gain[rows] = each[places]
     for begin in range(0, inside, _MOVING):  # pieces that stay in the cache
         size = min(_MOVING, inside - begin)

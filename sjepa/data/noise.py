@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sjepa.data._check import Array, is_even, joined, stretches
+from sjepa.data._check import Array, is_even, joined, medians, stretches
 
 
 _ORDERS = range(3, 9)
@@ -36,40 +36,35 @@ def noise_level(x: Array | list[Array], t: Array | list[Array]) -> Array:
             uneven.append((a, b))
     differences, done = _stacked(even), 0  # of order `done`
     for order in _ORDERS:
-        differences = [
-            np.diff(a, n=order - done, axis=1) for a in differences if a.shape[1] > order + 1 - done
-        ]
-        done, scale = order, 1 / math.sqrt(math.comb(2 * order, order))
-        parts = [(scale * a).reshape(-1, a.shape[2]) for a in differences]
-        parts += [_residuals(a, b, order) for a, b in uneven if len(a) > order + 1]
+        differences = [a for a in differences if a.shape[2] > order + 1 - done]
+        for _ in range(order - done):
+            differences = [a[..., 1:] - a[..., :-1] for a in differences]
+        done, scale = order, math.sqrt(math.comb(2 * order, order))
+        parts = [a.reshape(len(a), -1) for a in differences]
+        parts += [scale * _residuals(a, b, order).T for a, b in uneven if len(a) > order + 1]
         if parts:
-            r = np.abs(joined(parts)).T.copy()  # a column in one piece
-            levels.append(_TO_STD * _medians(r))
+            r = np.abs(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1))
+            levels.append(_TO_STD / scale * medians(r))
     if not levels:
         return np.zeros(series[0].shape[1])
     # Motion that does not quite cancel only adds, so the smallest is the nearest.
     return np.maximum(np.min(levels, axis=0), _rounding(series))
 
 
-def _medians(rows: Array) -> Array:
-    """Of each row, whose order is lost; numpy's own looks for what is not a number, and longer."""
-    middle = [(rows.shape[1] - 1) // 2, rows.shape[1] // 2]
-    rows.partition(middle, axis=1)
-    return rows[:, middle].mean(axis=1)
-
-
 def _rounding(series: list[Array]) -> Array:
     """Noise of readings so coarse that most repeat the one before, which hides it from medians."""
-    changes = np.abs(np.concatenate([np.diff(a, axis=0) for a in series]))
+    changes = np.abs(joined([a[1:] - a[:-1] for a in series]))
     coarse = (changes == 0).mean(axis=0) > 0.5
+    if not coarse.any():
+        return np.zeros(len(coarse))
     resolution = np.min(np.where(changes > 0, changes, np.inf), axis=0)
     return np.where(coarse & np.isfinite(resolution), resolution, 0.0) / np.sqrt(12)
 
 
 def _stacked(series: list[Array]) -> list[Array]:
-    """Series of equal lengths in one array (series, T, d)."""
+    """Series of equal lengths in one array (d, series, T)."""
     lengths = sorted({len(a) for a in series})
-    return [np.stack([a for a in series if len(a) == n]) for n in lengths]
+    return [np.stack([a.T for a in series if len(a) == n], axis=1) for n in lengths]
 
 
 def _residuals(x: Array, t: Array, order: int) -> Array:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from sjepa.data._check import Array, spread, stretches
+from sjepa.data._check import Array, median_step, spread, stretches
 from sjepa.data.derivatives import Derivatives
 from sjepa.errors import DataError
 
@@ -48,7 +48,7 @@ def window_points(found: Derivatives, sizes: Array | None = None) -> int:
     if not len(rows) or not moving.any():
         return MIN_POINTS
     rate = (np.sqrt((rows**2).mean(axis=0))[moving] / sizes[moving]).max()
-    step = np.median(np.concatenate([np.diff(data.t[i][part]) for i, part in cuts]))
+    step = median_step([data.t[i][part] for i, part in cuts])
     # What stands still, or seems to where squares round to nothing, has no time scale.
     longest = int(data.lengths.max())
     return max(MIN_POINTS, min(longest, round(TURN / max(rate * step, TURN / longest))))

@@ -98,7 +98,8 @@ def answered(
     doubts = _doubts(front, problem, doubt)
     for text in doubts:
         warnings.warn(text, NumericalWarning, stacklevel=depth)
-    wide = tuple(replace(c, law=_widened(c.law, names, late)) for c in front)
+    pairs = [(c, _widened(c.law, names, late)) for c in front]
+    wide = tuple(c if law is c.law else replace(c, law=law) for c, law in pairs)
     return replace(front, candidates=wide, form=form, notes=(*front.notes, *doubts))
 
 

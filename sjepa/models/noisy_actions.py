@@ -14,7 +14,7 @@ from sjepa.data import Trajectories
 from sjepa.data._check import spread
 from sjepa.data.forms import NOISY
 from sjepa.data.noise import noise_level
-from sjepa.models.free_runs import Runner
+from sjepa.models.runner import Runner
 from sjepa.models.stretches import MIN_STEPS, Stretches
 from sjepa.symbolic import Law
 

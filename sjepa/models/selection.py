@@ -11,7 +11,7 @@ import numpy as np
 from sjepa.backend import Problem
 from sjepa.backend.rivals import exchanges, extensions
 from sjepa.data import Trajectories
-from sjepa.data.derivatives import Smoothing
+from sjepa.data.derivatives import Derivatives, Smoothing
 from sjepa.errors import SjepaError
 from sjepa.models.free_runs import FreeRun, better, free_run, judge
 from sjepa.models.noisy_actions import weighed
@@ -50,12 +50,14 @@ def judge_front(
     end: float = math.inf,
     refit: bool = True,
     like: Smoothing | None = None,
+    known: Derivatives | None = None,
 ) -> tuple[Front, str]:
     """The front with a law chosen by free runs, and what is doubtful about it ("" for nothing).
 
     Data that are too short for such a judgement, and a budget that is spent (at `end` by the
     problem's clock), leave it as it is. Without `refit` laws run with the numbers that they have:
-    those that a constraint asks for must not move. `like` is the smoothing of the data, if known.
+    those that a constraint asks for must not move. `like` is the smoothing of the data, `known` are
+    all their derivatives, if there are any.
     """
 
     def time_left() -> bool:
@@ -64,7 +66,7 @@ def judge_front(
     if not len(front) or not time_left():
         return front, ""
     try:
-        stretches = Stretches.of(data, order=order, held=held, like=like)
+        stretches = Stretches.of(data, order=order, held=held, like=like, known=known)
         stretches = weighed(stretches, data, front.best(), held)
     except SjepaError:
         return front, ""
@@ -150,7 +152,8 @@ def imitates(law: Law, problem: Problem) -> str:
     """Whether an equation is a long sum whose parts cancel, as series for something else are."""
     places = {t: i for i, t in enumerate(problem.candidate_library.terms)}
     sums = problem.sums
-    for j, (output, row) in enumerate(zip(law.outputs, law.terms, strict=True)):
+    for j, (output, equation) in enumerate(zip(law.outputs, law.equations, strict=True)):
+        row = equation.pairs
         limit = next((c for many, c in CANCELS if len(row) >= many), math.inf)
         if limit == math.inf or not all(t in places for _, t in row):
             continue

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from sjepa.data import Trajectories, _check
-from sjepa.data.derivatives import Smoothing, differentiate, second_derivatives
+from sjepa.data.derivatives import Derivatives, Smoothing, differentiate, second_derivatives
 from sjepa.data.noise import noise_level
 from sjepa.errors import DataError
 
@@ -61,17 +61,18 @@ class Stretches:
         order: int = 1,
         held: bool = False,
         like: Smoothing | None = None,
+        known: Derivatives | None = None,
         long: float = LONG,
         least: int = MIN_STRETCHES,
     ) -> Stretches:
         """Evenly spread over the data, each `long` and at least so many.
 
-        `like` says how the data are smoothed, if that is known.
+        `like` says how the data are smoothed, if that is known; `known` are all their derivatives.
         """
         derivatives = second_derivatives if order == 2 else partial(differentiate, like=like)
         parts = _check.stretches(data.lengths)
         some = data._cut(parts)
-        found = derivatives(some)
+        found = known or derivatives(some)
         noise = found.noise if order == 1 else noise_level(some.x, some.t)
         d = data.obs_shape[0]
         everything = np.concatenate(some.x).astype(float)
@@ -80,23 +81,24 @@ class Stretches:
         if not len(slopes):
             slopes = np.concatenate(found.x_dot)
         rate = float((np.sqrt((slopes[:, :d] ** 2).mean(axis=0)) / spread).max())
-        step = float(np.median(np.concatenate(some.steps)))
+        step = _check.median_step(some.t)
         if not rate * step <= MAX_SUBSTEPS * SHORT:
             raise DataError("The states move faster than they were observed; observe more often.")
         # Fine sampling: integrate in longer steps, and read the states between them off a cubic.
         every = 1 if held else max(1, int(SHORT / max(rate * step, 1e-12)))
-        room = int(np.median(data.lengths)) - 1
+        room = int(_check.medians(data.lengths[None])[0]) - 1
         total = int(data.lengths.sum())
         if total >= least * MIN_POINTS:  # slow motion: shorter stretches rather than few
             room = min(room, total // least)
         every = min(every, max(1, room // MIN_STEPS))
-        count = int(np.clip(long / max(rate * step * every, 1e-12), MIN_STEPS, MAX_STEPS))
+        count = int(min(max(long / max(rate * step * every, 1e-12), MIN_STEPS), MAX_STEPS))
         span = every * max(1, min(count, room // every))
         places = [
             (i, first) for i, n in enumerate(data.lengths) for first in range(0, n - span, span)
         ]
-        chosen = np.unique(np.linspace(0, len(places) - 1, MAX_STRETCHES).round().astype(int))
-        places = [places[k] for k in chosen]
+        if len(places) > MAX_STRETCHES:
+            chosen = np.linspace(0, len(places) - 1, MAX_STRETCHES).round().astype(int)
+            places = [places[k] for k in chosen]
         smooth, first = found.trajectories.x, places
         if order == 1 and like is not None and like.leaves_states:
             smooth = data.x

@@ -300,6 +300,7 @@ class Known:
                 self.end,
                 refit=self.refit,
                 like=self.rows.again.get("like"),
+                known=self.rows.found,
             )
             if (i := _settled(front, judged, problem.exact)) is not None:
                 return Judged(replace(judged, chosen=i), problem, "")

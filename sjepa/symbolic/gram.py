@@ -231,7 +231,7 @@ class Gram:
         count, size = supports.shape
         result = np.zeros((count, len(self.xx) + 1))
         if size:
-            scale, unit = self._unit
+            scale, unit = self.unit
             a = unit[supports[:, :, None], supports[:, None, :]]
             b = self.xy[supports, np.reshape(output, (-1, 1))] / scale[supports]
             filled = supports < 0
@@ -245,7 +245,7 @@ class Gram:
         return result[:, :-1]
 
     @cached_property
-    def _unit(self) -> tuple[np.ndarray, np.ndarray]:
+    def unit(self) -> tuple[np.ndarray, np.ndarray]:
         """The norms of the columns, and the products of columns of norm 1."""
         scale = np.sqrt(np.maximum(np.diag(self.xx), 1e-300))
         return scale, self.xx / np.outer(scale, scale)
@@ -266,18 +266,18 @@ def _nearby(
         if weights is not None:  # rows without weight may hold anything
             root = np.sqrt(np.asarray(weights[::every], dtype=float))[:, None]
             theta, y = np.where(root > 0, theta * root, 0.0), np.where(root > 0, y * root, 0.0)
-        scale = np.sqrt((theta**2).sum(axis=0))
-        scale[~(scale > 0)] = 1.0
-        theta = theta / scale
-    if not (np.isfinite(theta).all() and np.isfinite(y).all()):
-        return np.zeros((theta.shape[1], y.shape[1]))
+        a, b = theta.T @ theta, theta.T @ y
+        norms = np.sqrt(a.diagonal())
+        scale = np.where(norms > 0, norms, 1.0)[:, None]
+        a = a / (scale * scale.T) + NEARLY * np.eye(len(a))
+        if not (np.isfinite(a).all() and np.isfinite(b).all()):
+            return np.zeros_like(b)
     # The second time by what the first one leaves: sums of squares have half the digits.
-    a = theta.T @ theta + NEARLY * np.eye(theta.shape[1])
-    near = np.linalg.solve(a, theta.T @ y)
-    near += np.linalg.solve(a, theta.T @ (y - theta @ near))
+    near = np.linalg.solve(a, b / scale)
+    near += np.linalg.solve(a, theta.T @ (y - theta @ (near / scale)) / scale)
     # Large parts that cancel would lose more digits than they save.
     near[:, ~(np.abs(near).max(axis=0) <= LARGE * np.linalg.norm(y, axis=0))] = 0.0
-    return near / scale[:, None]
+    return near / scale
 
 
 def _refuse(rows: np.ndarray, library: Library, start: int) -> None:

@@ -17,7 +17,7 @@ from sjepa.symbolic.calculus import jacobian
 from sjepa.symbolic.canonical import canonicalise
 from sjepa.symbolic.equation import Equation
 from sjepa.symbolic.parse import check_names, parse, symbol
-from sjepa.symbolic.program import Program, compile_program
+from sjepa.symbolic.program import Program, compile_program, compile_sums
 from sjepa.symbolic.text import rounded, to_text
 
 
@@ -223,6 +223,8 @@ class Law:
     @cached_property
     def program(self) -> Program:
         """The instructions that evaluate the law; see :mod:`sjepa.symbolic.program`."""
+        if self.free:
+            return compile_sums(self.equations, self.symbols)
         stripped, symbols, _ = self._skeleton
         return compile_program(stripped, self.symbols, symbols)
 
