@@ -21,10 +21,12 @@ CORRECTION_SHARE = 0.5
 # what integration errors leave of an exact law.
 NOT_NOISE = 5.0
 RESIDUAL = 3e-4
-# The same for coordinates of a network, which bends them towards whatever law it is given: only
-# a residual near the noise tells a true law from a wrong one there.
+# The same for bent coordinates, which bend towards whatever law they are given: only a residual
+# near the noise tells a true law from a wrong one there.
 BENT_NOT_NOISE = 2.5
-BENT_RESIDUAL = 1e-4
+BENT_RESIDUAL = 2e-5
+# Less than this is not worth a word, noise or not.
+SMALL = 1e-4
 # Neighbours whose futures differ by this share of what those of random pairs do are no states.
 UNDECIDED = 0.3
 # Beyond this many values the nearest neighbours are no longer near.
@@ -158,7 +160,7 @@ def diagnose_residual(risk: float, noise_floor: float, linear: bool = True) -> l
     limit = largest_residual(noise_floor, linear)
     if not risk > limit:
         return []
-    bent = "" if linear else " A network can bend coordinates to suit a wrong law this well."
+    bent = "" if linear else " Coordinates can be bent to suit a wrong law this well."
     return [
         Diagnostic(
             "not adequate", risk, limit,
@@ -193,7 +195,7 @@ def diagnose_hidden(observations: Any, mask: Any, ahead: int) -> list[Diagnostic
 
 def small_residual(risk: float, noise_floor: float) -> list[str]:
     """What to say of a law that is adequate although noise does not explain what it leaves."""
-    if not risk > max(NOT_NOISE * noise_floor, BENT_RESIDUAL):
+    if not risk > max(NOT_NOISE * noise_floor, SMALL):
         return []
     return [
         f"what the law leaves ({risk:.2g} of the variance of changes) is small but not noise: "

@@ -105,28 +105,6 @@ def neighbour_test(
     return float(near / random) if random > 0 else float("nan")
 
 
-def soft_neighbour_test(z: Tensor, observations: Tensor, width: float = 0.02) -> Tensor:
-    """The neighbour test as something to descend on: z (..., n, d), observations (n, k) -> (...).
-
-    Neighbours are weighted by exp(-|dz|**2 / width) of the standardised coordinates instead of
-    being picked, so the value is larger than :func:`neighbour_test`'s and smooth in z.
-    """
-    spread = z.std(-2, keepdim=True).clamp_min(1e-9)
-    scaled = (z - z.mean(-2, keepdim=True)) / spread
-    near = torch.exp(-_squared_distances(scaled) / width)
-    near = near * (1.0 - torch.eye(z.shape[-2]).to(near))
-    apart = _squared_distances(observations)
-    mean = apart.mean() * len(apart) / (len(apart) - 1)
-    return (near * apart).sum((-2, -1)) / (near.sum((-2, -1)) + 1e-6) / mean
-
-
-def _squared_distances(rows: Tensor) -> Tensor:
-    """(..., n, d) -> (..., n, n)."""
-    size = rows.square().sum(-1)
-    cross = rows @ rows.transpose(-1, -2)
-    return (size.unsqueeze(-1) + size.unsqueeze(-2) - 2 * cross).clamp_min(0.0)
-
-
 def within_shares(z: Tensor, mask: Tensor | None = None, ridge: float = 1e-5) -> Tensor:
     """Share of variance that lies within trajectories, for d directions, ascending: (d,).
 

@@ -117,13 +117,6 @@ class ResidualEncoder(nn.Module):
         self.residual = MLPEncoder(obs_shape, latent_dim, width, depth)
         zero_(self.residual.net[-1])
 
-    @property
-    def last_layers(self) -> list[nn.Linear]:
-        """The layers whose outputs are summed to the coordinates."""
-        last = self.residual.net[-1]
-        assert isinstance(last, nn.Linear)
-        return [self.linear.linear, last]
-
     def forward(self, x: Tensor) -> Tensor:
         return self.linear(x) + self.residual(x)
 

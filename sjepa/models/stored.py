@@ -26,6 +26,7 @@ from sjepa.models.encoders import (
 )
 from sjepa.models.fields import BoundedField, Correction, NeuralField
 from sjepa.models.layers import AffineHead, Residual, Scaled
+from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.models.ratios import Ratios
 from sjepa.models.whitening import Whitening
 from sjepa.models.windows import HistoryWindow
@@ -54,6 +55,12 @@ def _mlp(module: MLPEncoder) -> Description:
 
 def _residual(module: ResidualEncoder) -> Description:
     return _mlp(module.residual)
+
+
+def _polynomial(module: PolynomialEncoder) -> Description:
+    features, degree = module.factors.shape
+    dim = module.linear.out_features
+    return {"rank": module.rank, "latent_dim": dim, "features": features, "degree": degree}
 
 
 def _conv(module: CausalConvEncoder) -> Description:
@@ -111,6 +118,7 @@ TABLE: Mapping[str, tuple[type[nn.Module], Callable[[Any], Description]]] = {
     "linear": (LinearEncoder, _linear),
     "mlp": (MLPEncoder, _mlp),
     "residual": (ResidualEncoder, _residual),
+    "polynomial": (PolynomialEncoder, _polynomial),
     "conv1d": (CausalConvEncoder, _conv),
     "cnn": (FrameEncoder, _frame),
     "identity": (IdentityEncoder, _identity),

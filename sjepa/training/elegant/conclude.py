@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 
@@ -15,6 +15,7 @@ from sjepa.metrics.diagnostics import (
     diagnose_latents,
     diagnose_law,
     diagnose_residual,
+    largest_residual,
     small_residual,
     times_noise,
 )
@@ -23,7 +24,7 @@ from sjepa.symbolic import Candidate, Law
 from sjepa.training.elegant.context import SearchContext
 from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.observed import Observed
-from sjepa.training.elegant.polish import StructureTask
+from sjepa.training.elegant.polish import StructureTask, cancelling
 from sjepa.training.elegant.result import Found, SearchResult
 from sjepa.training.elegant.rollout import (
     RolloutLoss,
@@ -45,6 +46,8 @@ from sjepa.training.elegant.structures import Structure
 
 # Rollouts go this much further than the horizon of the search.
 FURTHER = 1.35
+# Noise that coordinates carry is excused up to this multiple of the least that others carry.
+HIDDEN = 2.0
 
 
 def found_with(context: SearchContext, task: StructureTask, head: nn.Module) -> Found:
@@ -58,6 +61,8 @@ def found_with(context: SearchContext, task: StructureTask, head: nn.Module) -> 
     with torch.no_grad():
         z = states(head(whole.x), whole.grid.times, context.order)
     admission = context.checks.check(z, whole.raw, whole.grid.mask)
+    more = cancelling(head, task, context.train)
+    admission = replace(admission, reasons=(*admission.reasons, *more))
     linear = isinstance(head, LinearEncoder)
     return Found(candidate, task.structure, context.encoder(head), admission, linear)
 
@@ -87,7 +92,16 @@ def conclude(
             notes.append(f"No candidate reaches a rollout loss of {delta_roll:g}.")
         admitted = passing or admitted
     front, rows = front_of(admitted, notes)
-    best, reached = simplest_adequate(admitted, chosen.delta)
+    own_floor = _floors(context, admitted)
+    sound = admitted
+    if delta == "auto" and not all(one.linear for one in admitted):
+        # Bent coordinates differ in the noise they carry: no common limit does them justice.
+        sound = [
+            one
+            for one in admitted
+            if one.candidate.loss <= largest_residual(own_floor(one), linear=False)
+        ] or admitted
+    best, reached = simplest_adequate(sound, chosen.delta)
     if select == "mdl":
         count = int(context.validation.grid.mask.sum())
         best = min(admitted, key=lambda f: f.law.description_length(f.candidate.loss, count))
@@ -97,6 +111,7 @@ def conclude(
         notes.append(f"No candidate reaches delta; the best leaves {best.candidate.loss:.2g}.")
     context.report(f"refining {'; '.join(best.law.lines(digits=3))}", 0.85)
     refined = _refine(context, best, held)
+    floor = own_floor(refined)
     doubts = (
         diagnose_residual(refined.candidate.loss, floor, refined.linear)
         if delta == "auto"
@@ -132,6 +147,22 @@ def conclude(
         front, rows, refined, context.order, chosen.delta, floor, adequate, training, *rollouts,
         rivals, tuple(findings), tuple(limits), tuple(notes),
     )  # fmt: skip
+
+
+def _floors(context: SearchContext, found: Sequence[Found]) -> Callable[[Found], float]:
+    """What noise alone would leave of a law in its own coordinates.
+
+    Bent coordinates that are nearly the same carry much noise, and much can be hidden in it: no
+    more counts than twice the least that noise leaves in any of the coordinates found.
+    """
+
+    def floor(one: Found) -> float:
+        return noise_floor(_head(one.encoder), context.task(one.structure), context.validation)
+
+    if all(one.linear for one in found):
+        return floor
+    lowest = min(floor(one) for one in found)
+    return lambda one: min(floor(one), HIDDEN * lowest)
 
 
 def _refine(context: SearchContext, best: Found, held: RolloutLoss) -> Found:

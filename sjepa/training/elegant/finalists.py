@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from sjepa.metrics.diagnostics import RESIDUAL, largest_residual
 from sjepa.models.encoders import LinearEncoder
+from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.symbolic.front import EXACT
 from sjepa.training.elegant.conclude import found_with
 from sjepa.training.elegant.context import SearchContext
@@ -148,9 +149,10 @@ def validation_risk(context: SearchContext, head: nn.Module, task: StructureTask
 
 
 def _shortened(
-    context: SearchContext, heads: Sequence[tuple[Head, StructureTask]], most: int = 2
+    context: SearchContext, heads: Sequence[tuple[Head, StructureTask]]
 ) -> list[tuple[Head, StructureTask]]:
     """Shorter structures from the encoders that fit best."""
+    most = 4 if any(isinstance(head, PolynomialEncoder) for head, _ in heads) else 2
     risks = [validation_risk(context, *pair) for pair in heads]
     shorter: list[tuple[Head, StructureTask]] = []
     for i in sorted(range(len(heads)), key=lambda i: risks[i])[:most]:

@@ -1,22 +1,19 @@
-"""One law that leads the linear search clearly needs no race of nonlinear encoders."""
+"""One law that leads the linear search clearly needs no race of bent encoders."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
-from sjepa.models.encoders import LinearEncoder, ResidualEncoder
+from sjepa.models.encoders import LinearEncoder
 from sjepa.training.elegant.context import SearchContext
-from sjepa.training.elegant.finalists import enough, report_law, validation_risk
-from sjepa.training.elegant.nonlinear import polished_pair
-from sjepa.training.elegant.nonlinear_starts import started
+from sjepa.training.elegant.finalists import enough, validation_risk
+from sjepa.training.elegant.nonlinear import EASING, HIGH, LOW, Pair, grown, solved
 from sjepa.training.elegant.polish import StructureTask
 from sjepa.training.elegant.structures import Symmetry
 
 
-# A leader leaves at most this much: more would ask a network to make the coordinates, not to mend
-# them, and a network can make coordinates for many laws.
+# A leader leaves at most this much: more would ask for coordinates to be made, not mended, and bent
+# coordinates can be made for many laws.
 PROMISING = 5e-3
 # Other laws leave at least this many times more.
 CLEAR = 5.0
@@ -26,23 +23,18 @@ ALIKE = 1.5
 Linear = tuple[LinearEncoder, StructureTask]
 
 
-def grown_leader(
-    context: SearchContext, heads: Sequence[Linear]
-) -> list[tuple[ResidualEncoder, StructureTask]]:
-    """The leading law with a network beside its read-out, if that leaves little but noise.
+def grown_leader(context: SearchContext, lead: Linear | None) -> list[Pair]:
+    """The leading law with a bent encoder, if that leaves little but noise.
 
-    Nothing where no law leads, or where the network is not enough.
+    Nothing where no law leads, or where that is not enough.
     """
-    lead = leader(context, heads)
     if lead is None:
         return []
     head, task = lead
-    readout = head.linear.weight.detach().T
-    generator = torch.Generator().manual_seed(context.seed)
-    restart = started(context, [(task.structure, readout)], generator)
-    grown = polished_pair(context, (restart.head(0), task))
-    report_law(context, "grown", *grown, 0.83)
-    return [grown] if enough(context, *grown) else []
+    (low,) = solved(context, [(task.structure, head)], LOW, EASING)
+    (high,) = solved(context, [(task.structure, low.head)], HIGH, (1.0,))
+    pair = grown(context, high)
+    return [pair] if enough(context, *pair) else []
 
 
 def leader(context: SearchContext, heads: Sequence[Linear]) -> Linear | None:

@@ -10,6 +10,7 @@ from sjepa.training.elegant.objective import coarse
 from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.polish import StructureTask
 from sjepa.training.elegant.quadrature import difference
+from sjepa.training.elegant.restarts import join_velocities
 
 
 @torch.no_grad()
@@ -17,14 +18,30 @@ def noise_floor(head: nn.Module, task: StructureTask, observed: Observed) -> flo
     """The risk that white noise alone would leave of the exact law in these coordinates."""
     z = head(observed.x)
     if observed.noise is not None:
-        return _share(z, head(observed.x + observed.noise) - z, task, observed)
-    lengths = observed.grid.mask.sum(1).tolist()
-    series = [own[:n].numpy() for own, n in zip(z, lengths, strict=True)]
-    times = [own[:n].numpy() for own, n in zip(observed.grid.times, lengths, strict=True)]
-    level = torch.tensor(noise_level(series, times))
-    generator = torch.Generator().manual_seed(0)
-    noise = level * torch.randn(z.shape, generator=generator, dtype=z.dtype)
-    return _share(z, noise, task, observed)
+        noise = head(observed.x + observed.noise) - z
+    else:
+        lengths = observed.grid.mask.sum(1).tolist()
+        series = [own[:n].numpy() for own, n in zip(z, lengths, strict=True)]
+        times = [own[:n].numpy() for own, n in zip(observed.grid.times, lengths, strict=True)]
+        level = torch.tensor(noise_level(series, times))
+        generator = torch.Generator().manual_seed(0)
+        noise = level * torch.randn(z.shape, generator=generator, dtype=z.dtype)
+    return _share(z, noise - _carried(z, noise, task, observed), task, observed)
+
+
+def _carried(z: Tensor, noise: Tensor, task: StructureTask, observed: Observed) -> Tensor:
+    """What the law's right-hand side, integrated, takes of the noise (N, T, d)."""
+    features = task.features
+    numbers = task.fit(features, z, observed).coefficients[0]
+    grid = observed.grid
+    wide = len(task.library.inputs) - grid.actions > z.shape[-1]
+
+    def integral(own: Tensor) -> Tensor:
+        inputs = join_velocities(own, grid.times) if wide else own
+        values = grid.integrals(lambda q: features.evaluate(q[None]), inputs, task.order)
+        return torch.einsum("ds,ds...->...d", numbers, features.arranged(values)[0])
+
+    return integral(z + noise) - integral(z)
 
 
 def _share(z: Tensor, noise: Tensor, task: StructureTask, observed: Observed) -> float:

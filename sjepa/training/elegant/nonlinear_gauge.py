@@ -1,15 +1,17 @@
-"""The affine gauge of a nonlinear encoder whose law is all quadratic terms."""
+"""The affine gauge of a polynomial encoder whose law is all quadratic terms."""
 
 from __future__ import annotations
+
+from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
 
+from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.training.elegant.context import SearchContext
 from sjepa.training.elegant.gauge import THRESHOLDS, search_gauge
 from sjepa.training.elegant.gauge_moves import GaugeMoves
-from sjepa.training.elegant.nonlinear_restarts import NonlinearRestarts
-from sjepa.training.elegant.nonlinear_starts import quadratic
+from sjepa.training.elegant.nonlinear_starts import Start, quadratic
 from sjepa.training.elegant.polish import StructureTask
 from sjepa.training.elegant.structures import Structure, structure
 from sjepa.training.elegant.subspace import Subspace
@@ -19,9 +21,9 @@ from sjepa.training.elegant.subspace import Subspace
 POINTS = 400
 
 
-def gauged(context: SearchContext, restarts: NonlinearRestarts, i: int) -> list[NonlinearRestarts]:
+def gauged(context: SearchContext, head: PolynomialEncoder, task: StructureTask) -> list[Start]:
     """The same encoder in the gauges that make its dense law sparse, with those structures."""
-    d, task, head = context.latent_dim, context.task(restarts.structures[i]), restarts.head(i)
+    d = context.latent_dim
     library = quadratic(context.library.inputs[:d])
     law = _law(context, head, task)
     with torch.no_grad():
@@ -37,17 +39,24 @@ def gauged(context: SearchContext, restarts: NonlinearRestarts, i: int) -> list[
     moves = GaugeMoves(space, points, library)
     best = min((moves.improve(g) for g in gauges[:2]), key=moves.score)
     position = [context.library.terms.index(t) for t in library.terms]
-    children: dict[Structure, NonlinearRestarts] = {}
+    moved = _mapped(head, white @ best.matrix, shift @ best.matrix + best.offset)
+    children: dict[Structure, Start] = {}
     for threshold in THRESHOLDS:
         support = best.support(threshold)
         if all(support):
             own = tuple(tuple(sorted(position[p] for p in row)) for row in support)
             found = structure(context.library, own)
-            if found not in children:
-                matrix, offset = white @ best.matrix, shift @ best.matrix + best.offset
-                child = restarts.mapped(i, matrix, offset)
-                children[found] = child.retitled([0], [found])
+            children.setdefault(found, (found, moved))
     return list(children.values())
+
+
+@torch.no_grad()
+def _mapped(head: PolynomialEncoder, matrix: Tensor, offset: Tensor) -> PolynomialEncoder:
+    """The encoder in other coordinates z A + b."""
+    moved = deepcopy(head)
+    moved.linear.weight.copy_(matrix.T @ head.linear.weight)
+    moved.linear.bias.copy_(head.linear.bias @ matrix + offset)
+    return moved
 
 
 @torch.no_grad()

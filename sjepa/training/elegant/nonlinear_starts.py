@@ -1,17 +1,16 @@
-"""Where nonlinear encoders start: structures, and the read-outs their networks are added to."""
+"""Where polynomial encoders start: structures, and coordinates that are bent from there."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Library
 from sjepa.training.elegant.context import HALVING_RANK, SearchContext
-from sjepa.training.elegant.nonlinear_restarts import NonlinearRestarts
-from sjepa.training.elegant.polish import StructureTask
+from sjepa.training.elegant.polish import StructureTask, linear_head
 from sjepa.training.elegant.starts import starting_readouts
 from sjepa.training.elegant.structures import (
     Structure,
@@ -24,57 +23,54 @@ from sjepa.training.elegant.velocity import velocity_pairs
 
 
 # Cheapest structures that are tried whatever the linear search said, and encoders for all terms.
-CHEAPEST, DENSE = 4, 2
+CHEAPEST, DENSE = 12, 2
 # Encoders that propose neighbours of their laws, and laws that each may propose.
 PARENTS, CHILDREN = 4, 3
 # Linear encoders this many times worse than the best are no starting points.
 HOPELESS = 5.0
 
 
+# A structure, and what maps whitened observations to the coordinates it starts from.
+Start = tuple[Structure, nn.Module]
+
+
 def entries(
     context: SearchContext,
     linear: Sequence[tuple[LinearEncoder, StructureTask]],
     generator: torch.Generator,
-) -> NonlinearRestarts:
+) -> list[Start]:
     """What the linear search liked from where it ended, the cheapest structures, all terms."""
     library, d = context.library, context.latent_dim
     warm = _warm(context, linear)
     most = context.budget.max_terms
     cheap = enumerate_structures(library, d, CHEAPEST, most, actions=context.actions)
+    plain = {without_constants(library, own.support) for own in [*warm, *cheap]}
+    # An encoder with an offset needs no constant that a shift of coordinates makes.
+    cheap = [
+        own
+        for own in cheap
+        if own not in warm
+        and (own.support in plain or without_constants(library, own.support) not in plain)
+    ]
     whole = dense_structure(context)
-    fresh = [s for s in cheap if s not in warm] + ([whole] * DENSE if whole else [])
-    starts = random_starts(context, len(fresh), generator)
-    return started(
-        context, [*warm.items(), *zip(fresh, starts, strict=True), *_second_order(context)],
-        generator,
-    )  # fmt: skip
-
-
-def started(
-    context: SearchContext,
-    pairs: Sequence[tuple[Structure, Tensor]],
-    generator: torch.Generator,
-) -> NonlinearRestarts:
-    """New networks beside the given read-outs."""
-    structures = [own for own, _ in pairs]
-    readouts = torch.stack([readout for _, readout in pairs])
-    return NonlinearRestarts.from_readouts(
-        context.library, structures, readouts, context.order, generator
-    )
+    fresh = [(whole, start) for start in random_starts(context, DENSE, generator)] if whole else []
+    begun: list[Start] = [(own, linear_head(readout)) for own, readout in [*warm.items(), *fresh]]
+    return begun + anew(context, cheap, generator)
 
 
 def anew(
     context: SearchContext, structures: Sequence[Structure], generator: torch.Generator
-) -> NonlinearRestarts:
-    """Two fresh encoders for each structure, from positions and velocities where there are two."""
-    if planar(context):
-        readouts = list(velocity_pairs(context.train))
-        pairs = [(own, readout) for own in structures for readout in readouts]
-    else:
-        twice = [own for own in structures for _ in range(2)]
-        starts = random_starts(context, len(twice), generator)
-        pairs = list(zip(twice, starts, strict=True))
-    return started(context, pairs, generator)
+) -> list[Start]:
+    """Two starts for each structure, from positions and velocities where there are two."""
+    found: list[Start] = []
+    for own in structures:
+        readouts = (
+            velocity_pairs(context.train)
+            if planar(context)
+            else random_starts(context, 2, generator)
+        )
+        found += [(own, linear_head(readout)) for readout in readouts]
+    return found
 
 
 def random_starts(context: SearchContext, count: int, generator: torch.Generator) -> Tensor:
@@ -87,21 +83,8 @@ def random_starts(context: SearchContext, count: int, generator: torch.Generator
 def planar(context: SearchContext) -> bool:
     """Two coordinates of the first order, whose equations may hold any term."""
     library = context.library
-    two = context.latent_dim == 2 and len(library.inputs) == 2 and context.order == 1
-    return two and library.to_dict()["mask"] is None
-
-
-def _second_order(context: SearchContext) -> list[tuple[Structure, Tensor]]:
-    """z1' = z2 with anything polynomial for z2': every planar system can be written so.
-
-    The terms that are needed are picked in the coordinates that come out.
-    """
-    library, names = context.library, context.library.names
-    if not planar(context) or library.inputs[1] not in names or library.inputs[0] not in names:
-        return []
-    every = [p for p, t in enumerate(library.terms) if t.is_polynomial() and t.free_symbols]
-    own = structure(library, ((names.index(library.inputs[1]),), tuple(every)))
-    return [(own, pair) for pair in velocity_pairs(context.train) for _ in range(2)]
+    two = context.latent_dim == 2 and len(library.inputs) - context.actions == 2
+    return two and context.order == 1 and library.to_dict()["mask"] is None
 
 
 def _warm(

@@ -55,12 +55,12 @@ class Grid:
         step is integrated with its own action from its two ends.
         """
         if self.u is None or not self.held:
-            values = terms(self._with(inputs, self.u))
+            values = terms(self.with_actions(inputs))
             for _ in range(order):
                 values = cumulative(values, self.weights)
             return values
         before = torch.cat([self.u[:, :1], self.u[:, :-1]], dim=1)
-        first, last = terms(self._with(inputs, self.u)), terms(self._with(inputs, before))
+        first, last = terms(self.with_actions(inputs)), terms(self.with_actions(inputs, before))
         first, last, step = first[..., :-1], last[..., 1:], self.times.diff(dim=-1)
         once = nn.functional.pad((step / 2 * (first + last)).cumsum(-1), (1, 0))
         if order == 1:
@@ -68,7 +68,9 @@ class Grid:
         parts = step * once[..., :-1] + step.square() * (first / 3 + last / 6)
         return nn.functional.pad(parts.cumsum(-1), (1, 0))
 
-    def _with(self, inputs: Tensor, u: Tensor | None) -> Tensor:
+    def with_actions(self, inputs: Tensor, u: Tensor | None = None) -> Tensor:
+        """Inputs with the actions after them, or with others."""
+        u = self.u if u is None else u
         if u is None:
             return inputs
         return torch.cat([inputs, u.expand(*inputs.shape[:-1], -1)], dim=-1)
@@ -110,9 +112,9 @@ def integral_fit(
     times, mask = grid.times[:, ::stride], grid.mask[:, ::stride]
     targets, designs = [], []
     for k in coarse(horizons, stride, times.shape[1], order):
-        valid = _valid(mask, k, order)
-        targets.append(_rows(difference(states, times, k, order), valid))
-        designs.append(_rows(difference(columns, times, k, order), valid))
+        valid = valid_starts(mask, k, order)
+        targets.append(rows_of(difference(states, times, k, order), valid))
+        designs.append(rows_of(difference(columns, times, k, order), valid))
     return least_squares(targets, designs, features.active, coefficients)
 
 
@@ -162,10 +164,11 @@ def coarse(horizons: Sequence[int], stride: int, length: int, order: int) -> lis
     return sorted({min(max(1, round(k / stride)), longest) for k in horizons})
 
 
-def _valid(mask: Tensor, k: int, order: int) -> Tensor | None:
+def valid_starts(mask: Tensor, k: int, order: int) -> Tensor | None:
     """Starts (B, T') whose whole horizon was observed; None when that is all of them."""
     return None if bool(mask.all()) else mask[:, order * k :]
 
 
-def _rows(values: Tensor, valid: Tensor | None) -> Tensor:
+def rows_of(values: Tensor, valid: Tensor | None) -> Tensor:
+    """Values (..., B, T') of the valid starts, in one row."""
     return values.flatten(-2) if valid is None else values[..., valid]

@@ -18,6 +18,8 @@ from sjepa.training.elegant.quadrature import STENCIL, interval_weights
 # Components whose variance is noise to a larger share than this are left out of the search.
 NOISE_SHARE = 0.02
 MAX_RANK = 40
+# Whitened validation data this far beyond the training data are out of their range.
+OUTSIDE = 0.05
 # Principal components settle long before this many rows.
 MAX_ROWS = 20_000
 
@@ -71,6 +73,21 @@ class Observed:
         # A column of the whitening matrix is a direction divided by the spread along it.
         spread = 1.0 / whitening.matrix.double().norm(dim=0)
         return cls(x, sampling_grid(trajectories), x * spread)
+
+
+def within_range(train: Observed, validation: Observed) -> Observed:
+    """The validation trajectories that stay where the training ones are, at least half of them.
+
+    Bent coordinates mean nothing elsewhere, so they cannot be judged there.
+    """
+    seen, given = train.x[train.grid.mask], validation.x
+    outside = torch.maximum(given - seen.amax(0), seen.amin(0) - given).clamp_min(0.0)
+    excess = (outside * validation.grid.mask[..., None]).amax((1, 2))
+    limit = max(OUTSIDE, float(excess.quantile(0.5)))
+    kept = validation.pick(torch.nonzero(excess <= limit)[:, 0])
+    if validation.noise is not None:
+        kept = replace(kept, noise=validation.noise[excess <= limit])
+    return kept
 
 
 def sampling_grid(trajectories: Trajectories) -> Grid:

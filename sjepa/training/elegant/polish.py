@@ -9,7 +9,8 @@ import sympy
 import torch
 from torch import Tensor, nn
 
-from sjepa.models.encoders import LinearEncoder, ResidualEncoder
+from sjepa.models.encoders import LinearEncoder
+from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.symbolic import Library
 from sjepa.symbolic.parse import symbol
 from sjepa.training.elegant.features import ActiveFeatures
@@ -19,7 +20,9 @@ from sjepa.training.elegant.restarts import degeneracy, join_velocities
 from sjepa.training.elegant.structures import Structure
 
 
-Head = LinearEncoder | ResidualEncoder
+Head = LinearEncoder | PolynomialEncoder
+# Terms whose sizes add up to this many times the size of their sum cancel each other.
+CANCELLING = 10.0
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,24 @@ class StructureTask:
         features = self.features
         fitted = self.fit(features, head(train.x), train)
         return self.fit(features, head(validation.x), validation, fitted.coefficients)
+
+
+@torch.no_grad()
+def cancelling(head: nn.Module, task: StructureTask, observed: Observed) -> tuple[str, ...]:
+    """A reason to refuse a law whose terms are far larger than their sum, if it is such a one.
+
+    The difference of two nearly equal terms is a third one in disguise: z - sin(z) is a cube.
+    """
+    z, grid = head(observed.x), observed.grid
+    features = task.features
+    numbers = task.fit(features, z, observed).coefficients[0]
+    wide = len(task.library.inputs) - grid.actions > z.shape[-1]
+    inputs = grid.with_actions(join_velocities(z, grid.times) if wide else z)
+    terms = features.arranged(features.evaluate(inputs[None]))[0][..., grid.mask]  # (d, S, n)
+    parts = numbers[..., None] * terms
+    whole = parts.sum(1).square().mean(-1).sqrt()
+    share = parts.square().mean(-1).sqrt().sum(1) / whole.clamp_min(1e-300)
+    return ("its terms cancel each other",) if float(share.max()) > CANCELLING else ()
 
 
 def linear_head(readout: Tensor) -> LinearEncoder:
@@ -116,10 +137,8 @@ def unit_scale(head: Head, task: StructureTask, observed: Observed) -> None:
     with torch.no_grad():
         std = head(observed.x)[observed.grid.mask].std(0).clamp_min(1e-12)
         factor = torch.where(torch.tensor(free), 1.0 / std, torch.ones_like(std))
-        last = [head.linear] if isinstance(head, LinearEncoder) else head.last_layers
-        for layer in last:
-            layer.weight.mul_(factor[:, None])
-            layer.bias.mul_(factor)
+        head.linear.weight.mul_(factor[:, None])
+        head.linear.bias.mul_(factor)
 
 
 def scale_is_free(library: Library, structure: Structure, name: str) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 
+from sjepa.training.elegant.levenberg import improve
 from sjepa.training.elegant.observed import Observed
-from sjepa.training.elegant.polish import Head, StructureTask, polish
+from sjepa.training.elegant.polish import Head, StructureTask
 from sjepa.training.elegant.structures import Structure, structure
 
 
@@ -33,7 +34,7 @@ def reductions(
         if risks[lowest] > TOLERATED * own + 1e-6:
             return
         task, head = options[lowest], deepcopy(head)
-        polish(head, task, train, iterations, stride)
+        improve(head, task, train, iterations, stride)
         yield head, task
 
 

@@ -62,7 +62,7 @@ class SearchResult:
     findings : tuple of Finding
         What a user should know about the result; see :mod:`sjepa.metrics.diagnostics`.
     caveats : tuple of str
-        What limits even an adequate law: rivals, coordinates of a network.
+        What limits even an adequate law: rivals, coordinates that are bent.
     notes : tuple of str
         What was chosen on the way, and why.
     """

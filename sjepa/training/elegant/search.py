@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -30,8 +31,9 @@ from sjepa.training.elegant.finalists import (
     polished,
 )
 from sjepa.training.elegant.halving import Survivor, successive_halving
-from sjepa.training.elegant.leader import grown_leader
+from sjepa.training.elegant.leader import grown_leader, leader
 from sjepa.training.elegant.nonlinear import nonlinear_heads
+from sjepa.training.elegant.observed import within_range
 from sjepa.training.elegant.polish import Head, StructureTask
 from sjepa.training.elegant.polynomial import gauged_heads, quadratic_heads
 from sjepa.training.elegant.restarts import Restarts
@@ -126,7 +128,11 @@ def elegant_search(
     best: Sequence[tuple[Head, StructureTask]] = heads
     if context.budget.grow and lacking(context, heads):
         context = prepare(*arguments, reach=FURTHER, twin=twin)
-        best = [*heads, *(grown_leader(context, heads) or nonlinear_heads(context, heads))]
+        lead = leader(context, heads)  # linear encoders are judged wherever there are data
+        near = within_range(context.train, context.validation)
+        context = replace(context, validation=near)
+        bent = grown_leader(context, lead) or nonlinear_heads(context, heads)
+        best = [*heads, *bent]
         best = [(head, context.task(task.structure)) for head, task in best]
     return conclude(context, finalists(context, best), delta, delta_roll, select)
 

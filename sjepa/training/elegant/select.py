@@ -111,7 +111,7 @@ def caveats(
         )
     if not best.linear:
         notes.append(
-            "the coordinates come from a network: they exist on the range of the training data "
+            "the coordinates are bent, not linear in the data: they exist on the training range "
             "only, and so does the law. A longer law may be as true in coordinates bent otherwise."
         )
     return notes

@@ -5,15 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.integrate import solve_ivp
 
 from sjepa.data import Trajectories
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
+from sjepa.models import Whitening
 from sjepa.symbolic import Library
 from sjepa.training.elegant.budget import SearchBudget
 from sjepa.training.elegant.conclude import RolloutLoss, _by_start, conclude, found_with
 from sjepa.training.elegant.context import SearchContext, prepare
 from sjepa.training.elegant.noise import noise_floor
-from sjepa.training.elegant.polish import linear_head
+from sjepa.training.elegant.observed import Observed
+from sjepa.training.elegant.polish import StructureTask, cancelling, linear_head
 from sjepa.training.elegant.result import Found
 from sjepa.training.elegant.select import caveats, simplest_adequate
 from sjepa.training.elegant.structures import structure
@@ -92,7 +95,7 @@ def test_what_is_left_is_told_for_held_out_and_for_training_data(context: Search
     assert note.endswith(f"{result.training_residual:.2g} on those of the training")
 
 
-def test_the_noise_floor_is_that_of_the_law_that_fits_best(context: SearchContext) -> None:
+def test_the_noise_floor_is_that_of_the_law_that_is_chosen(context: SearchContext) -> None:
     clean = found(context, ((1,), (2,)), loss=1e-3)
     noisy = found(context, ((1,), (2,)), columns=(0, 2), loss=0.9)
 
@@ -193,3 +196,31 @@ def test_caveats_name_rivals_networks_and_starts_only_where_there_are_any(
     assert "miss 0.5 of the variance, the others 0.001" in starts
     assert caveats(law, [], (0.0011, 0.001)) == []
     assert caveats(law, [], (0.6, 0.05)) and not caveats(law, [], (0.4, 0.05))  # ten times
+
+
+def test_a_simpler_law_in_bent_coordinates_must_be_adequate_there(context: SearchContext) -> None:
+    """Within delta of the best law found, but far above its own noise: it is not chosen."""
+    simple = replace(found(context, ((1,), (0,)), loss=4e-4), linear=False)
+    right = replace(found(context, ((1,), (2,)), loss=1e-5), linear=False)
+    assert conclude(context, [simple, right], 1e-3, None).best is simple  # as was asked for
+    result = conclude(context, [simple, right], "auto", None)
+    assert result.delta > 0 and result.best is right
+
+
+def test_terms_that_cancel_each_other_are_refused() -> None:
+    """z - k sin(z) with numbers far larger than their difference is a cube in disguise."""
+    library = Library.from_terms(["z2", "z1", "sin(z1)", "z1**3"], ["z1", "z2"])
+    t = np.linspace(0, 9, 91)
+    paths = [
+        solve_ivp(lambda _, s: [s[1], -30 * s[0] ** 3], (0, 9), [a, 0], t_eval=t, rtol=1e-9).y.T
+        for a in (0.2, 0.25, 0.3)
+    ]
+    observed = Observed.of(Trajectories(paths, t), Whitening(2, 2).double())
+    head = linear_head(torch.eye(2).double())
+
+    def reasons(row: tuple[int, ...]) -> tuple[str, ...]:
+        task = StructureTask(library, structure(library, ((0,), row)), 1, (5, 20))
+        return cancelling(head, task, observed)
+
+    assert reasons((1, 2)) == ("its terms cancel each other",)
+    assert reasons((3,)) == reasons((1, 3)) == ()

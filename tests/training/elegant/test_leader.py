@@ -69,8 +69,7 @@ def test_a_leader_that_leaves_much_is_none(
     assert leader(context, heads) is None
 
 
-@pytest.mark.slow
-def test_sensors_that_are_hardly_curved_get_a_network_for_the_leader_alone() -> None:
+def test_sensors_that_are_hardly_curved_get_a_bent_encoder_for_the_leader_alone() -> None:
     states = pendulum_states(40, 141)
     rng = np.random.default_rng(0)
     x = states @ rng.normal(size=(2, 4)) + 0.15 * np.tanh(states @ rng.normal(size=(2, 4)))
@@ -86,9 +85,10 @@ def test_sensors_that_are_hardly_curved_get_a_network_for_the_leader_alone() -> 
         polish(head, task, seen.train, 60, seen.stride)
         heads.append((head, task))
     assert lacking(seen, heads)
-    ((network, task),) = grown_leader(seen, heads)
-    assert task.structure == PENDULUM and enough(seen, network, task)
-    risk = validation_risk(seen, network, task)
+    ((bent, task),) = grown_leader(seen, leader(seen, heads))
+    assert task.structure == PENDULUM and enough(seen, bent, task)
+    risk = validation_risk(seen, bent, task)
     assert risk < 0.2 * validation_risk(seen, *heads[0])
-    z = network(white).detach()
-    assert probe_r2(z, flat, z, flat).test > 0.999
+    z = bent(white).detach()
+    # A law determines bent coordinates up to a shift along its flow: no affine map undoes that.
+    assert probe_r2(z, flat, z, flat).test > 0.997

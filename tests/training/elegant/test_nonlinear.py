@@ -1,4 +1,4 @@
-"""Nonlinear encoders in the search, and what is said when even they are not enough."""
+"""Bent encoders in the search, and what is said when even they are not enough."""
 
 from dataclasses import replace
 
@@ -7,14 +7,12 @@ import pytest
 import torch
 
 from sjepa.data import Trajectories, simulate
-from sjepa.metrics.latents import neighbour_test, soft_neighbour_test
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.models import Whitening
 from sjepa.symbolic import Candidate, Law, Library
 from sjepa.training.elegant import SearchBudget, elegant_search
 from sjepa.training.elegant.context import prepare
 from sjepa.training.elegant.nonlinear import _shorter
-from sjepa.training.elegant.nonlinear_restarts import NonlinearRestarts
 from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.polish import StructureTask, linear_head
 from sjepa.training.elegant.reduce import cheaper
@@ -32,31 +30,6 @@ SINES = Library.from_terms(["z1", "z2", "sin(z1)", "sin(z2)"], NAMES)
 
 def support(*rows: str, library: Library = LIBRARY) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(sorted(library.names.index(t) for t in row.split(" + "))) for row in rows)
-
-
-def restarts() -> NonlinearRestarts:
-    generator = torch.Generator().manual_seed(0)
-    rows = [structure(SINES, support(*own, library=SINES)) for own in (("z2", "z1"), ("z1", "z2"))]
-    return NonlinearRestarts.from_readouts(
-        SINES, rows, torch.randn(2, 5, 2, generator=generator), 1, generator, width=7
-    )
-
-
-def test_a_batched_encoder_is_the_module_it_becomes() -> None:
-    many = restarts()
-    x = torch.randn(3, 4, 5)
-    z = many.encode(x)
-    for i in range(2):
-        torch.testing.assert_close(many.head(i)(x.double()).float(), z[i], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(many.keep([1, 1]).joined(many).encode(x)[[0, 1, 3]], z[[1, 1, 1]])
-
-
-def test_other_coordinates_of_an_encoder_are_an_affine_map_of_its_own() -> None:
-    many, x = restarts(), torch.randn(3, 4, 5)
-    matrix, offset = torch.tensor([[1.0, 2.0], [-1.0, 0.5]]), torch.tensor([0.3, -0.7])
-    wanted = many.encode(x)[1] @ matrix + offset
-    moved = many.mapped(1, matrix, offset).encode(x)[0]
-    torch.testing.assert_close(moved, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_one_equation_grows_while_the_other_stays() -> None:
@@ -88,30 +61,9 @@ def test_laws_that_are_tried_anew_have_a_term_less_or_a_simpler_one() -> None:
     with torch.no_grad():
         head.linear.bias.copy_(x.mean(0))
     long = structure(LIBRARY, support("z2", "z1 + z2 + z1**3 + sin(z1)"))
-    found = _shorter(context, [(head, context.task(long))])  # type: ignore[list-item]
+    found = _shorter(context, [(head, context.task(long))])
     assert support("z2", "z1 + z2 + z1**3") in [s.support for s in found[:2]]
     assert len(found) == 4 and all(s.cost < long.cost for s in found)
-
-
-def test_the_soft_neighbour_test_orders_coordinates_as_the_hard_one_does() -> None:
-    states = pendulum_states(20)
-    q, p = states[..., 0], states[..., 1]
-    views = {
-        "state": states,
-        "folded": np.stack([q * p, q**2 - p**2], axis=-1),
-        "energy": np.stack([p**2 / 2 - np.cos(q), p], axis=-1),
-    }
-    rows = slice(None, None, 5)
-    seen = torch.tensor(states.reshape(-1, 2)[rows])
-    soft = {k: float(soft_neighbour_test(torch.tensor(v.reshape(-1, 2)[rows]), seen))
-            for k, v in views.items()}  # fmt: skip
-    hard = {k: neighbour_test(v, states) for k, v in views.items()}
-    assert sorted(soft, key=soft.__getitem__) == sorted(hard, key=hard.__getitem__)
-    assert soft["folded"] > 20 * soft["state"]
-    z = torch.tensor(views["folded"].reshape(-1, 2)[rows]).requires_grad_()
-    assert torch.autograd.gradcheck(
-        lambda own: soft_neighbour_test(own, seen[:12], width=1.0), z.detach()[:12].requires_grad_()
-    )
 
 
 def found(loss: float, *rows: str) -> Found:
@@ -141,12 +93,13 @@ def curved(count: int, length: int = 61, noise: float = 0.005) -> Trajectories:
     return Trajectories(list(x), 0.07, state=list(states))
 
 
+SMALL = SearchBudget(
+    structures=6, restarts=3, effort=0.5, finalists=2, polish=40, rollout=5, max_terms=1, grow=False
+)
+
+
 def test_a_law_that_leaves_far_more_than_noise_is_said_not_to_be_adequate() -> None:
-    small = SearchBudget(
-        structures=6, restarts=3, effort=0.5, finalists=2, polish=40, rollout=5, max_terms=1,
-        grow=False,
-    )  # fmt: skip
-    result = elegant_search(curved(40), SINES, 2, budget=small)
+    result = elegant_search(curved(40), SINES, 2, budget=SMALL)
     assert result.ratio > 5 and result.residual == result.ratio * result.noise_floor
     assert not result.adequate and not result.rivals
     assert [f.name for f in result.findings] == ["not adequate"]
@@ -154,15 +107,14 @@ def test_a_law_that_leaves_far_more_than_noise_is_said_not_to_be_adequate() -> N
 
 
 @pytest.mark.slow
-def test_curved_sensors_need_a_network_and_get_one() -> None:
+def test_curved_sensors_need_a_bent_encoder_and_get_one() -> None:
     """The pendulum's law, which a linear encoder of the same search misses by far."""
     data = curved(60, 141)  # more than a period: shorter ones leave the phase free
-    budget = SearchBudget(max_terms=1)
-    linear = elegant_search(data, SINES, 2, budget=replace(budget, grow=False))
-    result = elegant_search(data, SINES, 2, budget=budget)
+    linear = elegant_search(data, SINES, 2, budget=SMALL)
+    result = elegant_search(data, SINES, 2, budget=replace(SMALL, grow=True))
     assert {str(t) for row in result.law.terms for _, t in row} in (
         {"z2", "sin(z1)"},
         {"sin(z2)", "z1"},
     )
-    assert result.residual < 0.1 * linear.residual and not result.best.linear
-    assert any("range of the training data" in line for line in result.caveats)
+    assert result.residual < 0.05 * linear.residual and not result.best.linear
+    assert any("exist on the training range only" in line for line in result.caveats)

@@ -17,7 +17,6 @@ from sjepa.metrics import CollapseChecks
 from sjepa.symbolic import Library
 from sjepa.training.elegant import SearchBudget, SearchResult, elegant_search
 from sjepa.training.elegant.halving import Rung, climb
-from sjepa.training.elegant.nonlinear_restarts import NonlinearRestarts
 from sjepa.training.elegant.observed import Observed, fit_whitening
 from sjepa.training.elegant.pool import Pool
 from sjepa.training.elegant.restarts import Restarts
@@ -66,8 +65,7 @@ def test_neither_does_another_process(data: Trajectories) -> None:
     assert _same(*found)
 
 
-@pytest.mark.parametrize("nonlinear", [False, True])
-def test_parts_of_a_rung_are_the_rung(data: Trajectories, nonlinear: bool) -> None:
+def test_parts_of_a_rung_are_the_rung(data: Trajectories) -> None:
     """All parts see the same batches, and the random numbers go on as if there were none."""
     observed = Observed.of(data, fit_whitening(data, None, None))
     structures = enumerate_structures(LIBRARY, 2, 7, 1)
@@ -77,12 +75,7 @@ def test_parts_of_a_rung_are_the_rung(data: Trajectories, nonlinear: bool) -> No
     found: list[tuple[Any, ...]] = []
     for pool in (Pool(), Pool("local")):
         generator = torch.Generator().manual_seed(1)
-        if nonlinear:
-            restarts: Restarts = NonlinearRestarts.from_readouts(
-                LIBRARY, structures, readouts, 1, generator
-            )
-        else:
-            restarts = Restarts(LIBRARY, structures, readouts)
+        restarts = Restarts(LIBRARY, structures, readouts)
         risk, reports = climb(restarts, observed, rung, CollapseChecks(), generator, pool)
         found.append((risk, [r.admitted for r in reports], restarts.readouts, generator))
     (risk, admitted, numbers, one), (risks, others, readout, two) = found

@@ -1,0 +1,111 @@
+"""Encoders that are polynomials of whitened observations: curved, and linear in their numbers."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+from math import comb
+
+import torch
+from torch import Tensor, nn
+
+
+# A monomial that adds less than this share of its own spread to the others is left out.
+REDUNDANT = 1e-4
+# High degrees swing where data are rare, so they count as more bending than low ones.
+ROUGHNESS = 2
+
+
+class PolynomialEncoder(nn.Module):
+    """z = b + W p(x), where p are monomials of x (..., rank), orthonormal on the data they saw.
+
+    The first `rank` of p span the linear functions of x.
+    """
+
+    factors: Tensor
+    mean: Tensor
+    matrix: Tensor
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, rank: int, latent_dim: int, features: int, degree: int) -> None:
+        super().__init__()
+        self.rank = rank
+        # Monomial k is the product of the components factors[k]; one past the last stands for 1.
+        factors = torch.full((features, degree), rank, dtype=torch.long)
+        self.register_buffer("factors", factors)
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("matrix", torch.eye(features))
+        self.register_buffer("low", torch.full((rank,), -torch.inf))
+        self.register_buffer("high", torch.full((rank,), torch.inf))
+        self.linear = nn.Linear(features, latent_dim)
+
+    @classmethod
+    def of(cls, x: Tensor, latent_dim: int, degree: int) -> PolynomialEncoder:
+        """The monomials up to a weighted degree that are independent on rows x (n, rank).
+
+        The leading components weigh one. Observations of d coordinates lie on a curved surface:
+        the next d (d + 1) / 2 components are about the squares and products of the first and
+        weigh two, as many as there are cubic monomials weigh three, and so on.
+        """
+        rank = x.shape[1]
+        weights: list[int] = []
+        while len(weights) < rank:
+            order = weights[-1] + 1 if weights else 1
+            weights += [order] * comb(latent_dim + order - 1, order)
+        rows = [
+            (*own, *[rank] * (degree - size))
+            for size in range(1, degree + 1)
+            for own in combinations_with_replacement(range(rank), size)
+            if size == 1 or sum(weights[i] for i in own) <= degree
+        ]
+        factors = torch.tensor(rows)
+        values = _monomials(x, factors)
+        values = (values - values.mean(0)) / values.std(0).clamp_min(1e-300)
+        added = torch.linalg.qr(values)[1].diagonal().abs() / len(x) ** 0.5
+        kept = (added > REDUNDANT) | (torch.arange(len(rows)) < rank)
+        encoder = cls(rank, latent_dim, int(kept.sum()), degree).to(x.dtype)
+        values = _monomials(x, factors[kept])
+        mean, spread = values.mean(0), values.std(0).clamp_min(1e-300)
+        triangle = torch.linalg.qr((values - mean) / spread)[1] / len(x) ** 0.5
+        encoder.factors.copy_(factors[kept])
+        encoder.mean.copy_(mean)
+        encoder.matrix.copy_(torch.linalg.inv(triangle) / spread[:, None])
+        encoder.low.copy_(x.amin(0))
+        encoder.high.copy_(x.amax(0))
+        return encoder
+
+    def features(self, x: Tensor) -> Tensor:
+        """p(x) (..., features); beyond the data they saw only the linear ones go on."""
+        inside = _monomials(x.clamp(self.low, self.high), self.factors[self.rank :])
+        return (torch.cat([x, inside], dim=-1) - self.mean) @ self.matrix
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(self.features(x))
+
+    @torch.no_grad()
+    def imitate(self, x: Tensor, z: Tensor) -> PolynomialEncoder:
+        """Take the numbers that give rows x (n, rank) coordinates nearest to z (n, d)."""
+        ones = torch.ones(len(x), 1, dtype=x.dtype)
+        numbers = torch.linalg.lstsq(torch.cat([self.features(x), ones], dim=1), z).solution
+        self.linear.weight.copy_(numbers[:-1].T)
+        self.linear.bias.copy_(numbers[-1])
+        return self
+
+    @property
+    def curvature(self) -> Tensor:
+        """How much each of p counts as bending: nothing if linear, cubes more than squares."""
+        degree = (self.factors < self.rank).sum(1)
+        return (degree - 1.0).to(self.mean) ** ROUGHNESS
+
+    def bending(self) -> Tensor:
+        """How bent each coordinate is (d,): shares of its variance, weighted by their curvature."""
+        size = self.linear.weight.detach().square()
+        return (size * self.curvature).sum(1) / size.sum(1).clamp_min(1e-300)
+
+
+def _monomials(x: Tensor, factors: Tensor) -> Tensor:
+    padded = torch.cat([x, torch.ones_like(x[..., :1])], dim=-1)
+    values = padded[..., factors[:, 0]]
+    for column in factors.T[1:]:
+        values = values * padded[..., column]
+    return values

@@ -1,0 +1,199 @@
+"""Polynomial encoders, and the method that finds the best one for a structure."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sjepa.data import Trajectories, simulate
+from sjepa.metrics.shortcuts import CollapseChecks
+from sjepa.models import Whitening
+from sjepa.models.polynomials import PolynomialEncoder
+from sjepa.models.stored import describe, rebuild
+from sjepa.symbolic import Library
+from sjepa.training.elegant import SearchBudget
+from sjepa.training.elegant.context import SearchContext, prepare
+from sjepa.training.elegant.levenberg import BENDING, _Sums, levenberg_marquardt
+from sjepa.training.elegant.noise import noise_floor
+from sjepa.training.elegant.observed import Observed
+from sjepa.training.elegant.polish import StructureTask, linear_head
+from sjepa.training.elegant.structures import structure
+
+
+NAMES = ["z1", "z2"]
+LIBRARY = Library.paper(NAMES) + Library.polynomial(NAMES, 3)
+
+
+def support(library: Library, *rows: str) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(sorted(library.names.index(t) for t in row.split(" + "))) for row in rows)
+
+
+def curved(s: np.ndarray) -> np.ndarray:
+    """Quadratic sensors that quadratic functions undo: the first two values are one shear."""
+    x, y = s.T
+    return np.stack([x + 0.3 * y**2, y, 0.5 * x * y + y**2, 0.2 * x**2 - y], axis=1)
+
+
+def pendulum(noise: float = 0.0) -> tuple[Trajectories, SearchContext]:
+    data = simulate("pendulum", seed=3, trajectories=20, points=80)
+    rng = np.random.default_rng(0)
+    x = [curved(s) + noise * rng.normal(size=(len(s), 4)) for s in data.x]
+    seen = Trajectories(x, data.t, state=data.x)
+    context = prepare(seen, LIBRARY, 2, 1, 0, SearchBudget(), None, CollapseChecks(), 4, None)
+    return seen, context
+
+
+def rows_of(context: SearchContext) -> torch.Tensor:
+    return context.train.x[context.train.grid.mask]
+
+
+def test_features_are_orthonormal_where_they_were_made_and_begin_with_the_linear_ones() -> None:
+    _, context = pendulum()
+    x = rows_of(context)
+    head = PolynomialEncoder.of(x, 2, 4)
+    p = head.features(x)
+    torch.testing.assert_close(p.T @ p / len(p), torch.eye(p.shape[1]).double(), atol=1e-6, rtol=0)
+    assert float(p.mean(0).abs().max()) < 1e-9
+    linear = torch.linalg.lstsq(p[:, :4], x - x.mean(0))
+    torch.testing.assert_close(p[:, :4] @ linear.solution, x - x.mean(0))
+
+
+def test_an_encoder_imitates_any_polynomial_of_its_degree_and_says_how_bent_it_is() -> None:
+    _, context = pendulum()
+    x = rows_of(context)
+    z = torch.stack([x[:, 0] - 2.0, x[:, 1] + 0.5 * x[:, 0] ** 2], dim=1)
+    head = PolynomialEncoder.of(x, 2, 2).imitate(x, z)
+    torch.testing.assert_close(head(x), z)
+    bent = (
+        z[:, 1]
+        - torch.cat([x, torch.ones(len(x), 1)], 1).double()
+        @ torch.linalg.lstsq(torch.cat([x, torch.ones(len(x), 1)], 1).double(), z[:, 1:]).solution[
+            :, 0
+        ]
+    )
+    assert head.bending()[0] == pytest.approx(0.0, abs=1e-12)
+    assert head.bending()[1] == pytest.approx(float(bent.var() / z[:, 1].var()), rel=1e-3)
+
+
+def test_it_is_stored_as_data_and_comes_back_the_same() -> None:
+    _, context = pendulum()
+    x = rows_of(context)
+    head = PolynomialEncoder.of(x, 2, 3).imitate(x, x[:, :2] ** 2)
+    again = rebuild(describe(head), head.state_dict())
+    assert torch.equal(again(x), head(x))
+
+
+def slopes(head: PolynomialEncoder, task: StructureTask, observed: Observed) -> None:
+    """The slope of the normal equations is half the derivative of the loss."""
+    sums = _Sums(head, task, observed, 0.1, 2)
+    _, slope = sums.normal_equations()
+    start = head.linear.weight.detach().clone(), head.linear.bias.detach().clone()
+    numbers = sum(p.numel() for p in head.parameters())
+    for i in range(0, numbers, 5):
+        step = torch.zeros_like(slope)
+        step[i] = 1e-5
+        losses = []
+        for sign in (1, -1):
+            sums.move(start, sign * step)
+            losses.append(sums.loss())
+        numeric = (losses[0] - losses[1]) / 2e-5
+        assert 2 * float(slope[i]) == pytest.approx(numeric, rel=1e-4, abs=1e-7)
+
+
+def random_head(observed: Observed, dim: int, degree: int = 2) -> PolynomialEncoder:
+    torch.manual_seed(0)
+    rows = observed.x[observed.grid.mask]
+    head = PolynomialEncoder.of(rows, dim, degree)
+    with torch.no_grad():
+        head.linear.weight.copy_(torch.randn(dim, head.linear.in_features).double())
+    return head
+
+
+def test_derivatives_are_exact_for_first_order_laws() -> None:
+    _, context = pendulum()
+    task = context.task(structure(LIBRARY, support(LIBRARY, "z1 + z2", "z1*z2 + sin(z1)")))
+    slopes(random_head(context.train, 2), task, context.train)
+
+
+def test_derivatives_are_exact_for_second_order_laws_with_velocities() -> None:
+    library = Library.from_terms(["z1", "sin(z1)", "z1*v1", "v1"], ["z1", "v1"])
+    seen, _ = pendulum()
+    context = prepare(seen, library, 1, 2, 0, SearchBudget(), None, CollapseChecks(), 4, None)
+    task = context.task(structure(library, ((1, 2, 3),)))
+    slopes(random_head(context.train, 1, 3), task, context.train)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_derivatives_are_exact_with_actions(held: bool) -> None:
+    names = [*NAMES, "u1"]
+    library = Library.from_terms(["z1", "z2", "u1", "z1*u1", "z2**2"], names)
+    seen, _ = pendulum()
+    rng = np.random.default_rng(1)
+    u = [rng.normal(size=(len(x), 1)) for x in seen.x]
+    driven = Trajectories(seen.x, seen.t, u)
+    context = prepare(driven, library, 2, 1, 0, SearchBudget(), None, CollapseChecks(), 4, None)
+    task = context.task(structure(library, ((1, 2), (0, 3, 4))))
+    slopes(random_head(context.train, 2), task, context.train.holding(held))
+
+
+def test_short_trajectories_count_only_where_they_were_observed() -> None:
+    seen, _ = pendulum()
+    lengths = [60 + (7 * i) % 20 for i in range(len(seen))]
+    ragged = Trajectories(
+        [x[:n] for x, n in zip(seen.x, lengths, strict=True)],
+        [t[:n] for t, n in zip(seen.t, lengths, strict=True)],
+    )
+    context = prepare(ragged, LIBRARY, 2, 1, 0, SearchBudget(), None, CollapseChecks(), 4, None)
+    assert not bool(context.train.grid.mask.all())
+    task = context.task(structure(LIBRARY, support(LIBRARY, "z2", "z1 + z1**3")))
+    slopes(random_head(context.train, 2), task, context.train)
+
+
+def solve(context: SearchContext, task: StructureTask, degree: int = 3) -> PolynomialEncoder:
+    rows = rows_of(context)
+    head = PolynomialEncoder.of(rows, 2, degree)
+    pair = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]).double()
+    head.imitate(rows, rows @ pair)
+    for easing in (100.0, 10.0, 1.0):
+        levenberg_marquardt(head, task, context.train, bending=easing * BENDING, steps=20, stride=2)
+    return head
+
+
+def test_curved_sensors_are_undone_down_to_the_noise() -> None:
+    """The states come back, although no linear read-out has them."""
+    seen, context = pendulum(noise=0.003)
+    task = context.task(structure(LIBRARY, support(LIBRARY, "z2", "sin(z1)")))
+    head = solve(context, task)
+    risk = float(task.risk(head, context.train, context.validation).risk)
+    assert risk < 2.0 * noise_floor(head, task, context.validation)
+    x = torch.tensor(np.concatenate(seen.x))
+    with torch.no_grad():
+        z = head(context.whitening(x)).numpy()
+    truth = np.concatenate(seen.state)  # type: ignore[arg-type]
+    missed = []
+    for inputs in (z, x.numpy()):  # coordinates found, and what is linear in the observations
+        rows = np.column_stack([inputs, np.ones(len(z))])
+        rest = truth - rows @ np.linalg.lstsq(rows, truth)[0]
+        missed.append(float((rest.var(0) / truth.var(0)).max()))
+    assert missed[0] < 0.2 * missed[1]
+
+
+def test_a_law_that_is_wrong_stays_far_above_the_noise() -> None:
+    _, context = pendulum(noise=0.003)
+    task = context.task(structure(LIBRARY, support(LIBRARY, "z2", "z1")))
+    head = solve(context, task)
+    risk = float(task.risk(head, context.train, context.validation).risk)
+    assert risk > 5 * noise_floor(head, task, context.validation)
+
+
+def test_the_noise_floor_counts_what_the_law_makes_of_noise() -> None:
+    """A stiff law multiplies noise: what is left of the exact one is twice that of the states."""
+    data = simulate("van_der_pol", seed=0, trajectories=30, points=120, noise=0.004)
+    observed = Observed.of(Trajectories(data.x, data.t), Whitening(2, 2).double())
+    task = StructureTask(
+        LIBRARY, structure(LIBRARY, support(LIBRARY, "z2", "z1 + z2 + z1**2*z2")), 1, (8, 16, 32)
+    )
+    head: Any = linear_head(torch.eye(2).double())
+    risk = float(task.risk(head, observed, observed).risk)
+    assert noise_floor(head, task, observed) == pytest.approx(risk, rel=0.25)
