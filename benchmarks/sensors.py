@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import torch
 from sensors_data import SAMPLING, SENSORS, observed
-from sensors_judge import not_longer, same_structure, state_r2
+from sensors_judge import not_longer, same_structure, shifted_r2, state_r2
 from torch import nn
 
 from sjepa import SJEPA
@@ -41,7 +41,8 @@ def run(system: str, kind: str, seed: int, linear_only: bool = False) -> dict[st
     rival = adequate and not right and not_longer(model.law_, system)
     return {
         "system": system, "sensor": kind, "seed": seed, "right": right, "rival": rival,
-        "r2": state_r2(model, train, test), "adequate": adequate,
+        "r2": state_r2(model, train, test), "shifted_r2": shifted_r2(model, test),
+        "adequate": adequate,
         **{k: model.figures_[k] for k in ("noise_floor", "residual", "ratio")},
         "cpu": cpu, "law": "; ".join(model.law_.lines(digits=3)),
         "rivals": " | ".join("; ".join(law.lines(digits=2)) for law in rivals[:3]),
@@ -141,7 +142,9 @@ def summarise(table: pd.DataFrame) -> None:
     good = table["right"] | table["rival"]
     wrong, right = table[~good], table[good]
     print(f"\nright or rival: {int(good.sum())} of {len(table)}")
+    print(f"right: {int(table['right'].sum())}")
     print(f"of these, R2 at least 0.99: {int((right['r2'] >= 0.99).sum())} of {len(right)}")
+    print(f"up to a shift in time: {int((right['shifted_r2'] >= 0.99).sum())} of {len(right)}")
     print(f"wrong and said not to be adequate: {int((~wrong['adequate']).sum())} of {len(wrong)}")
     print(f"right and said not to be adequate: {int((~right['adequate']).sum())} of {len(right)}")
     print(f"median CPU seconds: {table['cpu'].median():.0f}")

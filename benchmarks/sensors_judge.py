@@ -15,10 +15,15 @@ from sjepa.metrics import AffineMap, r2
 from sjepa.symbolic import Law
 
 
-# Other ways of writing a system that an affine map of its coordinates turns into each other.
-# Van der Pol's oscillator in Lienard's coordinates is a cubic map away, not an affine one, but as
-# short: it is counted as right, and its R2 is what it is.
-LIENARD = {"van_der_pol": ("x - x**3 + y", "x")}
+# Other ways of writing a system. An affine map turns predator and prey into the second form: the
+# origin is moved to where both rest. Van der Pol's oscillator in Lienard's coordinates is a cubic
+# map away, not an affine one, but as short: it is counted as right, and its R2 is what it is.
+OTHERS = {
+    "van_der_pol": ("x - x**3 + y", "x"),
+    "lotka_volterra": ("y + x*y", "x + x*y"),
+}
+# Along a trajectory the flow may be shifted by this share of its length, in this many steps.
+REACH, STEPS = 0.25, 41
 
 
 def same_structure(law: Law, system: str) -> bool:
@@ -28,7 +33,7 @@ def same_structure(law: Law, system: str) -> bool:
     """
     row = SYSTEMS[system]
     found = [_terms(e, law.inputs) for e in law.sympy()]
-    for equations in (row.equations, LIENARD.get(system)):
+    for equations in (row.equations, OTHERS.get(system)):
         if equations is None:
             continue
         wanted = Law.from_string(list(equations), inputs=list(row.inputs)).sympy()
@@ -74,3 +79,36 @@ def state_r2(model: Any, train: Trajectories, test: Trajectories) -> float:
     z, s = (np.concatenate(a) for a in (model.encode(test), test.state))
     aligned = np.asarray(align(torch.as_tensor(z)))
     return min(float(r2(aligned[:, [i]], s[:, [i]])) for i in range(s.shape[1]))
+
+
+def shifted_r2(model: Any, test: Trajectories) -> float:
+    """The same where every trajectory may be shifted in time: R2 of z(t) and states at t + shift.
+
+    What moves along the flow by a time of its own on each trajectory obeys the same law: of a
+    system that conserves something, coordinates are determined up to such shifts and no better.
+    Ends that are shifted out of the trajectory are left out.
+    """
+    z = [np.asarray(own) for own in model.encode(test)]
+    length = len(z[0])
+    reach = REACH * length
+    inner = np.arange(int(np.ceil(reach)), length - int(np.ceil(reach)))
+    shifts = np.linspace(-reach, reach, STEPS)
+    moved = np.stack([  # (trajectory, shift, time, state)
+        [np.stack([np.interp(inner + s, np.arange(length), c) for c in own.T], 1) for s in shifts]
+        for own in test.state
+    ])  # fmt: skip
+    rows = np.stack([np.column_stack([own[inner], np.ones(len(inner))]) for own in z])
+    best = np.full(len(z), STEPS // 2)
+    for _ in range(20):
+        states = moved[np.arange(len(z)), best]
+        matrix = np.linalg.lstsq(
+            rows.reshape(-1, rows.shape[-1]), states.reshape(-1, states.shape[-1]), rcond=None
+        )[0]
+        missed = np.square((rows @ matrix)[:, None] - moved).mean(2) / states.var((0, 1))
+        again = missed.sum(-1).argmin(1)
+        if (again == best).all():
+            break
+        best = again
+    states = moved[np.arange(len(z)), best]
+    left = np.square(rows @ matrix - states).mean((0, 1)) / states.var((0, 1))
+    return float(1 - left.max())
