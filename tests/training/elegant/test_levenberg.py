@@ -1,5 +1,6 @@
 """Polynomial encoders, and the method that finds the best one for a structure."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from sjepa.training.elegant import SearchBudget
 from sjepa.training.elegant.context import SearchContext, prepare
 from sjepa.training.elegant.levenberg import BENDING, _Sums, levenberg_marquardt
 from sjepa.training.elegant.noise import noise_floor
-from sjepa.training.elegant.observed import Observed
+from sjepa.training.elegant.nonlinear import _mechanical
+from sjepa.training.elegant.observed import Observed, within_range
 from sjepa.training.elegant.polish import StructureTask, linear_head
 from sjepa.training.elegant.structures import structure
 
@@ -197,3 +199,48 @@ def test_the_noise_floor_counts_what_the_law_makes_of_noise() -> None:
     head: Any = linear_head(torch.eye(2).double())
     risk = float(task.risk(head, observed, observed).risk)
     assert noise_floor(head, task, observed) == pytest.approx(risk, rel=0.25)
+
+
+def test_beyond_the_data_only_the_linear_part_goes_on() -> None:
+    _, context = pendulum()
+    x = rows_of(context)
+    head = PolynomialEncoder.of(x, 2, 4).imitate(x, x[:, :2] ** 2 + x[:, :2])
+    far, farther = 10 * x[:5], 20 * x[:5]
+    edge = far.clamp(x.amin(0), x.amax(0))
+    outside = (far == edge).logical_not().all(1)
+    assert bool(outside.any())
+    step = (head(farther) - head(far))[outside]
+    again = (head(3 * farther - 2 * far) - head(far))[outside]
+    torch.testing.assert_close(again, 3 * step)
+
+
+def test_bent_coordinates_are_judged_where_they_were_trained() -> None:
+    _, context = pendulum()
+    train = context.train
+    inside = train.pick(torch.arange(4))
+    outside = replace(inside, x=3 * inside.x)
+    both = Observed(
+        torch.cat([inside.x, outside.x[:2]]), train.grid.pick(torch.tensor([0, 1, 2, 3, 0, 1])),
+        torch.cat([inside.raw, inside.raw[:2]]),
+    )  # fmt: skip
+    kept = within_range(train, both)
+    assert torch.equal(kept.x, inside.x)
+    # With nothing inside, the better half is all there is.
+    assert len(within_range(train, outside)) == 2
+
+
+def test_a_force_is_found_term_by_term() -> None:
+    """Duffing's spring and damping from curved sensors: three terms, none of them given."""
+    data = simulate("duffing", seed=1, trajectories=16, points=120)
+    rng = np.random.default_rng(2)
+    scale = np.concatenate(data.x).std(0)
+    x = [curved(s / scale) + 0.002 * rng.normal(size=(len(s), 4)) for s in data.x]
+    library = Library.from_terms(["z1", "z2", "z1**3", "z1*z2"], NAMES)
+    context = prepare(
+        Trajectories(x, data.t), library, 2, 1, 0, SearchBudget(), None, CollapseChecks(), 4, None
+    )
+    found = _mechanical(context)
+    three = [own for own in found if len(own.structure.support[1]) == 3]
+    best = min(three, key=lambda own: own.loss)
+    assert best.structure.support == support(library, "z2", "z1 + z2 + z1**3")
+    assert len(found) == len({own.structure for own in found})
