@@ -62,10 +62,11 @@ LONGEST = 5
 MAX_FEATURES, WORTHWHILE = 240, 0.9
 # Terms of a force, and forces that go on from each number of terms.
 MECHANICAL, BEAM = 3, 4
-# Laws that are grown to the end, and laws with a term less that get encoders of their own.
-FINALISTS, SHORTER = 3, 4
+# Laws that are grown to the end, half of them the fittest, half the simplest, and laws with a term
+# less that get encoders of their own.
+FINALISTS, SHORTER = 4, 4
 # How often laws with a term less, or a simpler one, are tried in place of the best.
-ROUNDS = 3
+ROUNDS = 2
 # Simple laws that leave this many times more than the best are not grown.
 CLOSE = 20.0
 
@@ -100,7 +101,9 @@ def nonlinear_heads(
     lowest = min(own.loss for own in high)
     laws = [own for own in high if not _is_long(own.structure) and own.loss <= CLOSE * lowest]
     laws.sort(key=lambda own: own.loss)
-    found = [grown(context, own) for own in laws[:FINALISTS]]
+    fittest, others = laws[: FINALISTS // 2], laws[FINALISTS // 2 :]
+    simplest = sorted(others, key=lambda own: own.structure.cost)[: FINALISTS // 2]
+    found = [grown(context, own) for own in [*fittest, *simplest]]
     for number in range(ROUNDS if found else 0):
         names = _shorter(context, found)
         shorter = solved(context, [(own, found[0][0]) for own in names], HIGH, EASING[1:])
