@@ -61,7 +61,9 @@ class PolynomialEncoder(nn.Module):
         factors = torch.tensor(rows)
         values = _monomials(x, factors)
         values = (values - values.mean(0)) / values.std(0).clamp_min(1e-300)
-        added = torch.linalg.qr(values)[1].diagonal().abs() / len(x) ** 0.5
+        added = values.new_zeros(len(rows))  # there may be fewer rows than monomials
+        triangle = torch.linalg.qr(values)[1].diagonal()
+        added[: len(triangle)] = triangle.abs() / len(x) ** 0.5
         kept = (added > REDUNDANT) | (torch.arange(len(rows)) < rank)
         encoder = cls(rank, latent_dim, int(kept.sum()), degree).to(x.dtype)
         values = _monomials(x, factors[kept])

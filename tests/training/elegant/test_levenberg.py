@@ -244,3 +244,10 @@ def test_a_force_is_found_term_by_term() -> None:
     best = min(three, key=lambda own: own.loss)
     assert best.structure.support == support(library, "z2", "z1 + z2 + z1**3")
     assert len(found) == len({own.structure for own in found})
+
+
+def test_few_rows_have_fewer_features_than_monomials() -> None:
+    x = torch.randn(12, 3, generator=torch.Generator().manual_seed(0)).double()
+    head = PolynomialEncoder.of(x, 2, 4)
+    assert 3 <= head.linear.in_features < 12
+    assert bool(head.features(x).isfinite().all())
