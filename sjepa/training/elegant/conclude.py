@@ -34,7 +34,6 @@ from sjepa.training.elegant.rollout import (
     states,
 )
 from sjepa.training.elegant.select import (
-    NOISE_MULTIPLE,
     adequacy,
     caveats,
     front_of,
@@ -48,6 +47,8 @@ from sjepa.training.elegant.structures import Structure
 FURTHER = 1.35
 # Noise that coordinates carry is excused up to this multiple of the least that others carry.
 HIDDEN = 2.0
+# Rollouts may raise the residual of bent coordinates by this factor.
+BENT_WORSE = 1.1
 
 
 def found_with(context: SearchContext, task: StructureTask, head: nn.Module) -> Found:
@@ -177,8 +178,8 @@ def _refine(context: SearchContext, best: Found, held: RolloutLoss) -> Found:
     losses = _losses(context, best.structure, law, head, context.validation)
     candidate = Candidate.score(law, losses, context.library)
     refined = replace(best, candidate=candidate, encoder=context.encoder(head))
-    # A network can follow rollouts of a few trajectories into coordinates that suit only those.
-    worse = not best.linear and candidate.loss > NOISE_MULTIPLE * best.candidate.loss
+    # Bent coordinates can follow rollouts of a few trajectories to where they suit only those.
+    worse = not best.linear and candidate.loss > BENT_WORSE * best.candidate.loss
     return best if worse or _rollout(held, refined) > _rollout(held, best) else refined
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sjepa.models.encoders import LinearEncoder
 from sjepa.training.elegant.context import SearchContext
-from sjepa.training.elegant.finalists import enough, validation_risk
+from sjepa.training.elegant.finalists import LONG, enough, validation_risk
 from sjepa.training.elegant.nonlinear import EASING, HIGH, LOW, Pair, grown, solved
 from sjepa.training.elegant.polish import StructureTask
 from sjepa.training.elegant.structures import Symmetry
@@ -39,7 +39,11 @@ def grown_leader(context: SearchContext, lead: Linear | None) -> list[Pair]:
 
 def leader(context: SearchContext, heads: Sequence[Linear]) -> Linear | None:
     """The law that leaves far less than any other that does not contain it, if there is one."""
-    ranked = [(validation_risk(context, *pair), pair) for pair in heads]
+    # A long law makes up for what a linear encoder cannot do: it leads nowhere.
+    short = [pair for pair in heads if pair[1].structure.cost <= LONG * context.latent_dim]
+    if not short:
+        return None
+    ranked = [(validation_risk(context, *pair), pair) for pair in short]
     lowest = min(risk for risk, _ in ranked)
     near = [(risk, pair) for risk, pair in ranked if risk <= ALIKE * lowest]
     risk, lead = min(near, key=lambda entry: (entry[1][1].structure.cost, entry[0]))
