@@ -76,6 +76,12 @@ class PolynomialEncoder(nn.Module):
         encoder.high.copy_(x.amax(0))
         return encoder
 
+    def check(self) -> None:
+        """Refuse monomials of components that there are not: numbers may come from a file."""
+        own = self.factors
+        if own.dtype != torch.long or bool(((own < 0) | (own > self.rank)).any()):
+            raise ValueError(f"a factor is not one of {self.rank} components")
+
     def features(self, x: Tensor) -> Tensor:
         """p(x) (..., features); beyond the data they saw only the linear ones go on."""
         inside = _monomials(x.clamp(self.low, self.high), self.factors[self.rank :])

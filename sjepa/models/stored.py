@@ -36,7 +36,7 @@ Description = dict[str, Any]
 # No network here is larger; it keeps a hostile file from asking for one that is.
 MAX_VALUE = 2**31
 MAX_PARTS = 64
-LIMITS = {"depth": MAX_PARTS, "k": 10_000, "history": 10_000, "order": 10}
+LIMITS = {"depth": MAX_PARTS, "degree": MAX_PARTS, "k": 10_000, "history": 10_000, "order": 10}
 
 
 def _obs(module: Any, latent_dim: int) -> Description:
@@ -174,6 +174,9 @@ def rebuild(description: Any, tensors: Mapping[str, Tensor]) -> nn.Module:
         with torch.device("meta"):
             module = _build(description)
         module.load_state_dict(dict(tensors), strict=True, assign=True)
+        for part in module.modules():
+            if isinstance(part, PolynomialEncoder):
+                part.check()
     except (SjepaError, LookupError, TypeError, ValueError, RuntimeError, OverflowError) as error:
         reason = " ".join(str(error).split())[:120]
         raise FormatError(f"Its network cannot be rebuilt ({reason}).") from None

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from sjepa.data import Trajectories, simulate
+from sjepa.errors import FormatError
 from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.models import Whitening
 from sjepa.models.polynomials import PolynomialEncoder
@@ -84,6 +85,9 @@ def test_it_is_stored_as_data_and_comes_back_the_same() -> None:
     head = PolynomialEncoder.of(x, 2, 3).imitate(x, x[:, :2] ** 2)
     again = rebuild(describe(head), head.state_dict())
     assert torch.equal(again(x), head(x))
+    broken = {**head.state_dict(), "factors": head.factors + 1}
+    with pytest.raises(FormatError, match="not one of 4 components"):
+        rebuild(describe(head), broken)
 
 
 def slopes(head: PolynomialEncoder, task: StructureTask, observed: Observed) -> None:
