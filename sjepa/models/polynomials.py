@@ -93,8 +93,9 @@ class PolynomialEncoder(nn.Module):
     @torch.no_grad()
     def imitate(self, x: Tensor, z: Tensor) -> PolynomialEncoder:
         """Take the numbers that give rows x (n, rank) coordinates nearest to z (n, d)."""
-        ones = torch.ones(len(x), 1, dtype=x.dtype)
-        numbers = torch.linalg.lstsq(torch.cat([self.features(x), ones], dim=1), z).solution
+        p = torch.cat([self.features(x), torch.ones(len(x), 1, dtype=x.dtype)], dim=1)
+        # Nearly orthonormal, so that sums do; LAPACK's lstsq differs from call to call.
+        numbers = torch.linalg.solve(p.T @ p, p.T @ z)
         self.linear.weight.copy_(numbers[:-1].T)
         self.linear.bias.copy_(numbers[-1])
         return self

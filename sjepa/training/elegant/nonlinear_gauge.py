@@ -32,7 +32,8 @@ def gauged(context: SearchContext, head: PolynomialEncoder, task: StructureTask)
     white, shift = _whitener(z)
     # The law is closed under affine maps, so it is read off again in whitened coordinates.
     features, points = library.torch(), z @ white + shift
-    law = torch.linalg.lstsq(features(points), features(z) @ law @ white).solution
+    columns = features(points)  # of order one, so that sums do
+    law = torch.linalg.solve(columns.T @ columns, columns.T @ (features(z) @ law @ white))
     space = Subspace(torch.eye(d, dtype=z.dtype), law, 0.0)
     steps = round(250 * context.budget.effort)
     gauges = search_gauge(space, points, library, restarts=32, steps=steps, seed=context.seed)

@@ -255,3 +255,14 @@ def test_few_rows_have_fewer_features_than_monomials() -> None:
     head = PolynomialEncoder.of(x, 2, 4)
     assert 3 <= head.linear.in_features < 12
     assert bool(head.features(x).isfinite().all())
+
+
+def test_the_same_rows_give_the_same_bytes() -> None:
+    """Answers must not depend on who computed them, and LAPACK's lstsq differs by the call."""
+    _, context = pendulum()
+    x = rows_of(context)
+    heads = []
+    for size in (1, 1001, 77, 4099):
+        _kept = torch.randn(size)  # what lies in memory before
+        heads.append(PolynomialEncoder.of(x, 2, 4).imitate(x, x[:, :2] ** 2 + x[:, 2:]))
+    assert all(torch.equal(h.linear.weight, heads[0].linear.weight) for h in heads)
