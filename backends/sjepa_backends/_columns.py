@@ -17,7 +17,7 @@ JITTER = 1e-13
 DEPENDENT = 1e-12
 
 
-class Columns:
+class UnitColumns:
     """Some terms of a library as columns of norm 1: their products, and the inverse of these.
 
     Terms that the others make up, as 1 is made up of squares of sine and cosine, can go for

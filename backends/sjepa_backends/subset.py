@@ -13,7 +13,7 @@ import numpy as np
 from sjepa.backend import Backend, Problem
 from sjepa.errors import ConfigError
 from sjepa.symbolic.front import Front, knee
-from sjepa_backends._columns import Columns, Later, losses, supports_up_to
+from sjepa_backends._columns import Later, UnitColumns, losses, supports_up_to
 from sjepa_backends._supports import (
     SEARCH_SHARE,
     SHORT,
@@ -117,12 +117,12 @@ class Subset(Backend):
 
     def _trees(self, problem: Problem) -> list[_Branches]:
         """One for each output; those with the same terms have the same columns."""
-        weights, columns = problem.candidate_library.weights, dict[bytes, Columns]()
+        weights, columns = problem.candidate_library.weights, dict[bytes, UnitColumns]()
         trees = []
         for j, usable in enumerate(problem.usable.T):
             key = usable.tobytes()
             if key not in columns:
-                columns[key] = Columns(problem.sums, np.flatnonzero(usable), weights)
+                columns[key] = UnitColumns(problem.sums, np.flatnonzero(usable), weights)
             trees.append(_Branches(self, problem, j, columns[key]))
         return trees
 
@@ -130,7 +130,7 @@ class Subset(Backend):
 class _Branches:
     """The search for one output. Terms are renumbered so that the most needed come first."""
 
-    def __init__(self, settings: Subset, problem: Problem, j: int, columns: Columns) -> None:
+    def __init__(self, settings: Subset, problem: Problem, j: int, columns: UnitColumns) -> None:
         sums, index = problem.sums, columns.index
         self.settings, self.clock, self.columns = settings, problem.clock, columns
         # Losses here are residual sums over the target's; `unit` makes them shares of variance.
