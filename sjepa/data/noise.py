@@ -14,13 +14,18 @@ _CHUNK = 4096  # windows at once; bounds the memory to a few megabytes
 _TO_STD = 1.4826  # from the median of |r| to the standard deviation, for normal r
 
 
-def noise_level(x: Array | list[Array], t: Array | list[Array]) -> Array:
+def noise_level(
+    x: Array | list[Array], t: Array | list[Array], *, mean_square: bool = False
+) -> Array:
     """Standard deviation (d,) of the white noise in each column of x (T, d), sampled at t (T,).
 
     Neighbouring points are combined so that smooth motion cancels and noise does not (differences
     of order 3 to 8, exact on irregular grids); the median over time ignores outliers and sharp
     turns. What is left of a noise-free signal is its roughness at the sampling step, usually
     many orders below. Lists are pooled; fewer than five points tell nothing and give 0.
+
+    Noise that is larger in some places than in others has no typical size: `mean_square` gives
+    the root of its mean square instead of what the median says.
     """
     series = x if isinstance(x, list) else [x]
     times = t if isinstance(t, list) else [t]
@@ -44,7 +49,8 @@ def noise_level(x: Array | list[Array], t: Array | list[Array]) -> Array:
         parts += [scale * _residuals(a, b, order).T for a, b in uneven if len(a) > order + 1]
         if parts:
             r = np.abs(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1))
-            levels.append(_TO_STD / scale * medians(r))
+            size = np.sqrt(np.square(r).mean(1)) if mean_square else _TO_STD * medians(r)
+            levels.append(size / scale)
     if not levels:
         return np.zeros(series[0].shape[1])
     # Motion that does not quite cancel only adds, so the smallest is the nearest.

@@ -23,7 +23,7 @@ NOT_NOISE = 5.0
 RESIDUAL = 3e-4
 # The same for bent coordinates, which bend towards whatever law they are given: only a residual
 # near the noise tells a true law from a wrong one there.
-BENT_NOT_NOISE = 2.5
+BENT_NOT_NOISE = 2.0
 BENT_RESIDUAL = 2e-5
 # Less than this is not worth a word, noise or not.
 SMALL = 1e-4

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sjepa.data import noise_level
+from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.training.elegant.objective import coarse
 from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.polish import StructureTask
@@ -23,7 +24,9 @@ def noise_floor(head: nn.Module, task: StructureTask, observed: Observed) -> flo
         lengths = observed.grid.mask.sum(1).tolist()
         series = [own[:n].numpy() for own, n in zip(z, lengths, strict=True)]
         times = [own[:n].numpy() for own, n in zip(observed.grid.times, lengths, strict=True)]
-        level = torch.tensor(noise_level(series, times))
+        # A bent coordinate is noisier where it is steeper, and risks are means of squares.
+        bent = isinstance(head, PolynomialEncoder)
+        level = torch.tensor(noise_level(series, times, mean_square=bent))
         generator = torch.Generator().manual_seed(0)
         noise = level * torch.randn(z.shape, generator=generator, dtype=z.dtype)
     return _share(z, noise - _carried(z, noise, task, observed), task, observed)
