@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from torch import nn
 
 from sjepa.metrics.shortcuts import CollapseReport
 from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.training.elegant.context import SearchContext
-from sjepa.training.elegant.finalists import report_law, validation_risk
+from sjepa.training.elegant.finalists import enough, report_law, validation_risk
 from sjepa.training.elegant.halving import promote
 from sjepa.training.elegant.levenberg import BENDING, levenberg_marquardt
 from sjepa.training.elegant.nonlinear_gauge import gauged
@@ -36,7 +35,6 @@ from sjepa.training.elegant.nonlinear_starts import (
 from sjepa.training.elegant.polish import StructureTask, cancelling, linear_head, unit_scale
 from sjepa.training.elegant.reduce import cheaper, without_one
 from sjepa.training.elegant.rollout import states
-from sjepa.training.elegant.select import NOISE_MULTIPLE
 from sjepa.training.elegant.structures import Structure, structure
 from sjepa.training.elegant.variants import variants
 from sjepa.training.elegant.velocity import velocity_pairs
@@ -62,11 +60,11 @@ LONGEST = 5
 MAX_FEATURES, WORTHWHILE = 240, 0.9
 # Terms of a force, and forces that go on from each number of terms.
 MECHANICAL, BEAM = 3, 4
-# Laws that are grown to the end, half of them the fittest, half the simplest, and laws with a term
-# less that get encoders of their own.
+# Laws that are grown to the end, half of them the fittest, half the simplest, and simpler ones of
+# each that go on.
 FINALISTS, SHORTER = 4, 4
-# How often laws with a term less, or a simpler one, are tried in place of the best.
-ROUNDS = 2
+# A simpler law is grown where it leaves at most this many times what the longer one leaves.
+GROWING = 8.0
 # Simple laws that leave this many times more than the best are not grown.
 CLOSE = 20.0
 
@@ -104,15 +102,7 @@ def nonlinear_heads(
     fittest, others = laws[: FINALISTS // 2], laws[FINALISTS // 2 :]
     simplest = sorted(others, key=lambda own: own.structure.cost)[: FINALISTS // 2]
     found = [grown(context, own) for own in [*fittest, *simplest]]
-    for number in range(ROUNDS if found else 0):
-        names = _shorter(context, found)
-        shorter = solved(context, [(own, found[0][0]) for own in names], HIGH, EASING[1:])
-        if number == 0:  # coordinates that have bent to suit a term do not bend back
-            fresh = solved(context, anew(context, names, generator), LOW, EASING)
-            shorter += _raised(context, _promoted(context, fresh, SHORTER))
-        good = sorted(_promoted(context, shorter, SHORTER), key=lambda own: own.loss)
-        found += [grown(context, own) for own in good[:2]]
-    return found
+    return found + _simplified(context, found, generator)
 
 
 def solved(
@@ -121,11 +111,14 @@ def solved(
     """The best encoder of some degree for each structure, from coordinates to start with."""
     if not starts:
         return []
-    template = PolynomialEncoder.of(
+    work = partial(_solve, context.bare, _template(context, degree), degree > LOW, tuple(easing))
+    return list(context.pool.map(work, starts))
+
+
+def _template(context: SearchContext, degree: int) -> PolynomialEncoder:
+    return PolynomialEncoder.of(
         context.train.x[context.train.grid.mask], context.latent_dim, degree
     )
-    work = partial(_solve, context.bare, template, degree > LOW, tuple(easing))
-    return list(context.pool.map(work, starts))
 
 
 def _solve(
@@ -225,9 +218,9 @@ def grown(context: SearchContext, own: Bent) -> Pair:
     risk = validation_risk(context, head, task)
     while True:
         degree += 1
-        (more,) = solved(context, [(own.structure, head)], degree, (1.0,))
-        if more.head.linear.in_features > MAX_FEATURES:
+        if _template(context, degree).linear.in_features > MAX_FEATURES:
             break
+        (more,) = solved(context, [(own.structure, head)], degree, (1.0,))
         lower = validation_risk(context, more.head, task)
         if not lower < WORTHWHILE * risk:
             break
@@ -237,30 +230,55 @@ def grown(context: SearchContext, own: Bent) -> Pair:
     return head, task
 
 
-def _shorter(context: SearchContext, found: Sequence[tuple[nn.Module, StructureTask]]
-) -> list[Structure]:  # fmt: skip
-    """The fittest laws with a term less, or a simpler one, where that has not been tried.
+def _simplified(
+    context: SearchContext, found: Sequence[Pair], generator: torch.Generator
+) -> list[Pair]:
+    """Simpler laws than the simplest adequate one, as long as one of them is adequate too.
 
-    Half of them have a term less, which bent coordinates make look needed.
+    Bent coordinates make every term of their law look needed, so that each simpler law gets
+    encoders of its own: from new starts, and from the coordinates of the longer law.
     """
-    if not found:
-        return []
-    risks = [float(task.risk(head, context.train, context.validation).risk) for head, task in found]
-    tried = {other.structure for _, other in found}
-    drops: dict[Structure, float] = {}
-    others: dict[Structure, float] = {}
-    for risk, (head, task) in zip(risks, found, strict=True):
-        if risk <= NOISE_MULTIPLE * min(risks):
-            less = without_one(task)
-            for s in cheaper(task):
-                if s not in tried:
-                    left = float(context.task(s).risk(head, context.train, context.train).risk)
-                    group = drops if s in less else others
-                    group[s] = min(left, group.get(s, float("inf")))
-    half = sorted(drops, key=lambda s: drops[s])[: SHORTER // 2]
-    every = {**others, **drops}
-    rest = sorted((s for s in every if s not in half), key=lambda s: every[s])
-    return [*half, *rest[: SHORTER - len(half)]]
+    tried = {task.structure for _, task in found}
+    simpler: list[Pair] = []
+    base = _simplest_adequate(context, found)
+    while base is not None:
+        head, task = base
+        names = [own for own in _nearest(context, head, task) if own not in tried]
+        tried |= set(names)
+        fresh = _promoted(
+            context, solved(context, anew(context, names, generator), LOW, EASING), SHORTER
+        )
+        near = solved(context, [(own, head) for own in names], HIGH, EASING[1:])
+        good = sorted(
+            _promoted(context, [*near, *_raised(context, fresh)], SHORTER),
+            key=lambda own: (own.structure.cost, own.loss),
+        )
+        limit = GROWING * validation_risk(context, head, task)
+        pairs = [
+            grown(context, own)
+            for own in good
+            if validation_risk(context, own.head, context.task(own.structure)) <= limit
+        ]
+        simpler += pairs
+        base = _simplest_adequate(context, pairs)
+    return simpler
+
+
+def _nearest(
+    context: SearchContext, head: PolynomialEncoder, task: StructureTask
+) -> list[Structure]:
+    """Laws with a term less, and those with a simpler one that fit best as they stand."""
+    less = without_one(task)
+    others = [own for own in cheaper(task) if own not in less]
+    others.sort(
+        key=lambda own: float(context.task(own).risk(head, context.train, context.train).risk)
+    )
+    return [*less, *others[:SHORTER]]
+
+
+def _simplest_adequate(context: SearchContext, found: Sequence[Pair]) -> Pair | None:
+    good = [pair for pair in found if enough(context, *pair)]
+    return min(good, key=lambda pair: pair[1].structure.cost) if good else None
 
 
 def _is_long(own: Structure) -> bool:
