@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
+from itertools import combinations
 
 from sjepa.training.elegant.levenberg import improve
 from sjepa.training.elegant.observed import Observed
@@ -52,18 +53,15 @@ def without_one(task: StructureTask) -> list[Structure]:
 
 
 def cheaper(task: StructureTask) -> list[Structure]:
-    """The structures with one term less, or one term exchanged for a simpler one."""
+    """The structures with one term less, or one or two terms exchanged for a simpler one."""
     library, support = task.library, task.structure.support
     result = without_one(task)
     for j, row in enumerate(support):
-        for p in row:
-            rest = tuple(q for q in row if q != p)
-            simpler = [
-                q
-                for q, weight in enumerate(library.weights)
-                if weight < library.weights[p] and q not in row and library.terms[q].free_symbols
-            ]
-            for q in simpler:
-                changed = (*support[:j], tuple(sorted((*rest, q))), *support[j + 1 :])
-                result.append(structure(library, changed))
+        for gone in [*combinations(row, 1), *combinations(row, 2)]:
+            rest = tuple(q for q in row if q not in gone)
+            weight = sum(library.weights[p] for p in gone)
+            for q, own in enumerate(library.weights):
+                if own < weight and q not in row and library.terms[q].free_symbols:
+                    changed = (*support[:j], tuple(sorted((*rest, q))), *support[j + 1 :])
+                    result.append(structure(library, changed))
     return result
