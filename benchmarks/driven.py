@@ -30,6 +30,7 @@ SYSTEMS = {
     "cart": (("v", "-0.5*v + 0.8*u1"), 1.0, 1.0),
 }
 STEP, POINTS, TRAJECTORIES, TEST, VALUES, NOISE = 0.05, 160, 40, 10, 12, 0.005
+TOP = 2.8
 
 
 def pushes(kind: str, rng: np.random.Generator, size: float) -> np.ndarray:
@@ -49,13 +50,19 @@ def data(name: str, kind: str, sensors: str, seed: int) -> tuple[Trajectories, T
     field = Law.from_string(list(equations), inputs=[*inputs, "u1"], outputs=inputs).numpy()
     rng = np.random.default_rng([seed, 11])
     count = TRAJECTORIES + TEST
-    actions = [pushes(kind, rng, size) for _ in range(count)]
+    actions = [pushes(kind, rng, size) for _ in range(2 * count)]
     u = np.stack(actions, axis=1)  # (T, N, 1)
-    path = [spread * rng.normal(size=(count, 2))]
+    path = [spread * rng.normal(size=(2 * count, 2))]
     for i in range(POINTS - 1):  # step by step: a held action jumps at samples
         end = u[i] if kind == "held" else u[i + 1]
         path.append(_step(field, path[-1], u[i], end))
     stacked = np.stack(path, axis=1)
+    # Where one goes over the top, an angle and the same less a turn obey the same law.
+    kept = np.arange(2 * count)
+    if name == "pendulum":
+        kept = np.flatnonzero(np.abs(stacked[..., 0]).max(1) < TOP)
+    kept = kept[:count]
+    stacked, actions = stacked[kept], [actions[i] for i in kept]
     states = list(stacked)
     scaled = (stacked - stacked.mean((0, 1))) / stacked.std((0, 1))
     if sensors == "linear":
