@@ -66,3 +66,6 @@ def test_a_plane_of_oscillations_has_two_coordinates_and_the_model_shows_why(tmp
     again = sjepa.load(tmp_path / "m")
     assert again.latent_dim_ == 2 and again.latent_dim == "auto"
     assert again.dimensions_.equals(model.dimensions_)
+    again.dimensions_.loc[0, "noise_floor"] = np.nan  # not known, and saved as that
+    again.save(tmp_path / "unknown")
+    assert sjepa.load(tmp_path / "unknown").dimensions_.equals(again.dimensions_)
