@@ -190,10 +190,11 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
     model.latent_dim_ = len(saved.law.outputs)
     if facts.get("dimensions"):
         try:
-            tried = [
-                Dimension(**{k: math.nan if v is None else v for k, v in row.items()})
+            rows: list[dict[str, Any]] = [
+                {k: math.nan if v is None else v for k, v in row.items()}
                 for row in facts["dimensions"]
             ]
+            tried = [Dimension(**row) for row in rows]
         except (AttributeError, TypeError):
             raise FormatError("The model's config.json is damaged: its dimensions.") from None
         model.dimensions_ = pd.DataFrame([asdict(one) for one in tried])

@@ -97,10 +97,11 @@ def conclude(
     chosen = adequacy(delta, [f.candidate.loss for f in admitted], floor)
     notes.append(chosen.reason)
     held = RolloutLoss(context.validation, context.horizon, context.order)
+    limits: list[str] = []
     if delta_roll is not None:
         passing = [f for f in admitted if _rollout(held, f) <= delta_roll]
         if not passing:
-            notes.append(f"No candidate reaches a rollout loss of {delta_roll:g}.")
+            limits.append(f"No candidate reaches a rollout loss of {delta_roll:g}.")
         admitted = passing or admitted
     front, rows = front_of(admitted, notes)
     own_floor = _floors(context, admitted)
@@ -150,7 +151,7 @@ def conclude(
         f"trajectories, {times_noise(refined.candidate.loss, floor)}, and {training:.2g} on "
         "those of the training"
     )
-    limits = caveats(refined, rivals, _by_start(context, refined))
+    limits += caveats(refined, rivals, _by_start(context, refined))
     if adequate and delta == "auto":
         limits += small_residual(refined.candidate.loss, floor)
     context.report("done", 1.0)

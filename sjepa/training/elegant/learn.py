@@ -80,10 +80,9 @@ def learn_elegant(
 
     view, result = _first_adequate(views(trajectories, latent_dim, windows), budget, search)
     encoder = view.after(result.encoder.double().eval())
-    doubts = [*(finding.sentence for finding in result.findings), *result.caveats]
     rivals = [replace(r, encoder=view.after(r.encoder)) for r in result.rivals]
     notes = [*view.notes, *result.notes]
-    return Learned(result.law, result.front, encoder, notes, doubts, result.figures, rivals)
+    return Learned(result.law, result.front, encoder, notes, result.doubts, result.figures, rivals)
 
 
 def _first_adequate(
