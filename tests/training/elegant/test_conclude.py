@@ -189,7 +189,7 @@ def test_the_farthest_quarter_of_the_starts_is_judged_apart(context: SearchConte
     assert len(z) == 24 and expected[0] != pytest.approx(expected[1], rel=0.05)
 
 
-def test_caveats_name_rivals_networks_and_starts_only_where_there_are_any(
+def test_caveats_name_rivals_bent_coordinates_and_starts_and_what_to_try(
     context: SearchContext,
 ) -> None:
     law, rival = found(context, ((1,), (2,))), found(context, ((1,), (0,)))
@@ -200,6 +200,9 @@ def test_caveats_name_rivals_networks_and_starts_only_where_there_are_any(
     assert "2 other laws are adequate" in two
     (starts,) = caveats(law, [], (0.5, 0.001))
     assert "miss 0.5 of the variance, the others 0.001" in starts
+    (bent,) = caveats(replace(law, linear=False), [])
+    advice = ("fewer terms (library=)", "Give more trajectories", "Compare rollouts")
+    assert all(try_this in said for try_this, said in zip(advice, (one, starts, bent), strict=True))
     assert caveats(law, [], (0.0011, 0.001)) == []
     assert caveats(law, [], (0.6, 0.05)) and not caveats(law, [], (0.4, 0.05))  # ten times
 
