@@ -161,8 +161,7 @@ def _save(
     from sjepa.storage import writing_folder
     from sjepa.training import Learned, identity
 
-    learned = Learned(front.best(), front, identity, list(front.notes))
-    model._keep(learned, data, RunRecorder().table())
+    model._keep(Learned.of_front(front, identity), data, RunRecorder().table())
     asked = {"settings": plain_params(model), "fingerprint": fingerprint(data), "data": source,
              "command": command_line()}  # fmt: skip
     with writing_folder(out) as draft, Run.begin(draft, asked) as run:

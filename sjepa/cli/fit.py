@@ -274,6 +274,8 @@ def _fit(
 
 
 def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> None:
+    from sjepa.estimator.files import dimension_rows, finite
+
     score = model.score(data[:: -(-len(data) // MAX_SCORED)])
     if json:
         result = {
@@ -282,7 +284,8 @@ def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> No
             "front": model.equations_.to_dict("records"),
             "diagnostics": model.diagnostics_,
             "doubts": model.doubts_,
-            "figures": {k: v for k, v in model.figures_.items() if math.isfinite(v)},
+            "figures": finite(model.figures_),
+            "dimensions": dimension_rows(model),
             "form": model.front_.form,
             "score": score if math.isfinite(score) else None,  # JSON has no infinity
             "run": None if run is None else str(run.folder),
@@ -294,8 +297,9 @@ def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> No
     terms, tree = (model.law_.complexity(m) for m in ("terms", "tree"))
     told = (
         f"Complexity {terms:g} (terms), {tree:g} (tree). "
-        f"R2 of simulated against encoded trajectories of the training: {score:.4f}."
+        f"R2 of simulated against encoded trajectories, all that were given: {score:.4f}."
     )
+    told += _held_out(model.figures_)
     if model.front_.form:
         told += f" Form: {model.front_.form}."
     notes = [f"! {d}" if d in model.doubts_ else d for d in model.diagnostics_]
@@ -303,3 +307,14 @@ def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> No
     if run is not None:
         console.print(f"Written to {run.folder}; sjepa.load({str(run.folder)!r}) reads it.",
                       highlight=False, soft_wrap=True)  # fmt: skip
+
+
+def _held_out(figures: dict[str, float]) -> str:
+    """How the law does on what it was not fitted to, beside what it was, where that is known."""
+    if "rollout_held_out" in figures:
+        out, seen = (1 - figures[f"rollout_{part}"] for part in ("held_out", "training"))
+        return f" R2 of rollouts: {out:.4f} held out, {seen:.4f} in training."
+    if "free_run" in figures:
+        missed = math.sqrt(max(figures["free_run"], 0.0))
+        return f" Stretches that were held out are missed by {missed:.2g} times the noise."
+    return " No data were held out."

@@ -100,7 +100,8 @@ def answered(
         warnings.warn(text, NumericalWarning, stacklevel=depth)
     pairs = [(c, _widened(c.law, names, late)) for c in front]
     wide = tuple(c if law is c.law else replace(c, law=law) for c, law in pairs)
-    return replace(front, candidates=wide, form=form, notes=(*front.notes, *doubts))
+    notes = (*front.notes, *doubts)
+    return replace(front, candidates=wide, form=form, notes=notes, doubts=tuple(doubts))
 
 
 def _doubts(front: Front, problem: Problem, doubt: str) -> list[str]:

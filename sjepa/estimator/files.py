@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any, TypeVar
@@ -74,6 +75,20 @@ def with_settings(model: Model, asked: Mapping[str, Any]) -> Model:
     return model
 
 
+def finite(figures: Mapping[str, float]) -> dict[str, float]:
+    """Those of the figures that are numbers: JSON has no NaN and no infinity."""
+    return {name: value for name, value in figures.items() if math.isfinite(value)}
+
+
+def dimension_rows(model: Any) -> list[dict[str, Any]]:
+    """The rows of `dimensions_` as JSON can hold them, none without such; None is not a number."""
+    table = getattr(model, "dimensions_", pd.DataFrame()).to_dict("records")
+    return [
+        {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+        for row in table
+    ]
+
+
 def saved_from(model: Any) -> Saved:
     """What :mod:`sjepa.runs.saving` writes, from a fitted estimator."""
     encoder: Any = model.encoder_
@@ -89,11 +104,11 @@ def saved_from(model: Any) -> Saved:
     facts = {
         "diagnostics": list(model.diagnostics_),
         "doubts": list(getattr(model, "doubts_", ())),
-        "figures": dict(getattr(model, "figures_", {})),
+        "figures": finite(getattr(model, "figures_", {})),
         "n_features_in": model.n_features_in_,
         "obs_shape": list(model.obs_shape_),
         "history_length": model.history_length_,
-        "dimensions": getattr(model, "dimensions_", pd.DataFrame()).to_dict("records"),
+        "dimensions": dimension_rows(model),
         "feature_names_in": list(getattr(model, "feature_names_in_", [])),
         "frozen": isinstance(model.encoder_, Frozen),
         "action_names": list(model.action_names_),
@@ -175,8 +190,12 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
     model.latent_dim_ = len(saved.law.outputs)
     if facts.get("dimensions"):
         try:
-            tried = [Dimension(**row) for row in facts["dimensions"]]
-        except TypeError:
+            rows: list[dict[str, Any]] = [
+                {k: math.nan if v is None else v for k, v in row.items()}
+                for row in facts["dimensions"]
+            ]
+            tried = [Dimension(**row) for row in rows]
+        except (AttributeError, TypeError):
             raise FormatError("The model's config.json is damaged: its dimensions.") from None
         model.dimensions_ = pd.DataFrame([asdict(one) for one in tried])
     model.doubts_, model.figures_, model.rivals_ = doubts, figures, []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -327,19 +328,21 @@ class Fitted(BaseEstimator):
         path: str | Path,
         x: Any = None,
         t: Any = None,
+        u: Any = None,
         *,
         held_out: Any = None,
         title: str = "",
     ) -> Path:
         """Write a self-contained HTML page about the result; see :mod:`sjepa.report`.
 
-        With observations `x` and times `t` it also shows the simulated paths beside them, and
-        with `held_out` ones (Trajectories, or (x, t)) how every law does on those.
+        With observations `x`, times `t` and actions `u` it also shows the simulated paths beside
+        them, and with `held_out` ones (Trajectories, or (x, t) or (x, t, u)) how every law does on
+        those.
         """
         from sjepa.report import write_report
 
         check_is_fitted(self, "law_")
-        return write_report(self, path, x, t, held_out=held_out, title=title)
+        return write_report(self, path, x, t, u, held_out=held_out, title=title)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """The settings that differ from the defaults and, once fitted, the law and its doubts."""
@@ -354,6 +357,7 @@ class Fitted(BaseEstimator):
         return "\n".join([super().__repr__(N_CHAR_MAX), *(f"    {line}" for line in lines)])
 
     def _html_repr(self) -> str:
-        """What notebooks show: the law, typeset, above scikit-learn's own table of settings."""
+        """What notebooks show: the law, typeset, and its doubts, above scikit-learn's settings."""
         law = self.law_._repr_html_() if hasattr(self, "law_") else ""
-        return law + str(super()._html_repr())
+        doubts = "".join(f"<p>! {escape(doubt)}</p>" for doubt in getattr(self, "doubts_", ()))
+        return law + doubts + str(super()._html_repr())

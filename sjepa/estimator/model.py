@@ -90,8 +90,8 @@ class SJEPA(Fitted):
         Whether the law gives first or second time derivatives of the coordinates.
     history : int or "auto", optional
         Coordinates are read off windows of this many successive observations, for states that a
-        single one does not show; "auto" chooses the length by the noise and prints it. They belong
-        to the middle of their window, so that a trajectory loses ``history - 1`` of them.
+        single one does not show; "auto" chooses the length by the noise (`history_length_`). They
+        belong to the middle of their window: a trajectory loses ``history - 1`` of them.
     device : "auto", "cpu", "cuda" or "mps"
         Where the alternating search trains.
     random_state : int, numpy RandomState or Generator, optional
@@ -128,9 +128,11 @@ class SJEPA(Fitted):
         Those of them that call the result into question; ``print(model)`` shows them too.
     figures_ : dict
         Of the elegant search: ``noise_floor``, ``residual`` (both as shares of the variance of
-        changes, on held-out trajectories), their ``ratio``, ``rollout_held_out``,
-        ``rollout_training``, and whether the law is ``adequate``. Of every law with a correction
-        ``rho_corr``, the energy of the correction as a share of that of the whole prediction.
+        changes, on held-out trajectories), their ``ratio``, ``residual_training``,
+        ``rollout_held_out``, ``rollout_training``, and whether the law is ``adequate``. Of given
+        coordinates ``residual_training`` and, where free runs were made, ``free_run``: their mean
+        squared error in units of the noise. Of every law with a correction ``rho_corr``, the
+        energy of the correction as a share of that of the whole prediction.
     rivals_ : list
         Other adequate laws, each with its ``law`` and ``encoder``; not saved with the model.
     encoder_ : callable

@@ -200,7 +200,7 @@ def small_residual(risk: float, noise_floor: float) -> list[str]:
     return [
         f"what the law leaves ({risk:.2g} of the variance of changes) is small but not noise: "
         f"{times_noise(risk, noise_floor)}. A small term may be missing, or the coordinates may "
-        "be slightly bent."
+        "be slightly bent. Offer more terms (library=), or a larger effort (options)."
     ]
 
 

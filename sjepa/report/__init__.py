@@ -18,6 +18,7 @@ def write_report(
     path: str | Path,
     data: Any = None,
     t: Any = None,
+    u: Any = None,
     *,
     held_out: Any = None,
     title: str = "",
@@ -45,7 +46,7 @@ def write_report(
         raise DataError(f"{path} is a folder; name a file such as {path / 'report.html'}.")
     content = source if isinstance(source, ReportData) else None
     if content is None:
-        content = collect(source, data, t, held_out=held_out, title=title, recipe=recipe)
+        content = collect(source, data, t, u, held_out=held_out, title=title, recipe=recipe)
     page = render(content)
     write_whole(path, page.encode())
     return path

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from sjepa.data import Trajectories
+from sjepa.data.history import middle_of
 from sjepa.errors import ConfigError
 from sjepa.report.beside import MAX_SIMULATED, Beside, near
 from sjepa.report.content import ReportData, entries_of
 from sjepa.report.film import film_of
 from sjepa.report.history import history_table
 from sjepa.report.recipe import law_recipe, model_recipe
-from sjepa.report.words import FORMS, data_facts, model_held_out, path_notes
+from sjepa.report.words import FORMS, data_facts, model_facts, model_held_out, path_notes
 from sjepa.symbolic import Front, Law
 
 
@@ -21,6 +22,7 @@ def collect(
     source: Any,
     data: Any = None,
     t: Any = None,
+    u: Any = None,
     *,
     held_out: Any = None,
     title: str = "",
@@ -33,13 +35,13 @@ def collect(
     source : fitted SJEPA, Front or Law
     data : Trajectories, array or list of arrays, optional
         Observations for a model, states for a front or a law. Without them nothing is simulated.
-    t : times, unless `data` is a Trajectories
+    t, u : times and actions, unless `data` is a Trajectories
     held_out : Trajectories, or a tuple (x, t) or (x, t, u), optional
         Data that the search did not see; every law gets a score on them.
     title : str
     recipe : lines that make the result again; written from the settings if left out
     """
-    trajectories = None if data is None else Trajectories.of(data, t)
+    trajectories = None if data is None else Trajectories.of(data, t, u)
     others = None
     if held_out is not None:
         others = Trajectories.of(*(held_out if isinstance(held_out, tuple) else (held_out,)))
@@ -96,9 +98,11 @@ def _of_law(
         facts["Fitted to"] = FORMS[form]
     if front is not None and front.backend:
         facts["Backend"] = front.backend
-    notes = [] if front is None else list(front.notes)
+    doubts = () if front is None else front.doubts
+    notes = () if front is None else front.notes
     return replace(
-        data, entries=entries, facts=facts, notes=(*path_notes(entries[start]), *notes),
+        data, entries=entries, facts=facts, doubts=(*path_notes(entries[start]), *doubts),
+        notes=tuple(note for note in notes if note not in doubts),
         recipe=("import sjepa", *law_recipe(law)),
     )  # fmt: skip
 
@@ -114,18 +118,21 @@ def _of_model(
     # coordinates has others for each law, and keeps those of the chosen one.
     same = bool(front is not None and front.form)
     data = _of_law(law, front, z, others, model, follow=same)
-    facts = dict(data.facts)
-    notes = [*path_notes(data.entries[data.start]), *map(str, getattr(model, "diagnostics_", ()))]
+    facts = {**data.facts, **model_facts(model)}
+    doubts = getattr(model, "doubts_", ())
+    notes = [str(n) for n in getattr(model, "diagnostics_", ()) if n not in doubts]
     film = None
     if observations is not None and z is not None:
         shape = " × ".join(map(str, observations.obs_shape))
         facts["Observation"] = f"{shape} values"
-        film = film_of(observations, z.x[0]) if len(z.x[0]) == len(observations.x[0]) else None
+        film = film_of(observations, z.x[0], middle_of(getattr(model, "history_length_", 1)))
         if getattr(model, "correction", None) is not None:
             notes.insert(0, "The simulated paths are those of the law and its neural correction.")
     history = getattr(model, "history_", None)
     return replace(
         data, title="Coordinates and law", facts=facts, notes=tuple(notes), film=film,
+        doubts=(*path_notes(data.entries[data.start]), *map(str, doubts)),
+        dimensions=getattr(model, "dimensions_", data.dimensions),
         history=data.history if history is None else history_table(history),
         held_out=model_held_out(model), recipe=tuple(model_recipe(model)),
     )  # fmt: skip

@@ -80,7 +80,8 @@ class ReportData:
     front : Front or None
     entries : the laws of the front, and the chosen one where it is not among them
     start : which entry the chosen law is
-    notes : diagnostics in plain words
+    doubts : what calls the chosen law into question, in plain words
+    notes : what else there is to know
     trails : trajectories of coordinates that are drawn
     trajectories : names of all that were simulated
     names : names of the state's coordinates, as in ``trails[i].seen``
@@ -88,6 +89,7 @@ class ReportData:
     history : table of training figures against ``step``; may be empty
     facts : short label -> short text, whatever law is shown
     held_out : in words, what the result was judged on besides the data it was fitted to
+    dimensions : table of the numbers of coordinates that were tried; may be empty
     film : Film or None
     recipe : lines of code or commands that make the result again
     """
@@ -97,6 +99,7 @@ class ReportData:
     front: Front | None = None
     entries: tuple[Entry, ...] = ()
     start: int = 0
+    doubts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     trails: tuple[Trail, ...] = ()
     trajectories: tuple[str, ...] = ()
@@ -105,6 +108,7 @@ class ReportData:
     history: pd.DataFrame = field(default_factory=pd.DataFrame)
     facts: Mapping[str, str] = field(default_factory=dict)
     held_out: str = ""
+    dimensions: pd.DataFrame = field(default_factory=pd.DataFrame)
     film: Film | None = None
     recipe: tuple[str, ...] = ()
 

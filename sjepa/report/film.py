@@ -18,21 +18,24 @@ COLUMNS = 8
 MIN_SIDE = 8
 
 
-def film_of(videos: Trajectories, z: np.ndarray) -> Film | None:
-    """Frames of the first trajectory with its coordinates z (T, d); None where there are none."""
+def film_of(videos: Trajectories, z: np.ndarray, first: int = 0) -> Film | None:
+    """Frames of the first trajectory with its coordinates z (n, d); None where there are none.
+
+    The first of the coordinates belong to frame `first`.
+    """
     shape = videos.obs_shape
     colour = len(shape) == 3 and shape[0] in (1, 3)
     if not (len(shape) == 2 or colour) or min(shape[-2:]) < MIN_SIDE:
         return None
-    rows = np.unique(np.linspace(0, len(videos.x[0]) - 1, MAX_FRAMES).astype(int))
-    frames = np.asarray(videos.x[0][rows], dtype=float)
+    rows = np.unique(np.linspace(0, len(z) - 1, MAX_FRAMES).astype(int))
+    frames = np.asarray(videos.x[0][first + rows], dtype=float)
     if colour:
         frames = np.moveaxis(frames, 1, -1)
         frames = frames[..., 0] if frames.shape[-1] == 1 else frames
     low, high = np.nanmin(frames), np.nanmax(frames)
     scaled = (255 * (frames - low) / max(high - low, 1e-300)).astype(np.uint8)
     name = videos.ids[0] if videos.ids else "Trajectory 1"
-    return Film(scaled, videos.t[0][rows], z[rows], name)
+    return Film(scaled, videos.t[0][first + rows], z[rows], name)
 
 
 def sheet(film: Film) -> tuple[str, int, int, int, int]:

@@ -55,7 +55,9 @@ def render(data: ReportData) -> str:
         style=Markup(_asset("page.css")),
         kind="next values" if data.law.dynamics == "discrete" else "time derivatives",
         outputs=listed(data.law.outputs),
+        doubts=[sentence(doubt) for doubt in data.doubts],
         notes=[sentence(note) for note in data.notes],
+        dimensions=[_dimension(row) for row in data.dimensions.to_dict("records")],
         laws=laws,
         texts=TEXTS,
         pareto="" if front is None else Markup(charts.pareto(front, chosen)),
@@ -107,6 +109,16 @@ def _law(data: ReportData, i: int, entry: Entry) -> dict[str, Any]:
         else f"{data.front.complexity(candidate):g}",
         "loss": "" if candidate is None else number(candidate.loss),
         "r2": "" if np.isnan(entry.score) else r2(entry.score),
+    }
+
+
+def _dimension(row: dict[str, Any]) -> dict[str, Any]:
+    """A number of coordinates that was tried, as the page tells it."""
+    return {
+        "count": row["dimension"],
+        **{k: number(row[k], 2) for k in ("residual", "noise_floor", "complexity")},
+        "adequate": "yes" if row["adequate"] else "no",
+        "law": row["law"],
     }
 
 

@@ -22,6 +22,7 @@ FORMS = {
 }
 # Noise below this share of the spread is not to be told from rounding and roughness.
 CLEAN = 1e-4
+TINY = 1e-300
 
 
 def data_facts(data: Trajectories | None, names: Sequence[str]) -> dict[str, str]:
@@ -74,6 +75,23 @@ def r2(score: float) -> str:
     if not np.isfinite(score):
         return "−∞: a path does not reach its end"
     return f"{score:.4f}".replace("-", "−")
+
+
+def model_facts(model: Any) -> dict[str, str]:
+    """How much the law leaves, and how much of that noise alone would leave."""
+    figures = getattr(model, "figures_", {})
+    if "residual" not in figures or "noise_floor" not in figures:
+        return {}
+    left, floor = (number(figures[k], 2) for k in ("residual", "noise_floor"))
+    facts = {"Residual, of the variance of changes": f"{left} held out"}
+    if "residual_training" in figures:
+        seen = number(figures["residual_training"], 2)
+        facts = {label: f"{text}, {seen} in training" for label, text in facts.items()}
+    facts["Noise alone would leave"] = floor
+    facts["Residual over noise"] = number(
+        figures["residual"] / max(figures["noise_floor"], TINY), 2
+    )
+    return facts
 
 
 def model_held_out(model: Any) -> str:

@@ -111,6 +111,7 @@ class Front:
     form: str = ""  # which form of the data was fitted, where states were given
     chosen: int | None = None  # the candidate that free runs chose; without any, the knee chooses
     intervals: tuple[Interval, ...] = ()  # how sure the terms of ``best()`` are, if it was asked
+    doubts: tuple[str, ...] = ()  # the notes that call ``best()`` into question
     kept: Any = field(default=None, compare=False)  # sums of the data, for `update`; not saved
 
     @classmethod
@@ -283,6 +284,7 @@ class Front:
             "measure": self.measure,
             "backend": self.backend,
             "notes": list(self.notes),
+            "doubts": list(self.doubts),
             "form": self.form,
             "chosen": self.chosen,
             "intervals": [asdict(row) for row in self.intervals],
@@ -304,11 +306,14 @@ class Front:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Front:
         """The front, its complexities as they were measured with the weights of the search."""
-        laws, measure, notes = data.get("laws"), data.get("measure"), data.get("notes")
+        laws, measure = data.get("laws"), data.get("measure")
         if not isinstance(laws, list) or len(laws) > MAX_LAWS or measure not in MEASURES:
             raise FormatError("Its front is not as it should be.")
-        if not isinstance(notes, list) or not all(isinstance(n, str) for n in notes):
-            raise FormatError("The notes of its front are not texts.")
+        notes: Any = data.get("notes")
+        doubts: Any = data.get("doubts", [])
+        for texts in (notes, doubts):
+            if not isinstance(texts, list) or not all(isinstance(n, str) for n in texts):
+                raise FormatError("The notes of its front are not texts.")
         candidates = tuple(_candidate(one, i) for i, one in enumerate(laws))
         backend = str(data.get("backend", data.get("engine", "")))
         chosen = data.get("chosen")
@@ -316,7 +321,9 @@ class Front:
             raise FormatError("Its front has no law at the place of the chosen one.")
         form = str(data.get("form", ""))
         intervals = read_intervals(data.get("intervals", []))
-        return cls(candidates, measure, backend, tuple(notes), form, chosen, intervals)
+        return cls(
+            candidates, measure, backend, tuple(notes), form, chosen, intervals, tuple(doubts)
+        )
 
 
 def _candidate(one: Any, row: int) -> Candidate:

@@ -92,29 +92,33 @@ def learn_frozen(
         seed=seed,
         progress=progress,
     )
-    law = front.best()
+    law, doubts = front.best(), list[str]()
     if select == "mdl":
         law = front.shortest(int(trajectories.lengths.sum()))
     if delta_roll is not None:
-        law, said = _rolling(front, law, encoded, integrator, delta_roll)
-        notes = [*notes, *said]
+        law, said, reached = _rolling(front, law, encoded, integrator, delta_roll)
+        (notes if reached else doubts).append(said)
     if order == 1 and front.form == "zoh":
         law = _polished(law, encoded, integrator)
-    return Learned(law, front, function, [*notes, *front.notes])
+    return Learned.of_front(front, function, law, notes, doubts)
 
 
 def _rolling(
     front: Front, law: Law, encoded: Trajectories, integrator: str, delta_roll: float
-) -> tuple[Law, list[str]]:
-    """The law, or the simplest one of a front beyond it, whose free rollouts are adequate."""
+) -> tuple[Law, str, bool]:
+    """The law, or the simplest one of a front beyond it, whose free rollouts are adequate.
+
+    Also a sentence about it, and whether there is one.
+    """
     spread = np.concatenate(encoded.x).var(axis=0)
     simpler = front.position(law) or 0
     for one in [law, *(c.law for c in front.candidates[simpler + 1 :])]:
         errors = stretch_errors(Transition.of(one, integrator), encoded)
         missed = float((errors / spread).mean())
         if missed <= delta_roll:
-            return one, [f"rollouts of {errors.shape[1]} steps miss {missed:.2g} of the variance"]
-    return law, [f"No law of the front reaches a rollout loss of {delta_roll:g}."]
+            said = f"rollouts of {errors.shape[1]} steps miss {missed:.2g} of the variance"
+            return one, said, True
+    return law, f"No law of the front reaches a rollout loss of {delta_roll:g}.", False
 
 
 def _polished(law: Law, encoded: Trajectories, integrator: str) -> Law:
@@ -147,5 +151,11 @@ def _learned_head(
         f"head learned: {latent_dim} linear read-out{'s' if latent_dim > 1 else ''}, trained "
         f"together with the law, of the {rank} leading components of an embedding of {size} values."
     )
-    notes = [note, *result.notes, *(finding.sentence for finding in result.findings)]
-    return Learned(result.law, result.front, HeadedEncoder(function, read), notes)
+    rivals = [
+        replace(r, encoder=HeadedEncoder(function, r.encoder.double().eval()))  # type: ignore[arg-type]
+        for r in result.rivals
+    ]
+    return Learned(
+        result.law, result.front, HeadedEncoder(function, read), [note, *result.notes],
+        result.doubts, result.figures, rivals,
+    )  # fmt: skip

@@ -30,6 +30,29 @@ class Learned:
     rivals: Sequence[Any] = ()
     correction: nn.Module | None = None
 
+    @classmethod
+    def of_front(
+        cls,
+        front: Front,
+        encoder: Callable[[Any], Any],
+        law: Law | None = None,
+        notes: Sequence[str] = (),
+        doubts: Sequence[str] = (),
+    ) -> Learned:
+        """The law of a front over given coordinates, by default its best, with the front's doubts.
+
+        Figures are of the data that were searched: what the law leaves of their variance, and its
+        free runs where there were any.
+        """
+        law = front.best() if law is None else law
+        place = front.position(law)
+        row = front.best_candidate() if place is None else front[place]
+        figures = {"residual_training": row.loss}
+        if row.free_run is not None:
+            figures["free_run"] = row.free_run
+        told = [note for note in front.notes if note not in front.doubts]
+        return cls(law, front, encoder, [*notes, *told], [*doubts, *front.doubts], figures)
+
 
 def fixed(module: nn.Module | None) -> nn.Module | None:
     """A trained part as it is used from now on: in double precision, on the CPU, unchanging."""

@@ -17,6 +17,7 @@ from sjepa.errors import ConfigError, DataError
 from sjepa.report import ReportData, collect, render, write_report
 from sjepa.report.beside import MAX_LAWS, MAX_SIMULATED
 from sjepa.report.content import entries_of
+from sjepa.report.film import film_of
 from sjepa.report.history import history_table
 from sjepa.symbolic.intervals import Interval
 from tests.report.conftest import EVIL, pendulum
@@ -94,7 +95,7 @@ def test_a_refined_law_is_found_on_the_front_by_its_structure(front: sjepa.Front
 def test_a_diverging_law_is_shown_and_said() -> None:
     law = sjepa.Law.from_string(["q**2 + 1", "p"], ["q", "p"])
     content = collect(law, pendulum())
-    assert any("leave every bound" in note for note in content.notes)
+    assert any("leave every bound" in doubt for doubt in content.doubts)
     page = render(content)
     assert "diverges" in page and "nan" not in page.split("<script>")[0].lower().replace(
         "finance", ""
@@ -273,6 +274,32 @@ def test_pictures_become_a_film(filmed: tuple[sjepa.SJEPA, sjepa.Trajectories]) 
     brightest = sheet[:12, :24].sum(axis=0).argmax()
     assert np.linspace(-1.5, 1.5, 24)[brightest] == pytest.approx(content.film.z[0, 0], abs=0.1)
     assert collect(model.law_).film is None
+
+
+def test_a_film_shows_the_middle_of_the_windows_of_a_history(
+    filmed: tuple[sjepa.SJEPA, sjepa.Trajectories],
+) -> None:
+    model, videos = filmed
+    whole = collect(model, videos).film
+    z = model.encode(videos)[0][3:-3]
+    film = film_of(videos, z, 3)
+    assert whole is not None and film is not None
+    assert film.t[0] == videos.t[0][3] and film.t[-1] == videos.t[0][-4]
+    np.testing.assert_array_equal(film.z[0], z[0])
+    column = np.linspace(-1.5, 1.5, 24)[film.frames[0].sum(axis=0).argmax()]
+    assert column == pytest.approx(float(z[0, 0]), abs=0.1)
+
+
+def test_actions_may_be_given_beside_observations_and_times(tmp_path: Path) -> None:
+    t = np.arange(0, 8, 0.05)
+    law = sjepa.Law.from_string(["p", "-q + u"], ["q", "p", "u"], ["q", "p"])
+    x, u = np.stack([1 - np.cos(t), np.sin(t)], axis=1), np.ones((len(t), 1))
+    assert collect(law, [x], t, [u]).score > 0.999
+    model = sjepa.SJEPA(encoder="identity", library=["z2", "z1", "u1"]).fit(
+        [x, 2 * x], t, [u, 2 * u]
+    )
+    page = model.report(tmp_path / "r.html", [x], t, [u]).read_text()
+    assert "the actions that were applied" in page
 
 
 def test_intervals_of_the_terms_are_shown_where_they_were_asked_for(front: sjepa.Front) -> None:

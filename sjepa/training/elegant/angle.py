@@ -15,17 +15,17 @@ import sympy
 import torch
 from torch import Tensor, nn
 
-from sjepa.backend import Problem
+from sjepa.backend import Problem, Progress
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.data.names import with_velocity_names
 from sjepa.errors import ConfigError
-from sjepa.metrics.diagnostics import diagnose_residual, times_noise
+from sjepa.metrics.diagnostics import diagnose_law, diagnose_residual, times_noise
 from sjepa.models.angle import Angle
-from sjepa.models.pretrained.embedder import encode_all
 from sjepa.models.whitening import Whitening
-from sjepa.symbolic import Library
+from sjepa.symbolic import Law, Library
 from sjepa.symbolic.parse import symbol
+from sjepa.training.elegant.angle_rows import SHORTEST, Bump, Rows, window_of
 from sjepa.training.elegant.observed import MAX_RANK
 from sjepa.training.result import Learned
 
@@ -38,13 +38,15 @@ ROWS = 2_000
 WIDEST_GAP, SMALLEST_RADIUS = 0.8, 0.5
 # Training of the read-outs: updates, rate, and how much a bent circle counts.
 STEPS, RATE, ROUND = 200, 0.002, 0.05
-# Windows of the weak form are a turn or two long, at most so many samples; trajectories have at
-# least twice as many as the first.
-SHORTEST, LONGEST = 8, 60
 
 
-def angle_of(trajectories: Trajectories) -> nn.Sequential | None:
-    """The encoder of an angle that goes all the way round, or None where nothing does."""
+def angle_of(
+    trajectories: Trajectories, effort: float = 1.0, progress: Progress | None = None
+) -> nn.Sequential | None:
+    """The encoder of an angle that goes all the way round, or None where nothing does.
+
+    `effort` multiplies the updates of its read-outs.
+    """
     steps, size = np.concatenate(trajectories.steps), int(np.prod(trajectories.obs_shape))
     step = float(np.median(steps))
     if size < 3 or trajectories.lengths.min() < 2 * SHORTEST:
@@ -63,7 +65,7 @@ def angle_of(trajectories: Trajectories) -> nn.Sequential | None:
     angle = Angle(whitening.rank).double()
     angle.weight.zero_()
     angle.weight[: len(start.weight)], angle.offset[:] = start.weight, start.offset
-    _train(angle, seen, trajectories.u, step)
+    _train(angle, seen, trajectories.u, step, max(1, round(effort * STEPS)), progress)
     return nn.Sequential(whitening, angle) if _goes_round(angle, seen) else None
 
 
@@ -82,11 +84,17 @@ def learn_angle(
     library: Library,
     delta: float | str = "auto",
     select: str | None = None,
+    *,
+    seed: int = 0,
+    effort: float = 1.0,
+    progress: Progress | None = None,
 ) -> Learned:
     """The law of an angle: of its acceleration, by terms that are the same after a turn.
 
     Windows are more than a turn long, so that errors of the angle, which come from shapes that are
     not round, average out. How far read-outs are off the circle tells how large these errors are.
+    Angle and law are fitted to all data; how good they are is told by a second pair, fitted to four
+    fifths of the trajectories and judged on the rest (of a single one, on its end).
     """
     name, *others = library.inputs
     z = symbol(name)
@@ -99,20 +107,10 @@ def learn_angle(
         )
     (velocity,) = with_velocity_names([name])[1:]
     library = Library(same, [name, velocity, *(n for n in others if n != velocity)])
-    paths = encode_all(encoder, trajectories.x)
-    step = float(np.median(np.concatenate(trajectories.steps)))
-    bump = _Bump(_window([torch.as_tensor(x[:, 0]) for x in paths]), step)
-    left, right = [], []
-    for i, x in enumerate(paths):
-        between = [(x[1:] + x[:-1]) / 2, np.diff(x, axis=0) / step]
-        between += [] if trajectories.u is None else [trajectories.u[i][:-1]]
-        values = torch.as_tensor(library.numpy()(np.concatenate(between, axis=1)))
-        left.append(bump.acceleration(torch.as_tensor(x[:, 0])))
-        right.append(values.unfold(0, bump.k, 2) @ bump.held)
-    targets, features = (np.asarray(torch.cat(rows)) for rows in (left, right))
+    rows = Rows.of(trajectories, encoder, library)
     problem = Problem(
-        targets=targets[:, None], features=features, names=library.inputs, outputs=[velocity],
-        library=library,
+        targets=rows.targets[:, None], features=rows.features, names=library.inputs,
+        outputs=[velocity], library=library,
     )  # fmt: skip
     front = problem.solve(make_backend("subset"))
     law = front.best()
@@ -121,30 +119,74 @@ def learn_angle(
     elif not isinstance(delta, str):
         law = front.select(delta)
     best = front[front.position(law) or 0]
-    floor = (
-        _off(encoder, trajectories) ** 2 * float(bump.bends.square().sum()) / float(targets.var())
-    )
-    doubts = [found.sentence for found in diagnose_residual(best.loss, floor)]
-    if not isinstance(delta, str) and best.loss <= delta:
-        doubts = []  # whoever says what is enough is not told that it is not
-    notes = [
-        "the coordinate is an angle that goes round, followed from turn to turn.",
-        f"the law leaves {best.loss:.2g} of the variance of accelerations over {bump.k} steps, "
-        f"{times_noise(best.loss, floor)}",
-    ]
-    figures = {
-        "noise_floor": floor, "residual": best.loss, "ratio": best.loss / max(floor, 1e-300),
-        "adequate": float(not doubts),
-    }  # fmt: skip
+    figures = _judged(trajectories, best.law, library, seed, effort, progress)
+    notes = ["the coordinate is an angle that goes round, followed from turn to turn."]
+    over = f"of the variance of accelerations over {rows.bump.k} steps"
+    if figures is None:
+        figures = {"noise_floor": rows.floor, "residual": best.loss}
+        notes.append("nothing was held out: a part of the data goes round too little to be judged")
+        said = f"the law leaves {best.loss:.2g} {over}"
+        notes.append(f"{said}, {times_noise(best.loss, rows.floor)}")
+    else:
+        said = f"the law leaves {figures['residual']:.2g} {over} of held-out data"
+        said += f", {times_noise(figures['residual'], figures['noise_floor'])}"
+        notes.append(f"{said}, and {figures['residual_training']:.2g} on those of the training")
+        notes.append(
+            f"rollouts of {rows.bump.k} steps miss {figures['rollout_held_out']:.2g} of the "
+            f"variance of the angle held out, {figures['rollout_training']:.2g} in training"
+        )
+    residual, floor = figures["residual"], figures["noise_floor"]
+    doubts = [found.sentence for found in diagnose_residual(residual, floor)]
+    if not isinstance(delta, str):  # whoever says what is enough is not told that it is not
+        doubts = [found.sentence for found in diagnose_law(residual, delta, floor)]
+    figures |= {"ratio": residual / max(floor, 1e-300), "adequate": float(not doubts)}
+    _tell(progress, "done", 1.0)
     return Learned(best.law, front, encoder, notes, doubts, figures)
 
 
-def _off(encoder: nn.Sequential, trajectories: Trajectories) -> float:
-    """How far from the circle read-outs are: their angles are off by as much, in radians."""
-    whitening, angle = encoder
-    assert isinstance(angle, Angle)
-    rows = torch.as_tensor(np.concatenate(trajectories.x)).double()
-    return float(angle.point(whitening(rows)).norm(dim=1).std())
+def _judged(
+    trajectories: Trajectories,
+    law: Law,
+    library: Library,
+    seed: int,
+    effort: float,
+    progress: Progress | None,
+) -> dict[str, float] | None:
+    """What a law of these terms leaves of data that neither it nor its angle was fitted to.
+
+    None where too little is left to fit or to judge by.
+    """
+    if len(trajectories) == 1 and trajectories.lengths[0] < 10 * SHORTEST:
+        return None
+    train, held = trajectories.split((0.8, 0.2), seed=seed)
+    later = None if progress is None else lambda line, share: progress(line, 0.5 + share)
+    encoder = angle_of(train, effort, later)
+    if encoder is None:
+        return None
+    fitted = Rows.of(train, encoder, library)
+    # Windows of the same length, so that the same is asked of both.
+    longest = int(held.lengths.min()) - 1
+    if longest < fitted.bump.k:
+        fitted = Rows.of(train, encoder, library, longest)
+    others = Rows.of(held, encoder, library, fitted.bump.k)
+    own = [library.terms.index(term) for _, term in law.terms[0]]
+    numbers = np.linalg.lstsq(fitted.features[:, own], fitted.targets, rcond=None)[0]
+    coefficients = np.zeros((len(library), 1))
+    coefficients[own, 0] = numbers
+    again = library.law(coefficients, law.outputs)
+    again = Law(again.expressions, law.inputs, again.outputs, canonical=False)
+    return {
+        "noise_floor": others.floor,
+        "residual": others.missed(coefficients[:, 0]),
+        "residual_training": fitted.missed(coefficients[:, 0]),
+        "rollout_held_out": others.rollout(again),
+        "rollout_training": fitted.rollout(again),
+    }
+
+
+def _tell(progress: Progress | None, line: str, share: float) -> None:
+    if progress is not None:
+        progress(line, share)
 
 
 def followed(angle: Tensor) -> Tensor:
@@ -191,13 +233,21 @@ def _goes_round(angle: Angle, seen: list[Tensor]) -> bool:
     return bool(gaps.max() < WIDEST_GAP) and not bool(near)
 
 
-def _train(angle: Angle, seen: list[Tensor], u: list[np.ndarray] | None, step: float) -> None:
+def _train(
+    angle: Angle,
+    seen: list[Tensor],
+    u: list[np.ndarray] | None,
+    step: float,
+    steps: int,
+    progress: Progress | None,
+) -> None:
     weight, offset = (p.clone().requires_grad_() for p in (angle.weight, angle.offset))
-    bump = _Bump(_window([followed(angle(x)[:, 0]) for x in seen]), step)
+    bump = Bump(window_of([followed(angle(x)[:, 0]) for x in seen]), step)
     actions = [None] * len(seen) if u is None else [torch.as_tensor(one).double() for one in u]
     optimiser = torch.optim.Adam([weight, offset], lr=RATE)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 1e-3, STEPS)
-    for _ in range(STEPS):
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 1e-3, steps)
+    for done in range(steps):
+        _tell(progress, "training the read-outs of an angle that goes round", 0.45 * done / steps)
         left, right, bent = [], [], torch.zeros(())
         for x, own in zip(seen, actions, strict=True):
             points = x @ weight + offset
@@ -218,34 +268,3 @@ def _train(angle: Angle, seen: list[Tensor], u: list[np.ndarray] | None, step: f
     turned = torch.stack([rest.cos(), rest.sin(), -rest.sin(), rest.cos()]).reshape(2, 2)
     angle.weight.copy_(weight.detach() @ turned)
     angle.offset.copy_(offset.detach() @ turned)
-
-
-def _window(paths: list[Tensor]) -> int:
-    """Samples in about one and a half turns."""
-    speed = float(torch.cat([p.diff() for p in paths]).square().mean().sqrt())
-    return min(round(3 * math.pi / max(speed, 1e-12)), LONGEST, min(map(len, paths)) // 2)
-
-
-class _Bump:
-    """Integrals against (1 - s²)³ over windows of k steps, every other one."""
-
-    def __init__(self, k: int, step: float) -> None:
-        s, half = torch.linspace(-1, 1, k + 1, dtype=torch.float64), k * step / 2
-        inside = 1 - s**2
-        self.k = k
-        self.values = step * inside**3
-        self.slopes = step * -6 * s * inside**2 / half
-        self.bends = step * (24 * s**2 * inside - 6 * inside**2) / half**2
-        self.held = (self.values[1:] + self.values[:-1]) / 2  # of what is held between samples
-
-    def acceleration(self, path: Tensor) -> Tensor:
-        return path.unfold(0, self.k + 1, 2) @ self.bends
-
-    def causes(self, path: Tensor, u: Tensor | None) -> Tensor:
-        """The columns that a rotor's acceleration may be made of (windows, columns)."""
-        windows = path.unfold(0, self.k + 1, 2)
-        columns = [windows.sin() @ self.values, windows.cos() @ self.values, -windows @ self.slopes]
-        if u is not None:
-            held = u[: len(path) - 1].unfold(0, self.k, 2)  # (windows, actions, k)
-            columns += list((held @ self.held).unbind(1))
-        return torch.stack([*columns, torch.full_like(columns[0], float(self.values.sum()))], 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -9,7 +10,9 @@ from dataclasses import replace
 import torch
 from torch import nn
 
+from sjepa.errors import TrainingDiverged
 from sjepa.metrics.diagnostics import (
+    SMALL,
     Diagnostic,
     diagnose_hidden,
     diagnose_latents,
@@ -47,8 +50,9 @@ from sjepa.training.elegant.structures import Structure
 FURTHER = 1.35
 # Noise that coordinates carry is excused up to this multiple of the least that others carry.
 HIDDEN = 2.0
-# Rollouts may raise the residual of bent coordinates by this factor.
-BENT_WORSE = 1.1
+# Rollouts may raise the residual of linear coordinates by this factor, where it is worth a word
+# at all, and that of bent ones, which can follow a few trajectories to where they suit only those.
+WORSE, BENT_WORSE = 2.0, 1.1
 
 
 def found_with(context: SearchContext, task: StructureTask, head: nn.Module) -> Found:
@@ -77,6 +81,12 @@ def conclude(
 ) -> SearchResult:
     """Select the simplest adequate admissible candidate, or the shortest code, and refine it."""
     notes = []
+    found = [f for f in found if math.isfinite(f.candidate.loss)]
+    if not found:
+        raise TrainingDiverged(
+            "No law of the library has a finite error on these data; leave out terms with poles, "
+            "such as quotients and logarithms, or rescale the data."
+        )
     admitted = [f for f in found if f.admission.admitted]
     if not admitted:
         notes.append("No candidate is admissible; the one that fits best is returned.")
@@ -87,10 +97,11 @@ def conclude(
     chosen = adequacy(delta, [f.candidate.loss for f in admitted], floor)
     notes.append(chosen.reason)
     held = RolloutLoss(context.validation, context.horizon, context.order)
+    limits: list[str] = []
     if delta_roll is not None:
         passing = [f for f in admitted if _rollout(held, f) <= delta_roll]
         if not passing:
-            notes.append(f"No candidate reaches a rollout loss of {delta_roll:g}.")
+            limits.append(f"No candidate reaches a rollout loss of {delta_roll:g}.")
         admitted = passing or admitted
     front, rows = front_of(admitted, notes)
     own_floor = _floors(context, admitted)
@@ -140,7 +151,7 @@ def conclude(
         f"trajectories, {times_noise(refined.candidate.loss, floor)}, and {training:.2g} on "
         "those of the training"
     )
-    limits = caveats(refined, rivals, _by_start(context, refined))
+    limits += caveats(refined, rivals, _by_start(context, refined))
     if adequate and delta == "auto":
         limits += small_residual(refined.candidate.loss, floor)
     context.report("done", 1.0)
@@ -178,9 +189,11 @@ def _refine(context: SearchContext, best: Found, held: RolloutLoss) -> Found:
     losses = _losses(context, best.structure, law, head, context.validation)
     candidate = Candidate.score(law, losses, context.library)
     refined = replace(best, candidate=candidate, encoder=context.encoder(head))
-    # Bent coordinates can follow rollouts of a few trajectories to where they suit only those.
-    worse = not best.linear and candidate.loss > BENT_WORSE * best.candidate.loss
-    return best if worse or _rollout(held, refined) > _rollout(held, best) else refined
+    before = best.candidate.loss
+    limit = WORSE * max(before, SMALL) if best.linear else BENT_WORSE * before
+    # Said so that what is not a number is never accepted.
+    better = candidate.loss <= limit and _rollout(held, refined) <= _rollout(held, best)
+    return refined if better else best
 
 
 @torch.no_grad()

@@ -48,16 +48,16 @@ class Dimension:
 def fewest_coordinates(
     learn: Callable[[int, bool], Learned], most: int, grow: bool
 ) -> tuple[Learned, list[Dimension]]:
-    """The first adequate search, with linear encoders for every number before any network.
+    """The first adequate search, with linear encoders for every number before any bent one.
 
-    `learn` gets the number of coordinates and whether encoders may be networks. Without an adequate
+    `learn` gets the number of coordinates and whether encoders may be bent. Without an adequate
     one, that which leaves least.
     """
     best: dict[int, tuple[Learned, Dimension]] = {}
-    for networks in [False, True][: 1 + grow]:
+    for bent in [False, True][: 1 + grow]:
         for d in range(1, most + 1):
             try:
-                learned = learn(d, networks)
+                learned = learn(d, bent)
             except DataError:  # the observations vary in fewer directions
                 if d == 1:
                     raise

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from sjepa.data import Trajectories, TrajectoryBatch, windows
 from sjepa.models import Transition
+from sjepa.models.devices import one_thread
 from sjepa.training.correction import CorrectionSettings
 from sjepa.training.elegant.polish import minimise
 from sjepa.training.result import Learned, fixed
@@ -21,6 +22,7 @@ MAX_WINDOWS = 4000
 ITERATIONS = 100
 
 
+@one_thread()
 def refine_hybrid(
     trajectories: Trajectories, learned: Learned, settings: CorrectionSettings, seed: int
 ) -> Learned:

@@ -10,6 +10,7 @@ from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.discovery import discover
 from sjepa.errors import ConfigError, DataError
+from sjepa.models.devices import one_thread
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.runs.recorder import RunRecorder
 from sjepa.symbolic import Library
@@ -26,6 +27,7 @@ from sjepa.training.options import search_budget
 from sjepa.training.result import Learned
 
 
+@one_thread()
 def learn_elegant(
     trajectories: Trajectories,
     library: Library,
@@ -51,13 +53,15 @@ def learn_elegant(
     `stage` which of several searches of one fit this is.
     """
     journal.restore()
-    if order == 2 and latent_dim == 1 and not windows:
-        angle = angle_of(trajectories)
-        if angle is not None and delta_roll is not None:
-            raise ConfigError("delta_roll is not read for an angle that goes round.", "delta_roll")
-        if angle is not None:
-            return learn_angle(trajectories, angle, library, delta, select)
     budget = search_budget(options)
+    if order == 2 and latent_dim == 1 and not windows:
+        angle = angle_of(trajectories, budget.effort, journal)
+        if angle is not None:
+            _check_angle(options or {}, delta_roll, compared=bool(stage))
+            return learn_angle(
+                trajectories, angle, library, delta, select, seed=seed, effort=budget.effort,
+                progress=journal,
+            )  # fmt: skip
     solver = make_backend(backend)
     again = solver.owns_structure and order == 1
     if again:
@@ -80,10 +84,22 @@ def learn_elegant(
 
     view, result = _first_adequate(views(trajectories, latent_dim, windows), budget, search)
     encoder = view.after(result.encoder.double().eval())
-    doubts = [*(finding.sentence for finding in result.findings), *result.caveats]
     rivals = [replace(r, encoder=view.after(r.encoder)) for r in result.rivals]
     notes = [*view.notes, *result.notes]
-    return Learned(result.law, result.front, encoder, notes, doubts, result.figures, rivals)
+    return Learned(result.law, result.front, encoder, notes, result.doubts, result.figures, rivals)
+
+
+def _check_angle(options: Mapping[str, Any], delta_roll: float | None, compared: bool) -> None:
+    """Refuse what is not read for an angle; `grow` is said by whoever compares dimensions."""
+    unread = [name for name in options if name != "effort" and not (compared and name == "grow")]
+    if unread:
+        raise ConfigError(
+            f"{unread[0]} is not read for an angle that goes round, which only has effort; leave "
+            "it out.",
+            "options",
+        )
+    if delta_roll is not None:
+        raise ConfigError("delta_roll is not read for an angle that goes round.", "delta_roll")
 
 
 def _first_adequate(
@@ -91,7 +107,7 @@ def _first_adequate(
     budget: SearchBudget,
     search: Callable[[View, SearchBudget], SearchResult],
 ) -> tuple[View, SearchResult]:
-    """Linear read-outs of each view of the observations in turn, networks only after all."""
+    """Linear read-outs of each view of the observations in turn, bent ones only after all."""
     if len(choices) == 1:
         return choices[0], search(choices[0], budget)
     plain = replace(budget, grow=False)

@@ -110,6 +110,11 @@ class SearchResult:
         }
 
     @property
+    def doubts(self) -> list[str]:
+        """What calls the chosen law into question, or limits it."""
+        return [*(finding.sentence for finding in self.findings), *self.caveats]
+
+    @property
     def encoder(self) -> nn.Module:
         """Observations (..., *obs) to coordinates (..., d)."""
         return self.best.encoder

@@ -15,6 +15,11 @@ from sjepa.training.elegant.restarts import join_velocities
 from sjepa.training.elegant.structures import Support
 
 
+# A rollout that leaves the room must not decide alone where the others go: its squared error
+# counts as so many variances. One beyond the range of numbers is somewhere far outside.
+CAP, OUTSIDE = 25.0, 1e100
+
+
 def law_of(
     library: Library, support: Support, coefficients: Tensor, order: int, actions: int = 0
 ) -> Law:
@@ -79,10 +84,9 @@ class RolloutLoss:
         dt = torch.cat([times[:, s : s + h + 1].diff(dim=1) for s in self.starts])
         goal = torch.cat([z[:, s + 1 : s + h + 1] for s in self.starts])
         transition = Transition(law, integrator="rk4", order=2 if self.order == 2 else 1)
-        path = transition.rollout(begin, dt, self._pushes(h))[:, 1:, : z.shape[-1]]
+        path = followed(transition, begin, dt, self._pushes(h))[:, 1:, : z.shape[-1]]
         variance = z[self.observed.grid.mask].var(0)
-        # A rollout that leaves the room must not decide alone where the others go.
-        error = ((path - goal) ** 2 / variance).clamp(max=25.0)
+        error = ((path - goal) ** 2 / variance).clamp(max=CAP).nan_to_num(nan=CAP)
         return error.mean()
 
     def _pushes(self, h: int) -> Tensor | None:
@@ -92,6 +96,18 @@ class RolloutLoss:
             return None
         u = grid.u if grid.held else (grid.u + torch.roll(grid.u, -1, 1)) / 2
         return torch.cat([u[:, s : s + h] for s in self.starts])
+
+
+def followed(transition: Transition, begin: Tensor, dt: Tensor, u: Tensor | None) -> Tensor:
+    """Rollouts (n, K + 1, d) of finite numbers; those that leave their range have no gradient."""
+    path = transition.rollout(begin, dt, u)
+    kept = path.isfinite().flatten(1).all(1)
+    if kept.all():
+        return path
+    tamed = path.detach().nan_to_num(OUTSIDE, OUTSIDE, -OUTSIDE)
+    if path.requires_grad and kept.any():  # again without the lost ones, whose slopes are NaN
+        tamed[kept] = transition.rollout(begin[kept], dt[kept], None if u is None else u[kept])
+    return tamed
 
 
 def refine_by_rollouts(

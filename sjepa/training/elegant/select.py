@@ -101,17 +101,21 @@ def caveats(
     if wide > max(FAILS * near, FAILS_FROM):
         notes.append(
             f"the law fails from wider starts: rollouts from the quarter of held-out starts that "
-            f"is farthest out miss {wide:.2g} of the variance, the others {near:.2g}."
+            f"is farthest out miss {wide:.2g} of the variance, the others {near:.2g}. Give "
+            "more trajectories from there, or offer terms that matter far out."
         )
     if rivals:
         laws = " | ".join("; ".join(r.law.lines(digits=3)) for r in rivals[:3])
         notes.append(
             f"{len(rivals)} other law{'s are' if len(rivals) > 1 else ' is'} adequate too, in "
-            f"other coordinates: these data do not decide between them (rivals_). {laws}"
+            "other coordinates: these data do not decide between them (rivals_). More or cleaner "
+            f"data, starts that are wider apart, or fewer terms (library=) may. {laws}"
         )
     if not best.linear:
         notes.append(
             "the coordinates are bent, not linear in the data: they exist on the training range "
-            "only, and so does the law. A longer law may be as true in coordinates bent otherwise."
+            "only, and so does the law. A longer law may be as true in coordinates bent otherwise. "
+            "Compare rollouts on trajectories that were not fitted (score), and use it within the "
+            "range of the data."
         )
     return notes

@@ -201,10 +201,10 @@ def test_rollouts_that_must_be_adequate_reach_further_along_the_front(tmp_path: 
     assert "Abs" in str(exact.law_) and any("rollouts of 10" in n for n in exact.diagnostics_)
     simplest = exact.front_[0].law
     names = Trajectories(data.x, data.t, names=["z1", "z2"])
-    found, _ = _rolling(exact.front_, simplest, names, "rk4", 1e-3)
+    found, _, _ = _rolling(exact.front_, simplest, names, "rk4", 1e-3)
     assert found != simplest and "Abs" in str(found)
     short = sjepa.SJEPA(encoder="identity", library=["z1"], delta_roll=1e-9, random_state=0)
-    assert any("reaches a rollout loss" in n for n in short.fit(data).diagnostics_)
+    assert any("reaches a rollout loss" in n for n in short.fit(data).doubts_)
     rows = [
         pd.DataFrame(x, columns=["q", "p"]).assign(run=i, t=data.t[i]) for i, x in enumerate(data.x)
     ]

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.integrate import solve_ivp
 from torch import nn
 
 import sjepa
@@ -86,6 +87,45 @@ def test_settings_are_read_for_angles_too_or_refused() -> None:
         learn_angle(data, encoder, Library.from_terms(["z1", "z1**3"], ["z1", "u1"]))
     with pytest.raises(ConfigError, match="delta_roll is not read for an angle"):
         SJEPA(1, order=2, delta_roll=0.1, verbose=False).fit(data)
+
+
+def test_an_angle_is_judged_on_what_was_held_out(fitted: tuple[SJEPA, np.ndarray]) -> None:
+    model, _ = fitted
+    assert set(model.figures_) == {
+        "residual", "residual_training", "noise_floor", "ratio", "adequate", "rollout_held_out",
+        "rollout_training",
+    }  # fmt: skip
+    # Other terms than the chosen ones would do far worse on both.
+    assert 0 < model.figures_["residual_training"] < 0.05 and model.figures_["residual"] < 0.1
+    assert 0 < model.figures_["rollout_held_out"] < 1 and "rollouts miss" in repr(model)
+    assert any("of held-out data" in note for note in model.diagnostics_)
+
+
+def test_of_a_single_long_film_the_end_is_held_out_if_it_is_long_enough() -> None:
+    t = STEP * np.arange(400)
+    turning = solve_ivp(lambda _, s: [s[1], -9 * np.sin(s[0])], (0, 20), [0, 7], t_eval=t)
+    q = turning.y[0]
+    data = Trajectories.of([film(q)], STEP)
+    library = Library.from_terms(["1", "sin(z1)", "cos(z1)"], ["z1"])
+    encoder = angle_of(data)
+    assert encoder is not None
+    assert "rollout_held_out" in learn_angle(data, encoder, library, effort=0.1).figures
+    short = Trajectories.of([film(q[:70])], STEP)
+    learned = learn_angle(short, encoder, library)
+    assert "rollout_held_out" not in learned.figures and learned.figures["residual"] >= 0
+    assert any("nothing was held out" in note for note in learned.notes)
+
+
+def test_progress_of_an_angle_is_told_and_options_are_read_or_refused() -> None:
+    angles, _, u = rotor(np.pi, 3.0, 0)
+    x, told = [film(q) for q in angles], list[tuple[str, float]]()
+    settings = {"order": 2, "verbose": False, "progress": lambda *one: told.append(one)}
+    SJEPA(1, options={"effort": 0.1}, **settings).fit(x, T, list(u))
+    shares = [share for _, share in told]
+    assert shares == sorted(shares) and told[-1] == ("done", 1.0)
+    assert sum("angle" in line for line, _ in told) == 40  # a tenth of the updates, twice
+    with pytest.raises(ConfigError, match="restarts is not read for an angle .* effort; leave"):
+        SJEPA(1, options={"effort": 0.1, "restarts": 9}, **settings).fit(x, T, list(u))
 
 
 def test_a_saved_angle_is_followed_as_before(

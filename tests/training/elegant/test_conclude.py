@@ -1,16 +1,21 @@
 """The end of a search, on candidates made by hand."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from scipy.integrate import solve_ivp
 
+import sjepa
+from sjepa import SJEPA
 from sjepa.data import Trajectories
+from sjepa.errors import TrainingDiverged
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
-from sjepa.models import Whitening
-from sjepa.symbolic import Library
+from sjepa.models import Transition, Whitening
+from sjepa.symbolic import Law, Library
+from sjepa.training.elegant import conclude as conclusion
 from sjepa.training.elegant.budget import SearchBudget
 from sjepa.training.elegant.conclude import RolloutLoss, _by_start, conclude, found_with
 from sjepa.training.elegant.context import SearchContext, prepare
@@ -18,6 +23,7 @@ from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.polish import StructureTask, cancelling, linear_head
 from sjepa.training.elegant.result import Found
+from sjepa.training.elegant.rollout import CAP, followed
 from sjepa.training.elegant.select import caveats, simplest_adequate
 from sjepa.training.elegant.structures import structure
 from tests.training.elegant.shortcut_data import pendulum_states
@@ -183,7 +189,7 @@ def test_the_farthest_quarter_of_the_starts_is_judged_apart(context: SearchConte
     assert len(z) == 24 and expected[0] != pytest.approx(expected[1], rel=0.05)
 
 
-def test_caveats_name_rivals_networks_and_starts_only_where_there_are_any(
+def test_caveats_name_rivals_bent_coordinates_and_starts_and_what_to_try(
     context: SearchContext,
 ) -> None:
     law, rival = found(context, ((1,), (2,))), found(context, ((1,), (0,)))
@@ -194,6 +200,9 @@ def test_caveats_name_rivals_networks_and_starts_only_where_there_are_any(
     assert "2 other laws are adequate" in two
     (starts,) = caveats(law, [], (0.5, 0.001))
     assert "miss 0.5 of the variance, the others 0.001" in starts
+    (bent,) = caveats(replace(law, linear=False), [])
+    advice = ("fewer terms (library=)", "Give more trajectories", "Compare rollouts")
+    assert all(try_this in said for try_this, said in zip(advice, (one, starts, bent), strict=True))
     assert caveats(law, [], (0.0011, 0.001)) == []
     assert caveats(law, [], (0.6, 0.05)) and not caveats(law, [], (0.4, 0.05))  # ten times
 
@@ -224,3 +233,65 @@ def test_terms_that_cancel_each_other_are_refused() -> None:
 
     assert reasons((1, 2)) == ("its terms cancel each other",)
     assert reasons((3,)) == reasons((1, 3)) == ()
+
+
+def test_a_rollout_beyond_the_range_of_numbers_counts_as_far_off(context: SearchContext) -> None:
+    law = found(context, ((1,), (2,)))
+    head = law.encoder[1]  # type: ignore[index]
+    loss = RolloutLoss(context.validation, context.horizon, 1)
+    module = law.law.with_coefficients([1e200, -1e200]).torch().double()
+    with torch.no_grad():
+        assert float(loss(head, module)) == pytest.approx(CAP, rel=0.2)
+    # One that is lost leaves the others a slope to go down by.
+    begin = torch.tensor([[0.1, 0.0], [1e3, 0.0]]).double()
+    grown = Law.from_string(["z1**9*sin(z1)", "z2"], ["z1", "z2"]).with_free_terms()
+    module = grown.torch().double()
+    path = followed(Transition(module), begin, torch.ones(2, 4).double(), None)
+    assert path.isfinite().all() and bool((path[1].abs() > 1e99).any())
+    path.clamp(max=5.0).sum().backward()
+    assert all(bool(p.grad.isfinite().all()) for p in module.parameters())  # type: ignore[union-attr]
+
+
+def test_refinement_may_not_trade_the_residual_for_rollouts(
+    context: SearchContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    law = found(context, ((1,), (2,)))
+    refining = replace(context, budget=SearchBudget(rollout=1))
+
+    def result(numbers: list[float], rollout: float) -> bool:
+        worse = law.law.with_coefficients(numbers)
+        monkeypatch.setattr(conclusion, "refine_by_rollouts", lambda *_: (worse, 0.0))
+        losses = {worse: rollout, law.law: 1.0}
+        monkeypatch.setattr(conclusion, "_rollout", lambda _, one: losses[one.law])
+        return conclude(refining, [law], 1.0, None).law == worse
+
+    near = [c * 1.001 for c in law.law.coefficients]
+    assert result(near, 1.0) and not result(near, 1.1) and not result(near, float("nan"))
+    assert not result([0.5 * c for c in law.law.coefficients], 0.1)
+
+
+def test_laws_without_a_finite_error_are_no_candidates(context: SearchContext) -> None:
+    bad, good = found(context, ((0,), (1,)), loss=float("nan")), found(context, ((1,), (2,)))
+    assert conclude(context, [bad, good], "auto", None).best is good
+    with pytest.raises(TrainingDiverged, match="finite error on these data; leave out"):
+        conclude(context, [bad], "auto", None)
+
+
+def test_what_leaves_the_range_of_numbers_is_fitted_and_saved(tmp_path: Path) -> None:
+    """z'' = z² - z: beyond 1 everything goes to infinity, and soon a noisy law does so earlier."""
+    rng, t, x = np.random.default_rng(0), np.arange(0, 4, 0.1), []
+    while len(x) < 10:
+        start = rng.uniform([-1, -1], [1.3, 1.3])
+        path = solve_ivp(
+            lambda _, s: [s[1], s[0] ** 2 - s[0]], (0, t[-1]), start, t_eval=t, rtol=1e-8
+        )
+        if path.status == 0 and np.abs(path.y).max() < 200:
+            seen = path.y[:1].T @ np.array([[1.0, -0.5, 2.0]])
+            x.append(seen + 0.2 * rng.normal(size=seen.shape))
+    options = {"restarts": 2, "structures": 5, "grow": False, "horizon": 36, "rollout": 5}
+    model = SJEPA(
+        1, order=2, library=["z1", "z1**2"], options=options, random_state=0, verbose=False
+    ).fit(x, t, run=tmp_path / "run")
+    assert all(np.isfinite(value) for value in model.figures_.values())
+    assert model.figures_["rollout_held_out"] > 0.5
+    assert sjepa.load(tmp_path / "run").figures_ == model.figures_

@@ -20,7 +20,7 @@ def learned(residual: float, adequate: bool) -> Learned:
     return Learned(law, SimpleNamespace(), lambda x: x, ["a note"], figures=figures)  # type: ignore[arg-type]
 
 
-def test_the_fewest_adequate_coordinates_are_taken_before_any_network() -> None:
+def test_the_fewest_adequate_coordinates_are_taken_before_any_bent_ones() -> None:
     asked: list[Any] = []
 
     def learn(d: int, grow: bool) -> Learned:
@@ -33,7 +33,7 @@ def test_the_fewest_adequate_coordinates_are_taken_before_any_network() -> None:
     assert "latent_dim = 2 was chosen" in found.notes[0] and "not adequate" in found.notes[0]
 
 
-def test_networks_are_tried_where_no_read_out_is_adequate() -> None:
+def test_bent_coordinates_are_tried_where_no_read_out_is_adequate() -> None:
     found, table = fewest_coordinates(lambda d, grow: learned(0.1, grow and d == 2), 3, True)
     assert [row.dimension for row in table] == [1, 2, 3] and table[1].adequate
     assert "latent_dim = 2" in found.notes[0]
@@ -66,3 +66,6 @@ def test_a_plane_of_oscillations_has_two_coordinates_and_the_model_shows_why(tmp
     again = sjepa.load(tmp_path / "m")
     assert again.latent_dim_ == 2 and again.latent_dim == "auto"
     assert again.dimensions_.equals(model.dimensions_)
+    again.dimensions_.loc[0, "noise_floor"] = np.nan  # not known, and saved as that
+    again.save(tmp_path / "unknown")
+    assert sjepa.load(tmp_path / "unknown").dimensions_.equals(again.dimensions_)

@@ -100,7 +100,7 @@ def test_a_delta_out_of_reach_is_said_so(data: Trajectories) -> None:
     found = elegant_search(data, linear, 2, budget=budget, delta=1e-6, delta_roll=1e-9)
     assert not found.adequate
     assert [f.name for f in found.findings] == ["under-fit law"]
-    assert any("rollout loss" in note for note in found.notes)
+    assert any("rollout loss" in caveat for caveat in found.caveats)
 
 
 def test_proposals_are_tried_besides_what_is_enumerated(data: Trajectories) -> None:

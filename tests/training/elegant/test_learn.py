@@ -29,8 +29,8 @@ def test_searches_again_only_for_a_backend_that_owns_the_structure(
         given.append([s.names(library) for s in settings["structures"]])
         law = Law.from_string(["z2", "-z1"], ["z1", "z2"])
         return SimpleNamespace(
-            encoder=nn.Identity(), law=law, front=None, notes=(), findings=(), report=None,
-            caveats=(), figures={}, rivals=(),
+            encoder=nn.Identity(), law=law, front=None, notes=(), doubts=[], report=None,
+            figures={}, rivals=(),
         )  # fmt: skip
 
     monkeypatch.setattr(learn, "elegant_search", search)

@@ -1,0 +1,121 @@
+"""What calls a result into question is told wherever the result is shown."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sjepa
+from sjepa import SJEPA
+from sjepa.report import collect, render
+from tests.command import run
+from tests.report.test_page import Elements
+from tests.test_history import SMALL, T, swings
+
+
+# Nothing in it is a restoring force: whatever is found is wrong.
+POOR = ["1", "z2**2"]
+
+
+def states() -> list[np.ndarray]:
+    return [np.stack([a * np.cos(T), -a * np.sin(T)], axis=1) for a in (0.5, 1.0, 1.5, 2.0, 2.5)]
+
+
+@pytest.fixture(scope="module")
+def doubtful() -> SJEPA:
+    with pytest.warns(sjepa.errors.NumericalWarning):
+        return SJEPA(encoder="identity", library=POOR, random_state=0).fit(states(), T)
+
+
+def test_doubts_about_a_law_of_given_coordinates_are_doubts_of_the_model(
+    doubtful: SJEPA, tmp_path: Path
+) -> None:
+    assert doubtful.doubts_ == list(doubtful.front_.doubts) != []
+    assert set(doubtful.doubts_) <= set(doubtful.diagnostics_)
+    assert len(doubtful.diagnostics_) == len(set(doubtful.diagnostics_))
+    assert all(f"! {doubt}" in repr(doubtful) for doubt in doubtful.doubts_)
+    assert doubtful.figures_["residual_training"] == doubtful.front_.best_candidate().loss > 0.2
+    doubtful.save(tmp_path / "m")
+    again = sjepa.load(tmp_path / "m")
+    assert again.front_ == doubtful.front_ and again.doubts_ == doubtful.doubts_
+    sure = SJEPA(encoder="identity", random_state=0).fit(states(), T)
+    assert sure.doubts_ == [] and sure.figures_["residual_training"] < 1e-6
+
+
+def test_doubts_stand_first_on_the_page_and_in_the_notebook(doubtful: SJEPA) -> None:
+    content = collect(doubtful, states(), T)
+    assert set(doubtful.doubts_) <= set(content.doubts)
+    assert not set(content.doubts) & set(content.notes)
+    page = Elements(render(content))
+    words = page.text
+    assert words.index("Doubts about this law") < words.index(doubtful.doubts_[0])
+    assert "Doubts about this law" not in Elements(render(collect(doubtful.law_))).text
+    assert f"<p>! {doubtful.doubts_[0]}" in doubtful._repr_html_()
+    of_front = collect(doubtful.front_)
+    assert of_front.doubts == doubtful.front_.doubts
+
+
+def test_a_learned_head_has_the_doubts_and_figures_of_its_search() -> None:
+    """The position alone of an oscillation has no law of first order."""
+    seen = [x[:, :1] @ np.array([[1.0, 2.0, -1.0]]) for x in states()]
+    library = sjepa.Library.from_terms(["z1", "z1**2"], ["z1"])
+    model = SJEPA(1, encoder=lambda x: x, head="learned", library=library, random_state=0)
+    model.fit(seen, T)
+    assert any("not adequate" in doubt for doubt in model.doubts_)
+    assert model.figures_["adequate"] == 0.0 and "rollout_held_out" in model.figures_
+    assert model.diagnostics_[0].startswith("head learned") and model.rivals_ == []
+
+
+def table(tmp_path: Path, rows: list[np.ndarray], names: list[str]) -> Path:
+    frames = [pd.DataFrame(x, columns=names).assign(t=T, run=i) for i, x in enumerate(rows)]
+    pd.concat(frames).to_csv(tmp_path / "data.csv", index=False)
+    return tmp_path / "data.csv"
+
+
+@pytest.mark.filterwarnings("ignore::sjepa.errors.NumericalWarning")
+def test_the_command_marks_doubts_and_tells_what_was_held_out(tmp_path: Path) -> None:
+    data = [table(tmp_path, states(), ["q", "p"]), "--time", "t", "--id", "run"]
+    poor = run("fit", *data, "--encoder", "identity", "--terms", "1,p**2", "-o", tmp_path / "run")
+    assert poor.returncode == 0, poor.stderr
+    marked = [line for line in poor.stderr.splitlines() if line.startswith("! ")]
+    assert [f"! {doubt}" for doubt in sjepa.load(tmp_path / "run").doubts_] == marked != []
+    fine = run("fit", *data, "--encoder", "identity")
+    assert "\n! " not in fine.stderr and "held out" in fine.stderr
+    found = run("discover", *data, "--terms", "1,p**2", "-o", tmp_path / "found")
+    assert found.returncode == 0 and sjepa.load(tmp_path / "found").doubts_
+
+
+def options() -> list[str]:
+    return [part for name, value in SMALL.items() for part in ("--option", f"{name}={value}")]
+
+
+def test_the_command_reads_coordinates_off_several_rows(tmp_path: Path) -> None:
+    file = table(tmp_path, swings(), ["x"])
+    out = run("fit", file, "--time", "t", "--id", "run", "--history", "7", *options())
+    assert out.returncode == 0, out.stderr
+    assert "middle of 7 successive observations" in out.stderr
+    assert "R2 of rollouts: 1.0000 held out, 1.0000 in training" in out.stderr
+    wrong = run("fit", file, "--time", "t", "--id", "run", "--history", "some")
+    assert wrong.returncode != 0 and "--history is a whole number or auto" in wrong.stderr
+
+
+def test_the_command_finds_the_number_of_coordinates_and_shows_what_it_tried(
+    tmp_path: Path,
+) -> None:
+    mixed = [x @ np.array([[1.0, 0.3, -0.5], [0.2, 1.0, 0.7]]) for x in states()]
+    file = table(tmp_path, mixed, ["a", "b", "c"])
+    out = run(
+        "fit", file, "--time", "t", "--id", "run", "--latent-dim", "auto", *options(), "--json",
+        "-o", tmp_path / "run",
+    )  # fmt: skip
+    assert out.returncode == 0, out.stderr
+    told = json.loads(out.stdout)
+    assert [row["dimension"] for row in told["dimensions"]] == [1, 2]
+    assert [row["adequate"] for row in told["dimensions"]] == [False, True]
+    assert told["figures"]["adequate"] == 1.0
+    model = sjepa.load(tmp_path / "run")
+    page = Elements(render(collect(model))).text
+    assert "How many coordinates" in page and str(model.dimensions_["law"][0]) in page
+    assert "Noise alone would leave" in page and "in training" in page
