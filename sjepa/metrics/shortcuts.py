@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,11 @@ import numpy as np
 
 from sjepa.metrics.arrays import as_array
 from sjepa.metrics.latents import latent_spread, neighbour_test, within_trajectory_share
+
+
+# Neighbours may differ by FORGETFUL times what those in other coordinates of the same data do, and
+# by FORGOTTEN of what random pairs differ by in any case.
+FORGETFUL, FORGOTTEN = 5.0, 0.01
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,16 @@ class CollapseChecks:
         return CollapseReport(
             spread.min_std, spread.effective_rank, float(within), float(near), tuple(reasons)
         )
+
+
+def most_forgotten(reports: Iterable[CollapseReport]) -> float:
+    """The largest result of the neighbour test that is honest beside other coordinates.
+
+    Where some coordinates keep nearly all that is observed, others that lose far more of it take a
+    shortcut: the phase on a limit cycle without the distance from it has a shorter law.
+    """
+    least = min((report.neighbour for report in reports), default=0.0)
+    return max(FORGOTTEN, FORGETFUL * least)
 
 
 def narrowest(rows: np.ndarray) -> float:

@@ -115,6 +115,16 @@ def test_clean_signals_have_almost_no_noise_and_outliers_do_not_count() -> None:
     np.testing.assert_allclose(noise_level(noisy, t), 0.01, rtol=0.6)
 
 
+def test_uneven_noise_is_judged_by_its_mean_square_where_that_is_asked_for() -> None:
+    t = times("regular", 4000)
+    x, _ = waves(t)
+    size = 0.01 * np.where(np.arange(4000) % 400 < 80, 5.0, 0.2)[:, None]  # a fifth of the time
+    noisy = x + size * np.random.default_rng(0).normal(size=x.shape)
+    true = np.sqrt(np.square(size).mean())
+    np.testing.assert_allclose(noise_level(noisy, t, mean_square=True), true, rtol=0.1)
+    assert (noise_level(noisy, t) < 0.2 * true).all()
+
+
 def test_rounded_readings_are_noisy_even_if_most_neighbours_are_equal() -> None:
     t = times("regular", 400)
     coarse = np.round(np.sin(0.2 * t), 1)[:, None]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from sjepa.data import Trajectories
+from sjepa.data import Trajectories, simulate
 from sjepa.metrics import CollapseChecks, diagnose_latents, diagnose_law, plain, probe_r2
 from sjepa.metrics.diagnostics import diagnose_residual, small_residual
-from sjepa.metrics.shortcuts import narrowest
+from sjepa.metrics.shortcuts import most_forgotten, narrowest
 from sjepa.symbolic import Library
 from sjepa.training.elegant import SearchBudget, elegant_search
 from tests.training.elegant.shortcut_data import (
@@ -154,3 +154,16 @@ def test_the_narrowest_direction_is_that_of_the_correlations() -> None:
     rows = np.stack([a, 1e3 * (0.6 * a + 0.8 * b) + 7], axis=1)
     assert narrowest(rows) == pytest.approx(1 - np.corrcoef(rows.T)[0, 1], abs=1e-12)
     assert narrowest(rows[:, [0, 0]]) == pytest.approx(0, abs=1e-12)
+
+
+def test_a_phase_without_the_distance_from_the_cycle_forgets_far_more_than_the_states() -> None:
+    """It passes every check by itself, and has the law of a linear oscillator."""
+    data = simulate("van_der_pol", seed=0, trajectories=30, points=100)
+    states = np.stack(data.x)
+    angle = np.arctan2(states[..., 1], states[..., 0])
+    phase = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    whole, lossy = (CollapseChecks().check(z, states) for z in (states, phase))
+    assert whole.admitted and lossy.admitted
+    limit = most_forgotten([whole, lossy])
+    assert whole.neighbour <= limit < lossy.neighbour
+    assert most_forgotten([lossy]) > lossy.neighbour  # alone there is nothing to compare with

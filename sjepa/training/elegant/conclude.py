@@ -22,6 +22,7 @@ from sjepa.metrics.diagnostics import (
     small_residual,
     times_noise,
 )
+from sjepa.metrics.shortcuts import most_forgotten
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Candidate, Law
 from sjepa.training.elegant.context import SearchContext
@@ -91,6 +92,8 @@ def conclude(
     if not admitted:
         notes.append("No candidate is admissible; the one that fits best is returned.")
         admitted = list(found)
+    kept = most_forgotten(f.admission for f in admitted)
+    admitted = [f for f in admitted if f.linear or f.admission.neighbour <= kept]
     fittest = min(admitted, key=lambda f: f.candidate.loss)
     task = context.task(fittest.structure)
     floor = noise_floor(_head(fittest.encoder), task, context.validation)

@@ -8,14 +8,14 @@ from encoders for all quadratic terms at once, whose gauge is then searched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 
-from sjepa.metrics.shortcuts import CollapseReport
+from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, most_forgotten
 from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.training.elegant.context import SearchContext
@@ -139,11 +139,19 @@ def _solve(
             head, task, train, bending=factor * BENDING, steps=STEPS, stride=stride
         )
     checks = replace(context.near, neighbour=(1.0 if high else LENIENCY) * context.near.neighbour)
-    with torch.no_grad():
-        z = states(head(train.x), train.grid.times, context.order)
-    admission = checks.check(z, train.raw, train.grid.mask, points=1000)
+    seen = _checked(context, head, checks)
     more = cancelling(head, task, train)
-    return Bent(own, head, loss, replace(admission, reasons=(*admission.reasons, *more)))
+    return Bent(own, head, loss, replace(seen, reasons=(*seen.reasons, *more)))
+
+
+@torch.no_grad()
+def _checked(
+    context: SearchContext, head: PolynomialEncoder, checks: CollapseChecks
+) -> CollapseReport:
+    """What the checks say of an encoder's coordinates of some of the training data."""
+    some = context.train.thinned(SAMPLES)
+    z = states(head(some.x), some.grid.times, context.order)
+    return checks.check(z, some.raw, some.grid.mask, points=1000)
 
 
 def _promoted(
@@ -156,12 +164,24 @@ def _promoted(
     if not found:
         return []
     losses = [own.loss for own in found]
-    reports = [own.admission for own in found]
+    reports = _compared(own.admission for own in found)
     chosen = promote([own.structure for own in found], losses, reports, keep, each)
     chosen = chosen or sorted(range(len(found)), key=lambda i: losses[i])[:keep]
     line = f"{len(found)} polynomial encoders: best risk {min(losses[i] for i in chosen):.2g}"
     context.report(line, 0.78)
     return [found[i] for i in chosen]
+
+
+def _compared(reports: Iterable[CollapseReport]) -> list[CollapseReport]:
+    """The reports, with those refused that forget far more than others."""
+    known = list(reports)
+    limit = most_forgotten(report for report in known if report.admitted)
+    return [
+        replace(report, reasons=(*report.reasons, "forgetful"))
+        if report.neighbour > limit
+        else report
+        for report in known
+    ]
 
 
 def _raised(context: SearchContext, found: Sequence[Bent]) -> list[Bent]:
@@ -240,6 +260,7 @@ def _simplified(
     """
     tried = {task.structure for _, task in found}
     simpler: list[Pair] = []
+    limit = most_forgotten(_checked(context, head, context.near) for head, _ in found)
     base = _simplest_adequate(context, found)
     while base is not None:
         head, task = base
@@ -253,11 +274,13 @@ def _simplified(
             _promoted(context, [*near, *_raised(context, fresh)], SHORTER),
             key=lambda own: (own.structure.cost, own.loss),
         )
-        limit = GROWING * validation_risk(context, head, task)
+        most = GROWING * validation_risk(context, head, task)
         pairs = [
             grown(context, own)
             for own in good
-            if validation_risk(context, own.head, context.task(own.structure)) <= limit
+            if own.admission.admitted
+            and own.admission.neighbour <= limit
+            and validation_risk(context, own.head, context.task(own.structure)) <= most
         ]
         simpler += pairs
         base = _simplest_adequate(context, pairs)

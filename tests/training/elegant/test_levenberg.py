@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from sjepa.data import Trajectories, simulate
+from sjepa.data.synthetic.systems import SYSTEMS
 from sjepa.errors import FormatError
 from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.models import Whitening
@@ -203,6 +204,26 @@ def test_the_noise_floor_counts_what_the_law_makes_of_noise() -> None:
     head: Any = linear_head(torch.eye(2).double())
     risk = float(task.risk(head, observed, observed).risk)
     assert noise_floor(head, task, observed) == pytest.approx(risk, rel=0.25)
+
+
+def test_the_noise_floor_of_bent_coordinates_counts_the_places_where_they_are_steep() -> None:
+    """Where sensors saturate, noise is magnified: a few places make most of its mean square."""
+    data = simulate(replace(SYSTEMS["pendulum"], step=0.1, points=120, trajectories=40), seed=0)
+    rng = np.random.default_rng(0)
+    states = np.stack(data.x) / 1.5
+    x = np.concatenate([np.tanh(states), np.tanh(states @ np.array([[1.0, 0.5], [-0.5, 1.0]]))], -1)
+    x = x + 0.002 * rng.normal(size=x.shape)
+    whitening = Whitening.fit(torch.tensor(x.reshape(-1, 4)), (4,))
+    observed = Observed.of(Trajectories(list(x), data.t), whitening)
+    rows = observed.x[observed.grid.mask]
+    head = PolynomialEncoder.of(rows, 2, 7).imitate(
+        rows, torch.tensor(np.concatenate(data.x)) @ torch.eye(2).double()
+    )
+    task = StructureTask(
+        LIBRARY, structure(LIBRARY, support(LIBRARY, "z2", "sin(z1)")), 1, (10, 20, 40)
+    )
+    risk = float(task.risk(head, observed, observed).risk)
+    assert noise_floor(head, task, observed) == pytest.approx(risk, rel=0.3)
 
 
 def test_beyond_the_data_only_the_linear_part_goes_on() -> None:

@@ -9,10 +9,11 @@ import torch
 from sjepa.data import Trajectories, simulate
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.models import Whitening
+from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Candidate, Law, Library
 from sjepa.training.elegant import SearchBudget, elegant_search
-from sjepa.training.elegant.context import prepare
-from sjepa.training.elegant.nonlinear import _shorter
+from sjepa.training.elegant.context import SearchContext, prepare
+from sjepa.training.elegant.nonlinear import _nearest, _simplest_adequate
 from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.polish import StructureTask, linear_head
 from sjepa.training.elegant.reduce import cheaper
@@ -42,28 +43,53 @@ def test_one_equation_grows_while_the_other_stays() -> None:
     assert all(s.support[0] == support("z2", "z1")[0] for s in found)
 
 
-def test_simpler_structures_drop_a_term_or_exchange_one() -> None:
+def test_simpler_structures_drop_a_term_or_exchange_one_or_two() -> None:
     library = Library.from_terms(["1", "z1", "z2", "sin(z1)"], NAMES)
     task = StructureTask(library, structure(library, ((2,), (1, 3))), 1, (10,))
-    assert sorted(s.support for s in cheaper(task)) == [
-        ((2,), (1,)), ((2,), (1, 2)), ((2,), (3,)),
+    assert sorted({s.support for s in cheaper(task)}) == [
+        ((2,), (1,)), ((2,), (1, 2)), ((2,), (2,)), ((2,), (3,)),
     ]  # fmt: skip
+    pair = StructureTask(LIBRARY, structure(LIBRARY, support("z2", "z1 + z1**3")), 1, (10,))
+    assert support("z2", "sin(z1)") in [s.support for s in cheaper(pair)]
+    assert all(s.cost < pair.structure.cost for s in cheaper(pair))
 
 
-def test_laws_that_are_tried_anew_have_a_term_less_or_a_simpler_one() -> None:
-    """Duffing's own states with a sine too many: what it does not need goes first."""
+@pytest.fixture(scope="module")
+def duffing() -> tuple[SearchContext, LinearEncoder]:
+    """Duffing's own states as observations, and the encoder that gives them back."""
     data = simulate("duffing", seed=0, noise=1e-3, trajectories=6, points=200)
     given = Trajectories(data.x, data.t)
     context = prepare(given, LIBRARY, 2, 1, 0, SearchBudget(), None, CollapseChecks(), 2, None)
     x = torch.tensor(np.concatenate(data.x))
-    readout = torch.linalg.lstsq(context.whitening(x), x - x.mean(0)).solution
-    head = linear_head(readout)
+    seen = context.whitening(x)
+    numbers = torch.linalg.lstsq(torch.cat([seen, torch.ones_like(seen[:, :1])], 1), x).solution
+    head = linear_head(numbers[:-1])
     with torch.no_grad():
-        head.linear.bias.copy_(x.mean(0))
+        head.linear.bias.copy_(numbers[-1])
+    return context, head
+
+
+def test_laws_that_are_tried_next_have_a_term_less_or_a_simpler_one(
+    duffing: tuple[SearchContext, LinearEncoder],
+) -> None:
+    """With a sine too many: the law without it is among those with a term less."""
+    context, head = duffing
     long = structure(LIBRARY, support("z2", "z1 + z2 + z1**3 + sin(z1)"))
-    found = _shorter(context, [(head, context.task(long))])
-    assert support("z2", "z1 + z2 + z1**3") in [s.support for s in found[:2]]
-    assert len(found) == 4 and all(s.cost < long.cost for s in found)
+    found = _nearest(context, head, context.task(long))
+    assert support("z2", "z1 + z2 + z1**3") in [s.support for s in found[:4]]
+    assert len(found) == 8 and all(s.cost < long.cost for s in found)
+
+
+def test_simpler_laws_are_sought_from_the_simplest_that_is_adequate(
+    duffing: tuple[SearchContext, LinearEncoder],
+) -> None:
+    context, head = duffing
+    right, long, short = (
+        (head, context.task(structure(LIBRARY, support("z2", row))))
+        for row in ("z1 + z2 + z1**3", "z1 + z2 + z1**3 + z2**3", "z1 + z2")
+    )
+    assert _simplest_adequate(context, [short, long, right]) is right
+    assert _simplest_adequate(context, [short]) is None
 
 
 def found(loss: float, *rows: str) -> Found:
