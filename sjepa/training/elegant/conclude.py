@@ -110,7 +110,9 @@ def conclude(
         notes.append(f"the shortest code for {count} held-out observations was chosen")
     if not reached:
         notes.append(f"No candidate reaches delta; the best leaves {best.candidate.loss:.2g}.")
-    context.report(f"refining {'; '.join(best.law.lines(digits=3))}", 0.85)
+    line = f"refining {'; '.join(best.law.lines(digits=3))}"
+    kept = best.candidate if best.admission.admitted else None
+    context.report(line, 0.85, kept, own_floor(best))
     refined = _refine(context, best, held)
     floor = own_floor(refined)
     doubts = (
