@@ -80,6 +80,7 @@ class SJEPA(Fitted):
         adequate one.
     correction : None, "neural", "neural_only", mapping or nn.Module
         A bounded network that learns the residual of the law; "neural_only" leaves the law out.
+        With ``order=2`` it adds to the accelerations.
         Options are those of :class:`sjepa.training.CorrectionSettings`. The alternating search
         learns it together with coordinates and law, the others afterwards; the elegant search with
         ``{"joint": "coordinates"}`` refines all three together at its end.
