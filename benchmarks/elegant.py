@@ -12,6 +12,8 @@ import pandas as pd
 import torch
 from elegant_problems import PROBLEMS
 
+from sjepa.callbacks import Step
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -36,8 +38,8 @@ def main() -> None:
     )
 
 
-def print_progress(line: str, share: float) -> None:
-    print(f"  {share:4.0%} {line}", flush=True)
+def print_progress(step: Step) -> None:
+    print(f"  {step.share:4.0%} {step.text}", flush=True)
 
 
 def _text(value: object) -> str:

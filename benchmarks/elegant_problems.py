@@ -13,18 +13,21 @@ import elegant_data
 import numpy as np
 import torch
 
-from sjepa.backend import Progress
+from sjepa.callbacks import Step
 from sjepa.data import Trajectories, paper_data
 from sjepa.metrics import AffineMap, probe_r2, r2, rollout_score
 from sjepa.symbolic import Library
 from sjepa.training.elegant import SearchResult, elegant_search
 
 
+Report = Callable[[Step], None]
+
+
 @dataclass(frozen=True)
 class Problem:
     """How to run one seed, and which seeds to run by default."""
 
-    run: Callable[[int, Progress | None], dict[str, Any]]
+    run: Callable[[int, Report | None], dict[str, Any]]
     seeds: tuple[int, ...] = tuple(range(10))
 
 
@@ -41,11 +44,11 @@ def exp1_data() -> dict[str, Trajectories]:
     return paper_data("exp1")
 
 
-def exp1(seed: int, progress: Progress | None) -> dict[str, Any]:
+def exp1(seed: int, report: Report | None) -> dict[str, Any]:
     data = exp1_data()
     result = elegant_search(
         data["train"], Library.paper(["z1", "z2"]), 2, seed=seed, validation=data["val"],
-        progress=progress,
+        report=report,
     )  # fmt: skip
     structure = structure_of(result)
     row: dict[str, Any] = {
@@ -84,7 +87,7 @@ def exp1_figures(result: SearchResult, data: dict[str, Trajectories]) -> dict[st
 LORENZ = ({"x", "y"}, {"x", "y", "x*z"}, {"z", "x*y"})
 
 
-def lorenz(seed: int, progress: Progress | None) -> dict[str, Any]:
+def lorenz(seed: int, report: Report | None) -> dict[str, Any]:
     """New data and a new search for every seed; observations only."""
     start = perf_counter()
     train, validation = elegant_data.lorenz(seed), elegant_data.lorenz(1000 + seed, 20)
@@ -93,7 +96,7 @@ def lorenz(seed: int, progress: Progress | None) -> dict[str, Any]:
     names = ["z1", "z2", "z3"]
     result = elegant_search(
         train, Library.polynomial(names, 2), 3, seed=seed, validation=validation,
-        progress=progress,
+        report=report,
     )  # fmt: skip
     with torch.no_grad():
         z = result.encode(torch.tensor(np.stack(test.x)))
@@ -128,7 +131,7 @@ def is_lorenz(result: SearchResult) -> bool:
 VIDEO_TERMS = ["1", "z1", "z1_dot", "sin(z1)", "cos(z1)", "z1**2", "z1**3", "z1*z1_dot"]
 
 
-def pendulum(seed: int, progress: Progress | None) -> dict[str, Any]:
+def pendulum(seed: int, report: Report | None) -> dict[str, Any]:
     """Frames only, one coordinate, a law for its second derivative."""
     start = perf_counter()
     train = elegant_data.pendulum_video(seed)
@@ -136,7 +139,7 @@ def pendulum(seed: int, progress: Progress | None) -> dict[str, Any]:
     made = perf_counter() - start
     library = Library.from_terms(VIDEO_TERMS, ["z1", "z1_dot"])
     result = elegant_search(
-        train, library, 1, order=2, seed=seed, validation=validation, progress=progress
+        train, library, 1, order=2, seed=seed, validation=validation, report=report
     )
     with torch.no_grad():
         z = result.encoder(torch.tensor(np.stack(test.x)).double()).numpy()
@@ -165,11 +168,11 @@ def reaction_data() -> tuple[Trajectories, Trajectories]:
     return early, late
 
 
-def reaction(seed: int, progress: Progress | None) -> dict[str, Any]:
+def reaction(seed: int, report: Report | None) -> dict[str, Any]:
     """Spiral waves as two coordinates; the reference is the frequency of the frames themselves."""
     early, late = reaction_data()
     library = Library.paper(["z1", "z2"])
-    result = elegant_search(early, library, 2, seed=seed, validation=late, progress=progress)
+    result = elegant_search(early, library, 2, seed=seed, validation=late, report=report)
     frames = late.x[0]
     probe = frames.reshape(len(frames), -1)[:, 3333]
     spectrum = np.abs(np.fft.rfft((probe - probe.mean()) * np.hanning(len(probe)), 2**17))

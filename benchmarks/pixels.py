@@ -1,6 +1,6 @@
 """From pixels to control: Gymnasium's pendulum, seen as frames of 64 x 64 pixels and nothing else.
 
-    python benchmarks/pixels.py --seeds 0 1 2 --episodes 10 [--film FILE.gif]
+    python benchmarks/pixels.py --seeds 0 1 2 --episodes 10 [--film FILE.gif] [--report FILE.html]
 
 For each seed: at most 3,000 transitions under random actions as frames, a coordinate and a law
 with the torque from them, and the mean return of the receding-horizon controller that swings up
@@ -24,6 +24,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+import sjepa
 from sjepa import SJEPA
 from sjepa.control import CEM, Controller, Observer, Task, collect, evaluate
 
@@ -65,7 +66,9 @@ class Filmed(Observer):
         return super().__call__(observation)
 
 
-def run(seed: int, transitions: int, episodes: int, film: Path | None) -> dict[str, Any]:
+def run(
+    seed: int, transitions: int, episodes: int, film: Path | None, report: Path | None
+) -> dict[str, Any]:
     data = collect(pendulum, transitions, dt=DT, seed=seed)
     start = process_time()
     model = SJEPA(1, order=2, random_state=seed, verbose=False).fit(data)
@@ -85,6 +88,11 @@ def run(seed: int, transitions: int, episodes: int, film: Path | None) -> dict[s
             Image.fromarray((255 * (1 - f)).clip(0, 255).astype("uint8")) for f in policy.frames
         ]
         shown[0].save(film, save_all=True, append_images=shown[1:], duration=50, loop=0)
+    if report is not None:
+        episode = sjepa.Trajectories(
+            [np.stack(policy.frames)], DT, ids=["an episode under control"]
+        )
+        model.report(report, data[:4], title="From pixels to control", film=episode)
     return {
         "seed": seed, "law": "; ".join(model.law_.lines(digits=4)), "fit_cpu": cpu,
         "mean_return": table["return"].mean(), "worst": table["return"].min(),
@@ -99,13 +107,14 @@ def main() -> None:
     parser.add_argument("--transitions", type=int, default=3000)
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--film", type=Path)
+    parser.add_argument("--report", type=Path)
     given = parser.parse_args()
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     rows = []
     for seed in given.seeds:
-        rows.append(run(seed, given.transitions, given.episodes, given.film))
+        rows.append(run(seed, given.transitions, given.episodes, given.film, given.report))
         print(pd.Series(rows[-1]).to_string(), "\n", flush=True)
     print(f"mean return over {len(rows)} seeds: {np.mean([r['mean_return'] for r in rows]):.0f}")
 

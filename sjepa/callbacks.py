@@ -38,8 +38,10 @@ class Step:
         Training loss of the last epoch.
     risk, complexity, objective, min_std : float, optional
         What validation of this epoch gave; None where there was none.
+    noise_floor : float, optional
+        What noise alone would leave of the risk, where that is known.
     law : str, optional
-        The best equations so far, in one line.
+        The equations that leave this risk, in one line.
     """
 
     text: str
@@ -54,6 +56,7 @@ class Step:
     complexity: float | None = None
     objective: float | None = None
     min_std: float | None = None
+    noise_floor: float | None = None
     law: str | None = None
 
 

@@ -106,7 +106,6 @@ def test_what_would_go_unread_is_refused_and_a_default_is_fine(way: str) -> None
         ({"encoder": "identity", "order": 2, "dynamics": "discrete"}, "order"),
         ({"encoder": "identity", "integrator": "verlet"}, "integrator"),
         ({"encoder": "identity", "dynamics": "discrete", "integrator": "euler"}, "integrator"),
-        ({"encoder": "identity", "order": 2, "correction": "neural"}, "correction"),
         ({"order": 2, "backend": "subset"}, "backend"),
         ({"options": {"cycles": 3}}, "options"),
         ({"search": "alternating", "options": {"restarts": 3}}, "options"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_module
-import logging
 import math
 from contextlib import ExitStack
 from pathlib import Path
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from sjepa.estimator import SJEPA
     from sjepa.runs import Run
 
-logger = logging.getLogger("sjepa.cli")
 # Simulating all of a large data set would take longer than the fit.
 MAX_SCORED = 20
 
@@ -247,11 +245,9 @@ def _fit(
     model: SJEPA, data: Trajectories, run: Run | None, log: Console, tensorboard: Path | None
 ) -> None:
     from sjepa.callbacks import ProgressBar, TensorBoard
-    from sjepa.cli.progress import GracefulInterrupt, RunLog
+    from sjepa.cli.progress import GracefulInterrupt
 
     with ExitStack() as stack:
-        if run is not None:
-            stack.enter_context(RunLog(run.folder / "log.txt"))
         bar, brake = (
             stack.enter_context(ProgressBar()),
             stack.enter_context(GracefulInterrupt(log)),
@@ -263,12 +259,8 @@ def _fit(
             model.fit(data, run=run)
         except KeyboardInterrupt:
             share = 100 * bar.share
-            logger.info("stopped at %.0f %%", share)
             where = f" Resume with: sjepa fit --resume {run.folder}" if run is not None else ""
             raise Stopped(f"stopped at {share:.0f} %.{where}") from None
-        except Exception as error:
-            logger.error("%s: %s", type(error).__name__, error)
-            raise
         finally:
             model.callbacks = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,7 +20,7 @@ def show(
     run: Annotated[Path, typer.Argument(help="The folder of a run.")],
     json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """Say what a run holds and what resuming it would read; nothing is read or written."""
+    """Say what a run holds, its best law so far and what resuming it reads; nothing is written."""
     from sjepa.runs.inspection import inspect
 
     found = inspect(run)
@@ -38,8 +38,23 @@ def show(
         print(f"data: {data['path']} ({data['kind']}, {data['size']} bytes, {where})")
     for name, value in sorted((found["settings"] or {}).items()):
         print(f"setting: {name} = {json_module.dumps(value):.200}")
+    for line in _best_law(found["best"], found["state"]):
+        print(line)
     for name, entry in found["files"].items():
         print(
             f"{entry['size']:>12}  {name}"
             + ("" if entry["kind"] == "file" else f" ({entry['kind']})")
         )
+
+
+def _best_law(best: Any, state: str) -> list[str]:
+    """The law of a run, finished or under way, and what it leaves."""
+    if best is None or isinstance(best, str):
+        return [] if best is None else [f"best law: {best}"]
+    told = [] if state == "finished" else [f"{100 * best['share']:.0f} % done"]
+    if best["residual"] is not None:
+        told.append(f"leaves {best['residual']:.2g} of held-out data")
+    if best["noise_floor"] is not None:
+        told.append(f"noise alone {best['noise_floor']:.2g}")
+    what = "law" if state == "finished" else "best law so far"
+    return [f"{what}: " + ", ".join(told), *(f"  {equation}" for equation in best["law"])]

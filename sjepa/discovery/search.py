@@ -86,7 +86,8 @@ def discover(
         coordinates, their velocities (x1_dot, ...) and the actions.
     lags : int
         Steps back that belong to the state, where what was measured is not all of it: with 1 the
-        inputs are x, x_lag1, u1 and u1_lag1. The law is then a map unless `form` says otherwise.
+        inputs are x, x_lag1, u1 and u1_lag1. The law is then a map, or with ``form="derivative"``
+        a vector field in delay coordinates. ``SJEPA(history=k)`` looks for coordinates of the past.
     form : "derivative", "weak", "zoh", "discrete" or "auto"
         Fit time derivatives point by point; integrals against smooth bumps (for noisy data;
         backends that write trees propose terms, the integrals select); the same with actions held

@@ -332,17 +332,19 @@ class Fitted(BaseEstimator):
         *,
         held_out: Any = None,
         title: str = "",
+        film: Any = None,
     ) -> Path:
         """Write a self-contained HTML page about the result; see :mod:`sjepa.report`.
 
         With observations `x`, times `t` and actions `u` it also shows the simulated paths beside
         them, and with `held_out` ones (Trajectories, or (x, t) or (x, t, u)) how every law does on
-        those.
+        those. A `film`, frames or a Trajectories of them, is shown in place of the first of the
+        data, as that of an episode under control.
         """
         from sjepa.report import write_report
 
         check_is_fitted(self, "law_")
-        return write_report(self, path, x, t, u, held_out=held_out, title=title)
+        return write_report(self, path, x, t, u, held_out=held_out, title=title, film=film)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """The settings that differ from the defaults and, once fitted, the law and its doubts."""

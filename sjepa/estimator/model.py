@@ -24,6 +24,7 @@ from sjepa.estimator.kinds import draw_seed
 from sjepa.estimator.validate import validate, way_of
 from sjepa.models import Transition
 from sjepa.runs import Run, fingerprint, writable
+from sjepa.runs.log import RunLog
 from sjepa.runs.recorder import RunRecorder
 from sjepa.runs.saving import read as read_saved
 from sjepa.symbolic import Front, Grammar, Law, Library
@@ -79,6 +80,7 @@ class SJEPA(Fitted):
         adequate one.
     correction : None, "neural", "neural_only", mapping or nn.Module
         A bounded network that learns the residual of the law; "neural_only" leaves the law out.
+        With ``order=2`` it adds to the accelerations.
         Options are those of :class:`sjepa.training.CorrectionSettings`. The alternating search
         learns it together with coordinates and law, the others afterwards; the elegant search with
         ``{"joint": "coordinates"}`` refines all three together at its end.
@@ -218,7 +220,8 @@ class SJEPA(Fitted):
     ) -> SJEPA:
         """Learn from trajectories: arrays with times `t`, or a Trajectories.
 
-        With `run`, a folder, checkpoints are left there, and in the end the model. A fit that was
+        With `run`, a folder, checkpoints, a log and the best law so far (``best.json``) are left
+        there, and in the end the model. A fit that was
         stopped resumes from its last checkpoint when it is called again with the same folder,
         settings and data, and comes to the same result.
         """
@@ -242,7 +245,7 @@ class SJEPA(Fitted):
             writable(Path(run))
             begun = (Path(run) / "run.json").exists()
             run = Run.open(run) if begun else Run.begin(run, asked)
-        with run:
+        with run, RunLog(run.folder / "log.txt"):
             run.check(asked)
             # A fit that resumes is the one that began, also where its seed was drawn.
             self.seed_ = int(run.asked.get("seed", self.seed_))
@@ -271,6 +274,7 @@ class SJEPA(Fitted):
                 "more of them."
             ) from error
         self._keep(learned, trajectories, journal.table())
+        journal.conclude(self.law_, self.figures_)
         for callback in callbacks:
             callback.on_end(self)
         return self
@@ -349,11 +353,14 @@ class SJEPA(Fitted):
                     dynamics=self.dynamics, **trained,
                 )  # fmt: skip
         if self.latent_dim == "auto":
-            size = int(np.prod(trajectories.obs_shape))
-            learned, tried = fewest_coordinates(
-                lambda d, grow: self._learn_elegant(trajectories, journal, d, grow),
-                min(MOST_COORDINATES, size), search_budget(self.options).grow,
-            )  # fmt: skip
+            most = min(MOST_COORDINATES, int(np.prod(trajectories.obs_shape)))
+            may_grow = search_budget(self.options).grow
+
+            def learn(d: int, grow: bool) -> Learned:
+                with journal.part(grow * most + d - 1, most * (1 + may_grow)):
+                    return self._learn_elegant(trajectories, journal, d, grow)
+
+            learned, tried = fewest_coordinates(learn, most, may_grow)
             self.dimensions_ = pd.DataFrame([asdict(one) for one in tried])
         else:
             learned = self._learn_elegant(trajectories, journal, self.latent_dim)

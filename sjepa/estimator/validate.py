@@ -127,10 +127,6 @@ def _check_together(model: Any, way: str) -> None:
         raise ConfigError("order=2 is for dynamics='continuous': a map has no velocities.", "order")
     if model.integrator == "verlet" and model.order == 1:
         raise ConfigError("integrator='verlet' needs order=2; use 'rk4'.", "integrator")
-    if model.correction is not None and model.order == 2:
-        raise ConfigError(
-            "correction is for laws of first order; leave it out with order=2.", "correction"
-        )
     with naming("options"):
         if way == "elegant":
             search_budget(model.options)

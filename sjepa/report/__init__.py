@@ -23,6 +23,7 @@ def write_report(
     held_out: Any = None,
     title: str = "",
     recipe: Sequence[str] = (),
+    film: Any = None,
 ) -> Path:
     """Write a page about a fitted model, a front, a law, or a ReportData.
 
@@ -46,7 +47,9 @@ def write_report(
         raise DataError(f"{path} is a folder; name a file such as {path / 'report.html'}.")
     content = source if isinstance(source, ReportData) else None
     if content is None:
-        content = collect(source, data, t, u, held_out=held_out, title=title, recipe=recipe)
+        content = collect(
+            source, data, t, u, held_out=held_out, title=title, recipe=recipe, film=film
+        )
     page = render(content)
     write_whole(path, page.encode())
     return path

@@ -11,7 +11,7 @@ from sjepa.data.history import middle_of
 from sjepa.errors import ConfigError
 from sjepa.report.beside import MAX_SIMULATED, Beside, near
 from sjepa.report.content import ReportData, entries_of
-from sjepa.report.film import film_of
+from sjepa.report.film import film_of, given_film
 from sjepa.report.history import history_table
 from sjepa.report.recipe import law_recipe, model_recipe
 from sjepa.report.words import FORMS, data_facts, model_facts, model_held_out, path_notes
@@ -27,6 +27,7 @@ def collect(
     held_out: Any = None,
     title: str = "",
     recipe: Sequence[str] = (),
+    film: Any = None,
 ) -> ReportData:
     """Whatever holds a law becomes the data of a report.
 
@@ -40,6 +41,9 @@ def collect(
         Data that the search did not see; every law gets a score on them.
     title : str
     recipe : lines that make the result again; written from the settings if left out
+    film : frames ``(T, *obs)`` or Trajectories, optional
+        What is shown of a model in place of the first of the data, as an episode under control;
+        the id of a trajectory is its caption.
     """
     trajectories = None if data is None else Trajectories.of(data, t, u)
     others = None
@@ -55,6 +59,9 @@ def collect(
         raise ConfigError("The model is not fitted: call fit first.")
     else:
         raise ConfigError(f"A report is of a model, a front or a law, got {type(source).__name__}.")
+    if film is not None:
+        names = made.names or tuple(made.law.inputs)
+        made = replace(made, film=given_film(source, film), names=names)
     return replace(made, title=title or made.title, recipe=tuple(recipe) or made.recipe)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 from base64 import b64encode
+from typing import Any
 
 import numpy as np
 
 from sjepa.data import Trajectories
+from sjepa.errors import ConfigError, DataError
 from sjepa.report.content import Film
 
 
@@ -36,6 +38,28 @@ def film_of(videos: Trajectories, z: np.ndarray, first: int = 0) -> Film | None:
     scaled = (255 * (frames - low) / max(high - low, 1e-300)).astype(np.uint8)
     name = videos.ids[0] if videos.ids else "Trajectory 1"
     return Film(scaled, videos.t[0][first + rows], z[rows], name)
+
+
+def given_film(model: Any, film: Any) -> Film:
+    """The film of a report as a user gives it: frames ``(T, *obs)``, or a Trajectories of them."""
+    if not hasattr(model, "encoder_"):
+        raise ConfigError("A film is for the report of a model, which reads frames.", "film")
+    videos = film
+    if not isinstance(film, Trajectories):
+        videos = Trajectories([np.asarray(film)], model.step_, ids=["the film that was given"])
+    z = model.coordinates(videos[:1])
+    # With a history the first and last frames have no coordinates.
+    first = int(np.searchsorted(videos.t[0], z.t[0][0] * (1 - 1e-12)))
+    rows = slice(first, first + len(z.x[0]))
+    seen = Trajectories(
+        [videos.x[0][rows]], [videos.t[0][rows]], ids=(videos.ids or ())[:1] or None
+    )
+    if (found := film_of(seen, z.x[0])) is None:
+        raise DataError(
+            f"film: observations of shape {videos.obs_shape} are no pictures; give frames of at "
+            f"least {MIN_SIDE} x {MIN_SIDE} pixels."
+        )
+    return found
 
 
 def sheet(film: Film) -> tuple[str, int, int, int, int]:

@@ -3,6 +3,7 @@
 ================  =============================================================================
 run.json          settings, where the data came from, and a fingerprint of them
 checkpoint.*      the state of the search (safetensors), replaced as it goes
+best.json         the best law so far, while a search goes on; in the end the model's
 log.txt           what happened when
 config.json, ...  the model of :mod:`sjepa.runs.saving`, once the run has finished
 ================  =============================================================================
@@ -18,6 +19,7 @@ from typing import Any, Self
 
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, FormatError, OutputError
+from sjepa.runs.best import NAME as BEST
 from sjepa.runs.saving import FILES, Saved, read, write_files
 from sjepa.storage import discard, make_folder, open_kept, read_json, sweep, write_json
 
@@ -35,7 +37,7 @@ _SOURCE: Mapping[str, tuple[type, ...]] = {
 
 
 # All that can be in the folder of a run.
-_OWN = {*FILES, "run.json", "checkpoint.safetensors", "log.txt", ".lock"}
+_OWN = {*FILES, "run.json", "checkpoint.safetensors", BEST, "log.txt", ".lock"}
 
 
 class Run:

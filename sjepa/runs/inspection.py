@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sjepa.errors import ConfigError, FormatError
+from sjepa.runs.best import NAME as BEST, read_best
 from sjepa.runs.folder import KIND, VERSION, Run
 from sjepa.storage import read_json
 
@@ -15,8 +16,9 @@ from sjepa.storage import read_json
 def inspect(folder: str | Path) -> dict[str, Any]:
     """State, settings, data and files of a run, as plain data.
 
-    Nothing but ``run.json`` is opened. Each file has a size and a kind: "file", "link to ...",
-    "folder" or "neither file nor folder".
+    Nothing but ``run.json`` and ``best.json`` is opened; ``best`` is what the latter holds, None
+    without a law, or a line that says what is wrong with it. Each file has a size and a kind:
+    "file", "link to ...", "folder" or "neither file nor folder".
     """
     folder = Path(folder)
     run = Run.open(folder)
@@ -39,8 +41,16 @@ def inspect(folder: str | Path) -> dict[str, Any]:
         if path is None
         else {"path": path, **_entry(Path(path)), "inside": _inside(run, path)},
         "settings": run.asked.get("settings"),
+        "best": _best(folder),
         "files": files,
     }
+
+
+def _best(folder: Path) -> dict[str, Any] | str | None:
+    try:
+        return read_best(folder / BEST)
+    except FormatError as error:
+        return str(error)
 
 
 def _has_no(path: Path) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pandas as pd
 
 from sjepa.callbacks import Callback, Step
 from sjepa.errors import FormatError
+from sjepa.runs.best import NAME as BEST, BestLaw
 from sjepa.storage.tensors import read_state, write_state
+from sjepa.symbolic import Law
 
 
 logger = logging.getLogger(__name__)
@@ -34,7 +37,7 @@ class RunRecorder:
     ----------
     callbacks : sequence of Callback
     path : Path, optional
-        The checkpoint file.
+        The checkpoint file; the best law so far is kept beside it.
     """
 
     def __init__(self, callbacks: Sequence[Callback] = (), path: Path | None = None) -> None:
@@ -42,13 +45,38 @@ class RunRecorder:
         self.rows: list[dict[str, Any]] = []
         self._stages: dict[str, Any] = {}
         self._last, self._cost = time.monotonic(), 0.0
+        self.best = None if path is None else BestLaw(path.with_name(BEST))
+        self.share = 0.0
+        self._span = 0.0, 1.0
 
     def __call__(self, line: str, share: float) -> None:
-        self.report(Step(line, min(max(share, 0.0), 1.0)))
+        self.report(Step(line, share))
 
     def report(self, step: Step) -> None:
+        begin, width = self._span
+        self.share = begin + width * min(max(step.share, 0.0), 1.0)
+        step = replace(step, share=self.share)
+        if self.best is not None:
+            self.best.offer(step)
         for callback in self.callbacks:
             callback.on_step(step)
+
+    @contextmanager
+    def part(self, number: int, count: int) -> Iterator[None]:
+        """Inside, shares are those of one of several parts of the work; parts may have parts."""
+        begin, width = outer = self._span
+        self._span = begin + width * number / count, width / count
+        try:
+            yield
+        finally:
+            self._span = outer
+
+    def conclude(self, law: Law, figures: Mapping[str, float]) -> None:
+        """The search is over, and this is the law of the model, which need not leave least."""
+        if self.share < 1.0:
+            self("done", 1.0)
+        if self.best is not None:
+            self.best.write(law.lines(digits=6), figures, law.complexity("terms"), 1.0)
 
     def record(self, step: Step, state: Callable[[], dict[str, Any]], ended: bool = False) -> None:
         """Note an epoch; save a checkpoint if a cycle `ended` or it is cheap enough.

@@ -15,11 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from sjepa.data import Trajectories, TrajectoryBatch, windows
+from sjepa.data.derivatives import differentiate
 from sjepa.data.rows import inputs_of
 from sjepa.errors import ConfigError, did_you_mean
 from sjepa.metrics import correction_ratio, diagnose_law
 from sjepa.models import Correction, NeuralField, Residual, Scaled, Transition
 from sjepa.symbolic import Law
+from sjepa.symbolic.use import order_of
 from sjepa.training.alternating.conditions import FROZEN
 from sjepa.training.losses import correction_penalty, one_step_loss, rollout_loss
 
@@ -41,7 +43,8 @@ class CorrectionSettings:
         weighed by lambda_c.
     module : nn.Module, optional
         Takes the place of the built-in network: states joined with actions (..., d + m) to
-        (..., d). A copy of it is trained.
+        (..., d), or with ``order=2`` (..., 2 d + m) to the accelerations (..., d). A copy of it is
+        trained.
     width, bound : int, float, optional
         Of the network. The bound is in units of the typical size of what is predicted, velocities
         or changes in a step; by default 1 beside a law and 1.5 times the largest alone.
@@ -52,7 +55,8 @@ class CorrectionSettings:
         the weight has the unit of Δt² beside a vector field and none beside a map.
     energy, rollout : float
         Weights of R_corr and L_roll on fixed coordinates, where both are in units of the typical
-        change in a step: a weight λ leaves 1 / (1 + λ) of the correction, whatever Δt is.
+        change in a step: a weight λ leaves 1 / (1 + λ) of the correction, whatever Δt is (with
+        ``order=2``, where half of what is predicted are positions, 1 / (1 + 2 λ)).
     horizon : int
         Steps of the rollouts; shorter where trajectories are.
     updates, batch, rate
@@ -82,11 +86,12 @@ class CorrectionSettings:
             if not 0 <= getattr(self, name) < np.inf:
                 raise ConfigError(f"correction: {name} must not be negative.")
 
-    def network(self, latent_dim: int, actions: int) -> nn.Module:
+    def network(self, latent_dim: int, actions: int, order: int = 1) -> nn.Module:
         """The network of a joint search, whose coordinates have unit scale; zero at first."""
         if self.module is not None:
             return deepcopy(self.module)
-        return Correction(latent_dim, actions, self.width or 48, self.bound or 1.0, zero_init=True)
+        width, bound = self.width or 48, self.bound or 1.0
+        return Correction(order * latent_dim, actions, width, bound, True, latent_dim)
 
     def check_joint(self, where: str = "by search='alternating', whose phases train it") -> None:
         """Refuse what only a fit on fixed coordinates reads."""
@@ -129,8 +134,9 @@ def correction_figures(
     """How much of a hybrid's prediction is its correction: ρ_corr over all states, and doubts."""
     if transition.symbolic is None or transition.correction is None:
         return {}, []
-    rows = torch.as_tensor(np.concatenate(inputs_of(encoded)))
-    d = encoded.obs_shape[0]
+    moved = with_velocities(encoded) if transition.order == 2 else encoded
+    rows = torch.as_tensor(np.concatenate(inputs_of(moved)))
+    d = moved.obs_shape[0]
     with torch.no_grad():
         law, correction = transition.parts(rows[:, :d], rows[:, d:])
     ratio = correction_ratio(correction, law + correction)
@@ -145,7 +151,7 @@ def learn_correction(
     settings = CorrectionSettings.of(correction)
     transition = fit_correction(
         encoded, None if settings.neural_only else law, settings,
-        dynamics=law.dynamics, integrator=integrator, seed=seed,
+        dynamics=law.dynamics, integrator=integrator, order=order_of(law), seed=seed,
     )  # fmt: skip
     return (transition.law() or law) if settings.joint else law, transition
 
@@ -157,26 +163,43 @@ def fit_correction(
     *,
     dynamics: Literal["continuous", "discrete"] = "continuous",
     integrator: str = "rk4",
+    order: Literal[1, 2] = 1,
     seed: int = 0,
 ) -> Transition:
     """Train c (or a whole neural predictor, for ``law=None``) on trajectories of coordinates.
 
+    With ``order=2`` coordinates are smoothed and get velocities, and c adds to the accelerations.
     A fifth of the trajectories is held out, and the weights that predict it best are kept; a
     correction that helps nowhere stays zero. Works in double precision.
     """
     settings = settings or CorrectionSettings(neural_only=law is None)
+    if order == 2:
+        trajectories = with_velocities(trajectories)
     train, held_out = trajectories.split((0.8, 0.2), seed=seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = deepcopy(settings.module) or _network(train, law, settings, dynamics)
+        network = deepcopy(settings.module) or _network(train, law, settings, dynamics, order)
         symbolic = None if law is None else law.torch("terms" if settings.joint else False)
         transition = Transition(
-            symbolic, network, dynamics=dynamics, integrator=integrator
+            symbolic, network, dynamics=dynamics, integrator=integrator, order=order
         ).double()
         shortest = int(min(train.lengths.max(), held_out.lengths.max())) - 1
         horizon = min(settings.horizon, shortest)
         _train(transition, _Windows.of(train, horizon), _Windows.of(held_out, horizon), settings)
     return transition.eval().requires_grad_(False)
+
+
+def with_velocities(trajectories: Trajectories) -> Trajectories:
+    """Smooth coordinates and their derivatives, without the ends where those are noisy."""
+    found = differentiate(trajectories)
+    smooth, kept = found.trajectories, [np.flatnonzero(valid) for valid in found.valid]
+    inner = [slice(rows[0], rows[-1] + 1) if len(rows) > 1 else slice(None) for rows in kept]
+    states = (np.concatenate(pair, axis=1) for pair in zip(smooth.x, found.x_dot, strict=True))
+    return Trajectories(
+        [x[own] for x, own in zip(states, inner, strict=True)],
+        [t[own] for t, own in zip(smooth.t, inner, strict=True)],
+        None if smooth.u is None else [u[own] for u, own in zip(smooth.u, inner, strict=True)],
+    )
 
 
 def _changes(trajectories: Trajectories, dynamics: str) -> np.ndarray:
@@ -191,30 +214,37 @@ def _changes(trajectories: Trajectories, dynamics: str) -> np.ndarray:
 
 
 def _network(
-    trajectories: Trajectories, law: Law | None, settings: CorrectionSettings, dynamics: str
+    trajectories: Trajectories,
+    law: Law | None,
+    settings: CorrectionSettings,
+    dynamics: str,
+    order: int,
 ) -> nn.Module:
     rows = [
         x if trajectories.u is None else np.concatenate([x, trajectories.u[i]], axis=1)
         for i, x in enumerate(trajectories.x)
     ]
     inputs = torch.as_tensor(np.concatenate(rows), dtype=torch.float64)
-    changes = torch.as_tensor(_changes(trajectories, dynamics), dtype=torch.float64)
+    state = trajectories.obs_shape[0]
+    d, u = state // order, inputs.shape[1] - state
+    # Of a state (q, dq/dt) only the accelerations are predicted.
+    changes = torch.as_tensor(_changes(trajectories, dynamics)[:, state - d :], dtype=torch.float64)
     size = changes.square().mean(0).sqrt().clamp(min=1e-12)
-    d, u = changes.shape[1], inputs.shape[1] - changes.shape[1]
     spread = inputs.std(0).clamp(min=1e-12)
     net: nn.Module
     if law is not None:
-        net = Correction(d, u, settings.width or 48, settings.bound or 1.0, zero_init=True)
+        net = Correction(state, u, settings.width or 48, settings.bound or 1.0, True, d)
         return Scaled(net, inputs.mean(0), spread, size)
     largest = float((changes.abs() / size).max())
-    net = NeuralField(d, u, settings.width or 96, settings.bound or 1.5 * largest)
+    bound = settings.bound or 1.5 * largest
+    net = NeuralField(state, u, settings.width or 96, bound, output_dim=d)
     scaled = Scaled(net, inputs.mean(0), spread, size)
     return Residual(scaled, d) if dynamics == "discrete" else scaled
 
 
 @dataclass(frozen=True)
 class _Windows:
-    """All stretches of some steps: z (n, K + 1, d), dt (n, K), u (n, K, m) or None."""
+    """All stretches of some steps: states z (n, K + 1, d), dt (n, K), u (n, K, m) or None."""
 
     z: Tensor
     dt: Tensor

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from sjepa.backend import Progress
 from sjepa.data import Trajectories, TrajectoryBatch
 from sjepa.data.names import numbered
 from sjepa.discovery import discover
@@ -18,6 +17,7 @@ from sjepa.metrics import stretch_errors
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.models.pretrained.heads import HeadedEncoder, choose_head
 from sjepa.models.transition import Transition
+from sjepa.runs.recorder import RunRecorder
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.law import Dynamics
 from sjepa.training.alternating.fixed import learn_fixed
@@ -37,7 +37,7 @@ def learn_frozen(
     backend: Any,
     seed: int,
     latent_dim: int,
-    progress: Progress | None,
+    progress: RunRecorder | None,
     *,
     head: str | None = "auto",
     order: int = 1,
@@ -136,13 +136,13 @@ def _learned_head(
     order: int,
     delta: float | str,
     seed: int,
-    progress: Progress | None,
+    progress: RunRecorder | None,
 ) -> Learned:
     """A linear head trained together with the law, by the search that learns coordinates."""
     embedded = Trajectories(list(embeddings), trajectories.t)
     result = elegant_search(
         embedded, library_for(space, latent_dim), latent_dim, order=order, delta=delta, seed=seed,
-        budget=SearchBudget(grow=False), progress=progress,
+        budget=SearchBudget(grow=False), report=None if progress is None else progress.report,
     )  # fmt: skip
     read = result.encoder.double().eval()
     rank = read[0].rank  # type: ignore[index, union-attr]

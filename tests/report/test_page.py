@@ -302,6 +302,31 @@ def test_actions_may_be_given_beside_observations_and_times(tmp_path: Path) -> N
     assert "the actions that were applied" in page
 
 
+def test_a_given_film_is_shown_in_place_of_the_data(
+    filmed: tuple[sjepa.SJEPA, sjepa.Trajectories],
+) -> None:
+    model, videos = filmed
+    episode = sjepa.Trajectories(
+        [videos.x[1][10:30]], [videos.t[1][10:30]], ids=["an episode under control"]
+    )
+    for data in (videos, None):
+        content = collect(model, data, film=episode)
+        assert content.film is not None and len(content.film.frames) == 20
+        np.testing.assert_allclose(content.film.z, model.encode(videos.x[1])[10:30])
+        assert "Frames of an episode under control" in render(content)
+    bare = collect(model, film=videos.x[1][10:30])
+    assert bare.film is not None and "the film that was given" in render(bare)
+    with pytest.raises(ConfigError, match="report of a model"):
+        collect(model.law_, film=episode)
+
+
+def test_readings_are_no_film() -> None:
+    data = pendulum()
+    model = sjepa.SJEPA(encoder="identity").fit(data)
+    with pytest.raises(DataError, match="are no pictures"):
+        collect(model, data, film=data)
+
+
 def test_intervals_of_the_terms_are_shown_where_they_were_asked_for(front: sjepa.Front) -> None:
     assert "How sure of each term" not in render(collect(front))
     rows = (Interval("p", "q", -1.7, -1.72, -1.69, 1.0), Interval("p", "q**3", 0, 0, 0, 0.15))

@@ -92,8 +92,8 @@ def conclude(
     if not admitted:
         notes.append("No candidate is admissible; the one that fits best is returned.")
         admitted = list(found)
-    kept = most_forgotten(f.admission for f in admitted)
-    admitted = [f for f in admitted if f.linear or f.admission.neighbour <= kept]
+    most = most_forgotten(f.admission for f in admitted)
+    admitted = [f for f in admitted if f.linear or f.admission.neighbour <= most]
     fittest = min(admitted, key=lambda f: f.candidate.loss)
     task = context.task(fittest.structure)
     floor = noise_floor(_head(fittest.encoder), task, context.validation)
@@ -124,7 +124,9 @@ def conclude(
         notes.append(f"the shortest code for {count} held-out observations was chosen")
     if not reached:
         notes.append(f"No candidate reaches delta; the best leaves {best.candidate.loss:.2g}.")
-    context.report(f"refining {'; '.join(best.law.lines(digits=3))}", 0.85)
+    line = f"refining {'; '.join(best.law.lines(digits=3))}"
+    kept = best.candidate if best.admission.admitted else None
+    context.report(line, 0.85, kept, own_floor(best))
     refined = _refine(context, best, held)
     floor = own_floor(refined)
     doubts = (

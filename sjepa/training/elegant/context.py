@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
 from torch import nn
 
-from sjepa.backend import Progress
+from sjepa.callbacks import Step
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError
 from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.models import Whitening
-from sjepa.symbolic import Library
+from sjepa.symbolic import Candidate, Library
 from sjepa.training.elegant.budget import SearchBudget
 from sjepa.training.elegant.halving import ladder
 from sjepa.training.elegant.observed import Observed, fit_whitening, pieces
@@ -60,11 +60,21 @@ class SearchContext:
     near: CollapseChecks
     modes: list[LinearMode]
     horizon: int
-    progress: Progress | None
+    tell: Callable[[Step], None] | None
 
-    def report(self, line: str, share: float) -> None:
-        if self.progress is not None:
-            self.progress(line, share)
+    def report(
+        self, line: str, share: float, found: Candidate | None = None, floor: float | None = None
+    ) -> None:
+        """Say what was done; with a law, also what it leaves of held-out data."""
+        if self.tell is None:
+            return
+        step = Step(line, share)
+        if found is not None:
+            step = replace(
+                step, law="; ".join(found.law.lines(digits=6)), risk=found.loss,
+                complexity=found.terms, noise_floor=floor,
+            )  # fmt: skip
+        self.tell(step)
 
     @property
     def pool(self) -> Pool:
@@ -73,7 +83,7 @@ class SearchContext:
     @property
     def bare(self) -> SearchContext:
         """What travels to a worker, which reports to nobody and has no workers."""
-        return replace(self, progress=None, budget=replace(self.budget, executor=None))
+        return replace(self, tell=None, budget=replace(self.budget, executor=None))
 
     @property
     def actions(self) -> int:
@@ -102,7 +112,7 @@ def prepare(
     validation: Trajectories | None,
     checks: CollapseChecks,
     rank: int | None,
-    progress: Progress | None,
+    tell: Callable[[Step], None] | None,
     reach: float = 1.0,
     twin: Trajectories | None = None,
 ) -> SearchContext:
@@ -157,7 +167,7 @@ def prepare(
     return SearchContext(
         library, latent_dim, order, seed, budget, checks, whitening,
         train.thinned(MAX_SAMPLES).holding(held), parts.holding(held), rest.holding(held), near,
-        modes, horizon, progress,
+        modes, horizon, tell,
     )  # fmt: skip
 
 

@@ -21,7 +21,6 @@ from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.polish import Head, StructureTask, linear_head, polish, unit_scale
 from sjepa.training.elegant.reduce import reductions
 from sjepa.training.elegant.result import Found
-from sjepa.training.elegant.rollout import law_of
 from sjepa.training.elegant.select import NOISE_MULTIPLE
 from sjepa.training.elegant.structures import Structure, structure
 
@@ -61,15 +60,19 @@ def polished(
     chosen = list(best.values())[: context.budget.finalists]
     heads = []
     for survivor in chosen:
-        missing = context.whitening.rank - len(survivor.readout)
-        readout = nn.functional.pad(survivor.readout, (0, 0, 0, missing))
-        heads.append((linear_head(readout), context.task(survivor.structure)))
+        heads.append((padded(context, survivor.readout), context.task(survivor.structure)))
     found = []
     for i, (head, task) in enumerate(_improved(context, heads)):
         share = 0.5 + 0.25 * (i + 1) / len(chosen)
         report_law(context, "polished", head, task, share)
         found.append((head, task))
     return found
+
+
+def padded(context: SearchContext, readout: Tensor) -> LinearEncoder:
+    """An encoder of all components from a read-out of the leading ones."""
+    missing = context.whitening.rank - len(readout)
+    return linear_head(nn.functional.pad(readout, (0, 0, 0, missing)))
 
 
 def companions(
@@ -112,7 +115,7 @@ def lengthened(
         begun = [(deepcopy(head), context.task(own)) for own in fresh]
         for pair in _improved(context, begun):
             longer.append(pair)
-            context.report(f"lengthened to {pair[1].structure.names(context.library)}", 0.76)
+            report_law(context, "lengthened to", *pair, 0.76)
         if not fresh:
             break
     return longer
@@ -136,11 +139,16 @@ def _improve(
 def report_law(
     context: SearchContext, what: str, head: Head, task: StructureTask, share: float
 ) -> None:
-    """One line with a law as it stands: the log of a run shows the best so far."""
-    fit = task.risk(head, context.train, context.validation)
-    numbers, support = fit.coefficients[0], task.structure.support
-    law = law_of(context.library, support, numbers, context.order, context.actions)
-    context.report(f"{what} {'; '.join(law.lines(digits=3))}: leaves {float(fit.risk):.2g}", share)
+    """One line with a law as it stands; one whose coordinates are a shortcut is never the best."""
+    if context.tell is None:
+        return
+    found = found_with(context, task, head)
+    line = f"{what} {'; '.join(found.law.lines(digits=3))}: leaves {found.candidate.loss:.2g}"
+    if not found.admission.admitted:
+        context.report(f"{line}, refused ({', '.join(found.admission.reasons)})", share)
+        return
+    floor = noise_floor(head, task, context.validation)
+    context.report(line, share, found.candidate, floor)
 
 
 def validation_risk(context: SearchContext, head: nn.Module, task: StructureTask) -> float:

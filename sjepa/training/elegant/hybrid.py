@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from sjepa.data import Trajectories, TrajectoryBatch, windows
+from sjepa.errors import ConfigError
 from sjepa.models import Transition
 from sjepa.models.devices import one_thread
+from sjepa.symbolic.use import order_of
 from sjepa.training.correction import CorrectionSettings
 from sjepa.training.elegant.polish import minimise
+from sjepa.training.elegant.restarts import join_velocities
 from sjepa.training.result import Learned, fixed
 
 
@@ -32,12 +36,18 @@ def refine_hybrid(
     them is added: R_corr in the paper's units for coordinates of unit variance. A fifth of the
     trajectories is held out; where it is not predicted better, everything stays as it was found.
     """
-    assert isinstance(learned.encoder, nn.Sequential)
+    if not isinstance(learned.encoder, nn.Sequential):
+        raise ConfigError(
+            "correction: joint='coordinates' is not for an angle that goes round, whose encoder "
+            "cannot move; leave joint out.",
+            "correction",
+        )
     *first, last = learned.encoder
     before, head = nn.Sequential(*first), deepcopy(last).requires_grad_(True)
     parts = trajectories.split((0.8, 0.2), seed=seed)
-    train, held_out = (_Rollouts(part, before) for part in parts)
-    sizes = len(learned.law.outputs), 0 if train.u is None else train.u.shape[-1]
+    order = order_of(learned.law)
+    train, held_out = (_Rollouts(part, before, order) for part in parts)
+    sizes = len(learned.law.outputs), 0 if train.u is None else train.u.shape[-1], order
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = settings.network(*sizes).double()
@@ -70,12 +80,14 @@ def refine_hybrid(
 class _Rollouts:
     """Rollout error and energy of the correction, as shares of the variance of z."""
 
-    def __init__(self, trajectories: Trajectories, before: nn.Module) -> None:
+    def __init__(self, trajectories: Trajectories, before: nn.Module, order: Literal[1, 2]) -> None:
         with torch.no_grad():
             seen = trajectories.map(lambda x: before(torch.as_tensor(x).double()).numpy())
         data = TrajectoryBatch.make(seen, dtype=torch.float64)
-        self.horizon = min(HORIZON, int(data.mask.sum(1).max()) - 1)
-        cut = windows(data.x, data.dt, self.horizon, mask=data.mask, u=data.u)
+        # Velocities are central differences: one observation more on either side.
+        self.order, sides = order, 2 * (order == 2)
+        self.horizon = min(HORIZON, int(data.mask.sum(1).max()) - 1 - sides)
+        cut = windows(data.x, data.dt, self.horizon + sides, mask=data.mask, u=data.u)
         every = max(1, int(cut.valid.sum()) // MAX_WINDOWS)
         self.x, self.dt = cut.z[cut.valid][::every], cut.dt[cut.valid][::every]
         self.u = None if cut.u is None else cut.u[cut.valid][::every, :-1]
@@ -83,12 +95,18 @@ class _Rollouts:
     def __call__(
         self, head: nn.Module, law: nn.Module, correction: nn.Module | None
     ) -> tuple[Tensor, Tensor]:
-        z = head(self.x)
-        move = Transition(law, correction, integrator="rk4")
-        path, c = move.rollout_with_corrections(z[:, 0], self.dt, self.u)
+        z, dt, u = head(self.x), self.dt, self.u
+        start = z[:, 0]
+        if self.order == 2:
+            times = nn.functional.pad(dt.cumsum(1), (1, 0))
+            start = join_velocities(z, times)[:, 1]
+            z, dt, u = z[:, 1:-1], dt[:, 1:-1], None if u is None else u[:, 1:-1]
+        move = Transition(law, correction, integrator="rk4", order=self.order)
+        path, c = move.rollout_with_corrections(start, dt, u)
         variance = z.flatten(0, 1).var(0)
+        ahead = path[:, 1:, : z.shape[-1]]
         # As in the refinement of a law: one that leaves the room must not decide alone.
-        error = ((path[:, 1:] - z[:, 1:]) ** 2 / variance).clamp(max=25.0).mean()
+        error = ((ahead - z[:, 1:]) ** 2 / variance).clamp(max=25.0).mean()
         return error, (c**2 / variance).mean()
 
     @torch.no_grad()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from sjepa.backend.registry import make_backend
@@ -67,22 +68,32 @@ def learn_elegant(
     if again:
         solver.prepare()
 
+    choices = views(trajectories, latent_dim, windows)
+    # Networks, where several views are tried without, are one search more.
+    searches, begun = len(choices) + (budget.grow and len(choices) > 1), count()
+
     def search(view: View, budget: SearchBudget) -> SearchResult:
+        with journal.part(next(begun), searches):
+            return in_turns(view, budget)
+
+    def in_turns(view: View, budget: SearchBudget) -> SearchResult:
         def run(structures: Sequence[Structure], turn: str) -> SearchResult:
             return elegant_search(
                 view.trajectories, library, latent_dim, order=order, delta=delta, seed=seed,
-                budget=budget, structures=structures, progress=journal,
+                budget=budget, structures=structures, report=journal.report,
                 memory=journal.stage(f"{stage}{view.name}{turn}"), delta_roll=delta_roll,
                 select=select, twin=view.twin, starts=view.starts,
             )  # fmt: skip
 
-        result = run((), "first")
+        with journal.part(0, 1 + again):
+            result = run((), "first")
         if again:
             proposed = _proposed(result, view.trajectories, library, backend, seed)
-            result = run(proposed, "second") if proposed else result
+            with journal.part(1, 2):
+                result = run(proposed, "second") if proposed else result
         return result
 
-    view, result = _first_adequate(views(trajectories, latent_dim, windows), budget, search)
+    view, result = _first_adequate(choices, budget, search)
     encoder = view.after(result.encoder.double().eval())
     rivals = [replace(r, encoder=view.after(r.encoder)) for r in result.rivals]
     notes = [*view.notes, *result.notes]

@@ -12,6 +12,7 @@ from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Library
 from sjepa.symbolic.front import knee
 from sjepa.training.elegant.context import SearchContext
+from sjepa.training.elegant.finalists import report_law
 from sjepa.training.elegant.gauge import THRESHOLDS, Gauge, search_gauge
 from sjepa.training.elegant.gauge_moves import PRESENT, GaugeMoves
 from sjepa.training.elegant.polish import StructureTask, linear_head, polish
@@ -108,5 +109,5 @@ def _head(
     with torch.no_grad():
         head.linear.bias.copy_(gauge.offset)
     polish(head, task, context.train, context.budget.polish, context.stride)
-    context.report(f"polished {task.structure.names(context.library)}", 0.7)
+    report_law(context, "polished", head, task, 0.7)
     return head, task

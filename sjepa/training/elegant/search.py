@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from sjepa.backend import Progress
+from sjepa.callbacks import Step
 from sjepa.data import Trajectories
 from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.models.devices import one_thread
@@ -28,7 +28,9 @@ from sjepa.training.elegant.finalists import (
     finalists,
     lacking,
     lengthened,
+    padded,
     polished,
+    report_law,
 )
 from sjepa.training.elegant.halving import Survivor, successive_halving
 from sjepa.training.elegant.leader import grown_leader, leader
@@ -63,7 +65,7 @@ def elegant_search(
     checks: CollapseChecks | None = None,
     structures: Sequence[Structure] = (),
     rank: int | None = None,
-    progress: Progress | None = None,
+    report: Callable[[Step], None] | None = None,
     memory: Memory | None = None,
     twin: Trajectories | None = None,
     starts: Sequence[Tensor] = (),
@@ -99,6 +101,8 @@ def elegant_search(
         (:func:`sjepa.training.elegant.structures_of`)
     rank : int, optional
         Principal components to search in; by default those that are not noise.
+    report : callable, optional
+        Told every step, with the law and what it leaves of held-out data where there is one.
     memory : Memory, optional
         Where restarts between rungs and polished encoders are kept, and looked for when a search
         starts again.
@@ -109,7 +113,7 @@ def elegant_search(
     """
     arguments = (
         trajectories, library, latent_dim, order, seed, budget or SearchBudget(), validation,
-        checks or CollapseChecks(), rank, progress,
+        checks or CollapseChecks(), rank, report,
     )  # fmt: skip
     context = prepare(*arguments, twin=twin)
     heads = load_heads(context, memory)
@@ -153,8 +157,15 @@ def _survivors(
     restarts = Restarts(context.library, entries, readouts.float(), context.order)
     rungs = budget.rungs(context.horizon, len(entries), context.train.length)
     done, restarts = load_rung(context, generator, memory) or (0, restarts)
+
+    def goes_on(done: int, kept: Restarts) -> None:
+        save_rung(done, kept, generator, memory)
+        readout = kept.readouts.detach()[0].double()  # the first one leaves least
+        leading = padded(context, readout), context.task(kept.structures[0])
+        report_law(context, "leading", *leading, 0.5 * done / len(rungs))
+
     return successive_halving(
         restarts, context.train.leading(rank), rungs, context.near, generator,
         lambda line, share: context.report(line, 0.5 * share), context.pool, done=done,
-        save=lambda done, kept: save_rung(done, kept, generator, memory),
+        save=goes_on,
     )  # fmt: skip

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from sjepa.callbacks import Step
 from sjepa.data import Trajectories, paper_data, simulate
 from sjepa.errors import ConfigError, DataError, LawError
 from sjepa.metrics import AffineMap, CollapseChecks, probe_r2, rollout_score
@@ -64,7 +65,7 @@ def test_the_same_seed_gives_the_same_answer(data: Trajectories, result: SearchR
 def test_the_search_runs_on_one_thread_and_gives_the_others_back(data: Trajectories) -> None:
     seen: set[int] = set()
 
-    def stop(line: str, share: float) -> None:
+    def stop(step: Step) -> None:
         seen.add(torch.get_num_threads())
         raise KeyboardInterrupt
 
@@ -72,23 +73,18 @@ def test_the_search_runs_on_one_thread_and_gives_the_others_back(data: Trajector
     torch.set_num_threads(3)
     try:
         with pytest.raises(KeyboardInterrupt):
-            elegant_search(data, LIBRARY, 2, budget=SMALL, progress=stop)
+            elegant_search(data, LIBRARY, 2, budget=SMALL, report=stop)
         assert seen == {1} and torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
 
 
 def test_a_generous_delta_takes_the_simpler_law(data: Trajectories) -> None:
-    lines: list[str] = []
-    shares: list[float] = []
-
-    def progress(line: str, share: float) -> None:
-        lines.append(line)
-        shares.append(share)
-
-    found = elegant_search(data, LIBRARY, 2, budget=SMALL, delta=0.2, progress=progress)
+    steps: list[Step] = []
+    found = elegant_search(data, LIBRARY, 2, budget=SMALL, delta=0.2, report=steps.append)
     assert structure(found.law) == "z2; z1" and found.delta == 0.2
-    assert lines[-1] == "done"
+    shares = [step.share for step in steps]
+    assert steps[-1].text == "done"
     assert shares == sorted(shares) and shares[0] >= 0 and shares[-1] == 1
     # A linear head reads any observation; only a network is bound to the range it was trained on.
     assert not any("network" in caveat for caveat in found.caveats)
