@@ -61,7 +61,7 @@ def found_with(context: SearchContext, task: StructureTask, head: nn.Module) -> 
     whole = context.whole
     with torch.no_grad():
         z = states(head(whole.x), whole.grid.times, context.order)
-    admission = context.checks.check(z, whole.raw, whole.grid.mask)
+    admission = context.checks.check(z, whole.raw, whole.grid.mask, actions=whole.grid.u)
     more = cancelling(head, task, context.train)
     admission = replace(admission, reasons=(*admission.reasons, *more))
     linear = isinstance(head, LinearEncoder)
@@ -120,10 +120,9 @@ def conclude(
     )
     findings = [*_diagnose(context, refined), *doubts]
     adequate = not findings
-    plain = context.order == 1 and context.validation.noise is None and not context.actions
-    if plain and doubts:
+    if context.order == 1 and context.validation.noise is None and doubts:
         whole = context.whole
-        findings += diagnose_hidden(whole.raw, whole.grid.mask, context.horizon)
+        findings += diagnose_hidden(whole.raw, whole.grid.mask, context.horizon, whole.grid.u)
     rivals: tuple[Found, ...] = ()
     if adequate:
         rivals = rivals_of(best, admitted, chosen.delta, context.library, context.actions)
@@ -197,7 +196,7 @@ def _losses(
 def _diagnose(context: SearchContext, best: Found) -> list[Diagnostic]:
     whole = context.whole
     z = states(_head(best.encoder)(whole.x), whole.grid.times, context.order)
-    return diagnose_latents(z, whole.raw, whole.grid.mask, context.checks)
+    return diagnose_latents(z, whole.raw, whole.grid.mask, context.checks, whole.grid.u)
 
 
 @torch.no_grad()
