@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.sensors_data import SAMPLING
-from benchmarks.sensors_judge import same_structure, state_r2
+from benchmarks.sensors_judge import OTHERS, same_structure, state_r2
 from sjepa import SJEPA
 from sjepa.data import Trajectories, simulate
 from sjepa.data.synthetic.systems import SYSTEMS
@@ -26,6 +26,8 @@ from sjepa.data.synthetic.systems import SYSTEMS
 
 NAMES = ("pendulum", "duffing", "van_der_pol", "double_well")
 VALUES, TRAJECTORIES, TEST = 12, 48, 20
+# The same flow, as short, with friction in the other equation: v - 0.15 x in the place of v.
+OTHERS["duffing"] = ("v - x", "-x - x**3")
 
 
 def data(system: str, noise: float, seed: int) -> tuple[Trajectories, Trajectories]:

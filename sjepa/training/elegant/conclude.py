@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from sjepa.metrics.diagnostics import (
+    RESIDUAL,
     Diagnostic,
     diagnose_hidden,
     diagnose_latents,
@@ -24,6 +25,7 @@ from sjepa.symbolic import Candidate, Law
 from sjepa.training.elegant.context import SearchContext
 from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.observed import Observed
+from sjepa.training.elegant.paired import CLEARLY, standard_errors
 from sjepa.training.elegant.polish import StructureTask, cancelling
 from sjepa.training.elegant.result import Found, SearchResult
 from sjepa.training.elegant.rollout import (
@@ -34,6 +36,7 @@ from sjepa.training.elegant.rollout import (
     states,
 )
 from sjepa.training.elegant.select import (
+    NOISE_MULTIPLE,
     adequacy,
     caveats,
     front_of,
@@ -102,7 +105,10 @@ def conclude(
             for one in admitted
             if one.candidate.loss <= largest_residual(own_floor(one), linear=False)
         ] or admitted
-    best, reached = simplest_adequate(sound, chosen.delta)
+    worse = _clearly_worse(context, sound, chosen.delta, own_floor) if delta == "auto" else []
+    if worse:
+        notes.append(f"{len(worse)} of the laws within delta leave clearly more than the best does")
+    best, reached = simplest_adequate([f for f in sound if f not in worse], chosen.delta)
     if select == "mdl":
         count = int(context.validation.grid.mask.sum())
         best = min(admitted, key=lambda f: f.law.description_length(f.candidate.loss, count))
@@ -125,7 +131,8 @@ def conclude(
         findings += diagnose_hidden(whole.raw, whole.grid.mask, context.horizon, whole.grid.u)
     rivals: tuple[Found, ...] = ()
     if adequate:
-        rivals = rivals_of(best, admitted, chosen.delta, context.library, context.actions)
+        equals = [f for f in admitted if f not in worse]
+        rivals = rivals_of(best, equals, chosen.delta, context.library, context.actions)
     seen = RolloutLoss(context.train, context.horizon, context.order)
     rollouts = _rollout(held, refined), _rollout(seen, refined)
     notes.append(
@@ -163,6 +170,33 @@ def _floors(context: SearchContext, found: Sequence[Found]) -> Callable[[Found],
         return floor
     lowest = min(floor(one) for one in found)
     return lambda one: min(floor(one), HIDDEN * lowest)
+
+
+def _clearly_worse(
+    context: SearchContext, found: Sequence[Found], delta: float, floor: Callable[[Found], float]
+) -> list[Found]:
+    """The laws within delta that are clearly worse than the best, if only noise is left of that.
+
+    Where noise is large, so is delta, and a term can be missing within it. Integration errors are
+    not looked at, nor are bent coordinates, which follow a few trajectories.
+    """
+    fittest = min(found, key=lambda f: f.candidate.loss)
+    least = fittest.candidate.loss / max(floor(fittest), 1e-300)
+    if least > NOISE_MULTIPLE or not fittest.linear:
+        return []
+
+    def score(one: Found, held: Observed) -> float:
+        left = _losses(context, one.structure, one.law, _head(one.encoder), held)
+        return sum(left) / len(left) / max(floor(one), 1e-300)
+
+    return [
+        one
+        for one in found
+        if one.linear
+        and one.candidate.loss <= delta
+        and one.candidate.loss - least * floor(one) > RESIDUAL
+        and standard_errors(score, one, fittest, context.validation) > CLEARLY
+    ]
 
 
 def _refine(context: SearchContext, best: Found, held: RolloutLoss) -> Found:
