@@ -25,7 +25,7 @@ from sjepa.symbolic import Candidate, Law
 from sjepa.training.elegant.context import SearchContext
 from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.observed import Observed
-from sjepa.training.elegant.paired import CLEARLY, standard_errors
+from sjepa.training.elegant.paired import CLEARLY, joint_residual, standard_errors
 from sjepa.training.elegant.polish import StructureTask, cancelling
 from sjepa.training.elegant.result import Found, SearchResult
 from sjepa.training.elegant.rollout import (
@@ -180,22 +180,24 @@ def _clearly_worse(
     Where noise is large, so is delta, and a term can be missing within it. Integration errors are
     not looked at, nor are bent coordinates, which follow a few trajectories.
     """
-    fittest = min(found, key=lambda f: f.candidate.loss)
-    least = fittest.candidate.loss / max(floor(fittest), 1e-300)
-    if least > NOISE_MULTIPLE or not fittest.linear:
-        return []
 
     def score(one: Found, held: Observed) -> float:
-        left = _losses(context, one.structure, one.law, _head(one.encoder), held)
-        return sum(left) / len(left) / max(floor(one), 1e-300)
+        task = context.task(one.structure)
+        numbers = coefficients_of(one.law, context.library, one.structure.support)
+        return joint_residual(_head(one.encoder), task, numbers, held)
 
+    near = [one for one in found if one.linear and one.candidate.loss <= delta]
+    if not near:
+        return []
+    scores = {id(one): score(one, context.validation) for one in near}
+    best = min(near, key=lambda one: scores[id(one)])
+    if best.candidate.loss > NOISE_MULTIPLE * floor(best):
+        return []
     return [
         one
-        for one in found
-        if one.linear
-        and one.candidate.loss <= delta
-        and one.candidate.loss - least * floor(one) > RESIDUAL
-        and standard_errors(score, one, fittest, context.validation) > CLEARLY
+        for one in near
+        if scores[id(one)] - scores[id(best)] > RESIDUAL
+        and standard_errors(score, one, best, context.validation) > CLEARLY
     ]
 
 
