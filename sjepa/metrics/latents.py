@@ -91,8 +91,8 @@ def neighbour_test(
     latent dimensions their neighbours are no longer near, and the value says little.
 
     Under ``actions`` (B, T, m) what is seen ahead is compared with that of the neighbour, of the
-    nearest few on other trajectories, under the most similar actions. Similar is what does the same to a linear model of
-    what is seen ahead, and what it does is taken off.
+    nearest few on other trajectories, under the most similar actions. Similar is what does the
+    same to a linear model of what is seen ahead, and what it does is taken off.
     """
     z, x = as_array(z), as_array(observations)
     if z.ndim != 3 or z.shape[:2] != x.shape[:2]:

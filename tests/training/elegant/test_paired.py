@@ -19,7 +19,7 @@ from tests.training.elegant.shortcut_data import oscillator_states
 LIBRARY = Library.from_terms(["z1", "z2"], ["z1", "z2"])
 
 
-def test_skewed_coordinates_leave_as_much_of_all_changes_though_less_of_each() -> None:
+def test_skewed_coordinates_leave_as_much_of_all_changes_though_not_of_each() -> None:
     s = oscillator_states()
     noise = 0.1 * np.random.default_rng(0).normal(size=s.shape)
     data = Trajectories(list(s + noise), 0.07)
@@ -28,16 +28,17 @@ def test_skewed_coordinates_leave_as_much_of_all_changes_though_less_of_each() -
     task = context.task(structure(LIBRARY, ((0, 1), (0, 1))))
     straight = torch.linalg.inv(context.whitening.matrix.double())
     skew = torch.tensor([[1.0, 1.0], [0.0, 0.3]], dtype=torch.float64)
-    shares, losses = [], []
+    shares, losses, matrix = [], [], torch.eye(2)
     for readout in (straight, straight @ skew):
         head = linear_head(readout)
         fit = task.risk(head, context.train, context.validation)
         losses.append(float(fit.risk))
         # The same flow in both: its matrix goes along with the coordinates.
-        matrix = fit.coefficients[0] if not shares else skew.T @ matrix @ torch.linalg.inv(skew.T)
+        first = not shares
+        matrix = fit.coefficients[0] if first else skew.T @ matrix @ torch.linalg.inv(skew.T)
         shares.append(joint_residual(head, task, matrix, context.validation))
     np.testing.assert_allclose(shares[1], shares[0], rtol=1e-6)
-    assert abs(losses[1] / losses[0] - 1) > 0.02
+    assert abs(losses[1] / losses[0] - 1) > 0.01
 
 
 def test_a_difference_is_measured_by_how_much_pieces_differ() -> None:
