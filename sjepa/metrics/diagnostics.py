@@ -47,7 +47,11 @@ class Diagnostic:
 
 
 def diagnose_latents(
-    z: Any, observations: Any, mask: Any = None, checks: CollapseChecks | None = None
+    z: Any,
+    observations: Any,
+    mask: Any = None,
+    checks: CollapseChecks | None = None,
+    actions: Any | None = None,
 ) -> list[Diagnostic]:
     """Name what is wrong with coordinates (B, T, d) of observations (B, T, ...).
 
@@ -64,7 +68,7 @@ def diagnose_latents(
     ratio = narrowest(rows)
     if ratio < checks.variance:
         return [dimensional_collapse(ratio, checks.variance, z.shape[-1], spread)]
-    return shortcuts(checks.check(z, observations, flags), checks)
+    return shortcuts(checks.check(z, observations, flags, actions=actions), checks)
 
 
 def shortcuts(admission: CollapseReport, checks: CollapseChecks) -> list[Diagnostic]:
@@ -172,15 +176,24 @@ def diagnose_residual(risk: float, noise_floor: float, linear: bool = True) -> l
     ]  # fmt: skip
 
 
-def diagnose_hidden(observations: Any, mask: Any, ahead: int) -> list[Diagnostic]:
-    """Whether observations (B, T, values) leave open what comes next: then a state is hidden."""
+def diagnose_hidden(
+    observations: Any, mask: Any, ahead: int, actions: Any | None = None
+) -> list[Diagnostic]:
+    """Whether observations (B, T, values) leave open what comes next: then a state is hidden.
+
+    With actions (B, T, m): what comes next under the same actions.
+    """
     x = as_array(observations)[..., :NEAR_VALUES]
     flags = as_array(mask) > 0
     ahead = max(1, min(ahead, x.shape[1] // 2))
-    flags = flags[:, :-ahead] & flags[:, ahead:]
-    if flags.sum() < 3:
+    if (flags[:, :-ahead] & flags[:, ahead:]).sum() < 3:
         return []
-    open_share = neighbour_test(x[:, :-ahead], x[:, ahead:] - x[:, :-ahead], flags)
+    shares = []
+    # Half a period ahead an oscillator is where its place alone says, whatever its velocity.
+    for steps in {ahead, max(1, ahead // 4)}:
+        change = x - np.roll(x, steps, axis=1)  # what is rolled in at the start is not looked at
+        shares.append(neighbour_test(x, change, flags, ahead=steps, actions=actions))
+    open_share = max(shares)
     if not open_share > UNDECIDED:
         return []
     return [

@@ -12,6 +12,11 @@ from sjepa.errors import DataError
 from sjepa.metrics.arrays import as_array, as_rows
 
 
+# Neighbours among which one with similar actions is looked for, and stretches of time over which
+# actions are averaged.
+AMONG, STRETCHES = 10, 8
+
+
 @dataclass(frozen=True)
 class LatentSpread:
     """min_j Std(z_j), Tr Cov z, and the effective number of directions in use."""
@@ -69,6 +74,7 @@ def neighbour_test(
     mask: Any | None = None,
     *,
     ahead: int = 0,
+    actions: Any | None = None,
     max_points: int = 4000,
     seed: int = 0,
 ) -> float:
@@ -83,6 +89,10 @@ def neighbour_test(
     observations compare what is seen ``ahead`` steps later. Coordinates are standardised first,
     since their scale is a gauge. At most ``max_points`` points are used; beyond about six
     latent dimensions their neighbours are no longer near, and the value says little.
+
+    Under ``actions`` (B, T, m) what is seen ahead is compared with that of the neighbour, of the
+    nearest few on other trajectories, under the most similar actions. Similar is what does the
+    same to a linear model of what is seen ahead, and what it does is taken off.
     """
     z, x = as_array(z), as_array(observations)
     if z.ndim != 3 or z.shape[:2] != x.shape[:2]:
@@ -90,6 +100,9 @@ def neighbour_test(
     valid = np.ones(z.shape[:2], bool) if mask is None else as_array(mask) > 0
     steps = max(z.shape[1] - ahead, 0)
     valid = valid[:, :steps] & valid[:, ahead:]
+    pushes = None
+    if actions is not None and ahead and steps:
+        pushes, own = _pushes(as_array(actions), ahead)[valid], np.nonzero(valid)[0]
     z, x = z[:, :steps][valid], x[:, ahead:][valid]
     if len(z) < 3:
         raise DataError(f"The neighbour test needs at least 3 valid points, got {len(z)}.")
@@ -99,10 +112,35 @@ def neighbour_test(
     # Identical points have no nearest neighbour among them; a touch of noise draws one.
     jitter = 1e-6 * z.std(0) + 1e-12 * (1.0 + np.abs(z.mean(0)))
     z = z + jitter * rng.standard_normal(z.shape)
-    _, index = cKDTree(z / z.std(0)).query(z / z.std(0), k=2)
-    near = ((x - x[index[:, 1]]) ** 2).sum(1).mean()
+    among = 1 if pushes is None else min(AMONG, len(z) - 1)
+    _, index = cKDTree(z / z.std(0)).query(z / z.std(0), k=1 + among)
+    nearest = index[:, 1]
+    if pushes is not None:
+        done = _done(z, pushes[chosen], x)
+        x = x - done
+        apart = ((done[:, None] - done[index[:, 1:]]) ** 2).sum(-1)
+        # Points of one trajectory share what is hidden, and their actions if they are close.
+        apart[own[chosen][index[:, 1:]] == own[chosen][:, None]] = np.inf
+        nearest = np.take_along_axis(index[:, 1:], apart.argmin(1)[:, None], 1)[:, 0]
+    near = ((x - x[nearest]) ** 2).sum(1).mean()
     random = 2.0 * x.var(0, ddof=1).sum()  # expected squared distance of two different points
     return float(near / random) if random > 0 else float("nan")
+
+
+def _pushes(u: np.ndarray, ahead: int) -> np.ndarray:
+    """Means (B, T - ahead, values) of the actions over stretches of the next `ahead` steps."""
+    sums = np.pad(u.cumsum(1), ((0, 0), (1, 0), (0, 0)))
+    ends = np.unique(np.linspace(0, ahead, STRETCHES + 1).round().astype(int))
+    steps = u.shape[1] - ahead
+    upto = [sums[:, end : end + steps] for end in ends]
+    parts = [(b - a) / k for a, b, k in zip(upto, upto[1:], np.diff(ends), strict=False)]
+    return np.concatenate(parts, axis=-1)
+
+
+def _done(z: np.ndarray, pushes: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """What actions do to x (n, values) in its best linear model of z and the actions."""
+    rows = np.column_stack([np.ones(len(z)), z, pushes])
+    return np.asarray(pushes @ np.linalg.lstsq(rows, x, rcond=None)[0][1 + z.shape[1] :])
 
 
 def within_shares(z: Tensor, mask: Tensor | None = None, ridge: float = 1e-5) -> Tensor:

@@ -55,15 +55,22 @@ class CollapseChecks:
     ahead: int = 0
 
     def check(
-        self, z: Any, observations: Any, mask: Any = None, points: int = 2000
+        self,
+        z: Any,
+        observations: Any,
+        mask: Any = None,
+        points: int = 2000,
+        actions: Any | None = None,
     ) -> CollapseReport:
-        """Measure latents (B, T, d) against observations (B, T, ...)."""
+        """Measure latents (B, T, d) against observations (B, T, ...), under actions (B, T, m)."""
         z = as_array(z)
         flags = np.ones(z.shape[:2], bool) if mask is None else as_array(mask) > 0
         valid = z[flags]
         spread = latent_spread(valid)
         within = within_trajectory_share(z, flags).worst if self.within > 0 else 1.0
-        near = neighbour_test(z, observations, flags, ahead=self.ahead, max_points=points)
+        near = neighbour_test(
+            z, observations, flags, ahead=self.ahead, actions=actions, max_points=points
+        )
         reasons = []
         if narrowest(valid) < self.variance:
             reasons.append("variance")

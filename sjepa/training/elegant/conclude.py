@@ -12,6 +12,7 @@ from torch import nn
 
 from sjepa.errors import TrainingDiverged
 from sjepa.metrics.diagnostics import (
+    RESIDUAL,
     SMALL,
     Diagnostic,
     diagnose_hidden,
@@ -28,6 +29,7 @@ from sjepa.symbolic import Candidate, Law
 from sjepa.training.elegant.context import SearchContext
 from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.observed import Observed
+from sjepa.training.elegant.paired import CLEARLY, joint_residual, standard_errors
 from sjepa.training.elegant.polish import StructureTask, cancelling
 from sjepa.training.elegant.result import Found, SearchResult
 from sjepa.training.elegant.rollout import (
@@ -38,6 +40,7 @@ from sjepa.training.elegant.rollout import (
     states,
 )
 from sjepa.training.elegant.select import (
+    NOISE_MULTIPLE,
     adequacy,
     caveats,
     front_of,
@@ -66,7 +69,7 @@ def found_with(context: SearchContext, task: StructureTask, head: nn.Module) -> 
     whole = context.whole
     with torch.no_grad():
         z = states(head(whole.x), whole.grid.times, context.order)
-    admission = context.checks.check(z, whole.raw, whole.grid.mask)
+    admission = context.checks.check(z, whole.raw, whole.grid.mask, actions=whole.grid.u)
     more = cancelling(head, task, context.train)
     admission = replace(admission, reasons=(*admission.reasons, *more))
     linear = isinstance(head, LinearEncoder)
@@ -116,7 +119,10 @@ def conclude(
             for one in admitted
             if one.candidate.loss <= largest_residual(own_floor(one), linear=False)
         ] or admitted
-    best, reached = simplest_adequate(sound, chosen.delta)
+    worse = _clearly_worse(context, sound, chosen.delta, own_floor) if delta == "auto" else []
+    if worse:
+        notes.append(f"{len(worse)} of the laws within delta leave clearly more than the best does")
+    best, reached = simplest_adequate([f for f in sound if f not in worse], chosen.delta)
     if select == "mdl":
         count = int(context.validation.grid.mask.sum())
         best = min(admitted, key=lambda f: f.law.description_length(f.candidate.loss, count))
@@ -136,13 +142,13 @@ def conclude(
     )
     findings = [*_diagnose(context, refined), *doubts]
     adequate = not findings
-    plain = context.order == 1 and context.validation.noise is None and not context.actions
-    if plain and doubts:
+    if context.order == 1 and context.validation.noise is None and doubts:
         whole = context.whole
-        findings += diagnose_hidden(whole.raw, whole.grid.mask, context.horizon)
+        findings += diagnose_hidden(whole.raw, whole.grid.mask, context.horizon, whole.grid.u)
     rivals: tuple[Found, ...] = ()
     if adequate:
-        rivals = rivals_of(best, admitted, chosen.delta, context.library, context.actions)
+        equals = [f for f in admitted if f not in worse]
+        rivals = rivals_of(best, equals, chosen.delta, context.library, context.actions)
     seen = RolloutLoss(context.train, context.horizon, context.order)
     rollouts = _rollout(held, refined), _rollout(seen, refined)
     notes.append(
@@ -182,6 +188,35 @@ def _floors(context: SearchContext, found: Sequence[Found]) -> Callable[[Found],
     return lambda one: min(floor(one), HIDDEN * lowest)
 
 
+def _clearly_worse(
+    context: SearchContext, found: Sequence[Found], delta: float, floor: Callable[[Found], float]
+) -> list[Found]:
+    """The laws within delta that are clearly worse than the best, if only noise is left of that.
+
+    Where noise is large, so is delta, and a term can be missing within it. Integration errors are
+    not looked at, nor are bent coordinates, which follow a few trajectories.
+    """
+
+    def score(one: Found, held: Observed) -> float:
+        task = context.task(one.structure)
+        numbers = coefficients_of(one.law, context.library, one.structure.support)
+        return joint_residual(_head(one.encoder), task, numbers, held)
+
+    near = [one for one in found if one.linear and one.candidate.loss <= delta]
+    if not near:
+        return []
+    scores = {id(one): score(one, context.validation) for one in near}
+    best = min(near, key=lambda one: scores[id(one)])
+    if best.candidate.loss > NOISE_MULTIPLE * floor(best):
+        return []
+    return [
+        one
+        for one in near
+        if scores[id(one)] - scores[id(best)] > RESIDUAL
+        and standard_errors(score, one, best, context.validation) > CLEARLY
+    ]
+
+
 def _refine(context: SearchContext, best: Found, held: RolloutLoss) -> Found:
     """Encoder and coefficients by rollouts over the longest horizon the data allow."""
     if not context.budget.rollout:
@@ -215,7 +250,7 @@ def _losses(
 def _diagnose(context: SearchContext, best: Found) -> list[Diagnostic]:
     whole = context.whole
     z = states(_head(best.encoder)(whole.x), whole.grid.times, context.order)
-    return diagnose_latents(z, whole.raw, whole.grid.mask, context.checks)
+    return diagnose_latents(z, whole.raw, whole.grid.mask, context.checks, whole.grid.u)
 
 
 @torch.no_grad()

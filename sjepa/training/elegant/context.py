@@ -21,6 +21,7 @@ from sjepa.training.elegant.halving import ladder
 from sjepa.training.elegant.observed import Observed, fit_whitening, pieces
 from sjepa.training.elegant.polish import StructureTask
 from sjepa.training.elegant.pool import Pool
+from sjepa.training.elegant.quadrature import difference
 from sjepa.training.elegant.starts import (
     LinearMode,
     holds_actions,
@@ -37,12 +38,15 @@ SHORTEST, LONGEST = 8, 60
 HALVING_RANK = 20
 # Samples that encoders are polished on; more change nothing but the time.
 MAX_SAMPLES = 60_000
+# Second differences are used over horizons at which noise is at most this share of them.
+QUIET = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class SearchContext:
     """Everything that is decided before the search starts.
 
+    Laws are judged over horizons from `shortest` on.
     `train` and `validation` are cut into pieces of a few horizons, `whole` are the uncut
     validation trajectories, and `near` the checks for pieces, in which less of the motion shows.
     """
@@ -61,6 +65,7 @@ class SearchContext:
     modes: list[LinearMode]
     horizon: int
     tell: Callable[[Step], None] | None
+    shortest: int = 0
 
     def report(
         self, line: str, share: float, found: Candidate | None = None, floor: float | None = None
@@ -95,7 +100,7 @@ class SearchContext:
         return max(1, self.horizon // 15)
 
     def task(self, structure: Structure) -> StructureTask:
-        horizons = tuple(ladder(self.horizon))
+        horizons = tuple(k for k in ladder(self.horizon) if k >= self.shortest)
         return StructureTask(self.library, structure, self.order, horizons, self.near.within)
 
     def encoder(self, head: nn.Module) -> nn.Module:
@@ -167,8 +172,20 @@ def prepare(
     return SearchContext(
         library, latent_dim, order, seed, budget, checks, whitening,
         train.thinned(MAX_SAMPLES).holding(held), parts.holding(held), rest.holding(held), near,
-        modes, horizon, tell,
+        modes, horizon, tell, _shortest(parts, horizon) if order == 2 else 0,
     )  # fmt: skip
+
+
+def _shortest(observed: Observed, horizon: int) -> int:
+    """The first horizon over which second differences are not noise, where noise is known."""
+    if observed.noise is None:
+        return 0
+    for k in ladder(horizon):
+        pair = (a.movedim(-1, 0) for a in (observed.x, observed.noise))
+        moved, noise = (difference(a, observed.grid.times, k, 2) for a in pair)
+        if float((noise.var((1, 2)) / moved.var((1, 2))).max()) < QUIET:
+            return k
+    return ladder(horizon)[-1]
 
 
 def _horizon(modes: Sequence[LinearMode], step: float, length: int, order: int) -> int:

@@ -108,7 +108,9 @@ def lengthened(
     for _ in range(rounds):
         head, task = min([*heads, *longer], key=lambda pair: validation_risk(context, *pair))
         floor = noise_floor(head, task, context.validation)
-        if validation_risk(context, head, task) <= max(2 * NOISE_MULTIPLE * floor, EXACT):
+        # Twice that where noise is small and integration errors matter; a term is more.
+        noise = NOISE_MULTIPLE * floor + min(NOISE_MULTIPLE * floor, RESIDUAL)
+        if validation_risk(context, head, task) <= max(noise, EXACT):
             break
         fresh = [s for s in proposals(head, task, context.train) if s not in known]
         known |= set(fresh)

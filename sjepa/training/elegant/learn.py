@@ -77,6 +77,8 @@ def learn_elegant(
             return in_turns(view, budget)
 
     def in_turns(view: View, budget: SearchBudget) -> SearchResult:
+        budget = budget if view.rollouts else replace(budget, rollout=0)
+
         def run(structures: Sequence[Structure], turn: str) -> SearchResult:
             return elegant_search(
                 view.trajectories, library, latent_dim, order=order, delta=delta, seed=seed,

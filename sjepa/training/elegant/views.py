@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from sjepa.data import Trajectories, noise_level
 from sjepa.data.history import DEGREE, derivative_filters, windows as windows_of
+from sjepa.data.smooth import HALVES, NOISY, choose_half, noise_of, smoothed
 from sjepa.models import Blur, choose_blur
 from sjepa.models.ratios import SMALLEST, Ratios
 
@@ -24,7 +25,8 @@ class View:
 
     `twin` are the same with as much noise again. Noise of windows is shared by neighbours, so that
     it cannot be told from motion by its roughness. `starts` are read-outs (values, d) of one
-    observed value and its derivatives.
+    observed value and its derivatives. Rollouts from states that are largely noise spoil a law:
+    `rollouts` says whether they may refine it.
     """
 
     trajectories: Trajectories
@@ -33,6 +35,7 @@ class View:
     notes: tuple[str, ...] = ()
     twin: Trajectories | None = None
     starts: tuple[Tensor, ...] = ()
+    rollouts: bool = True
 
     def after(self, encoder: nn.Module) -> nn.Module:
         """An encoder of this view as one of the observations."""
@@ -46,11 +49,35 @@ def views(trajectories: Trajectories, latent_dim: int, windows: bool) -> list[Vi
     """The plainest first. `windows` says that an observation is (k, *obs)."""
     if windows and len(trajectories.obs_shape) < 3:
         return _of_windows(trajectories, latent_dim)
-    blur = choose_blur(trajectories.x)
+    plain = View(trajectories)
+    if len(trajectories.obs_shape) > 1:
+        plain = _smooth(trajectories) or plain
+    blur = choose_blur(plain.trajectories.x)
     if blur is None:
-        return [View(trajectories)]
+        return [plain]
     note = f"frames were blurred over {blur.width:.1f} pixels: what moves is sharp."
-    return [View(_seen(blur, trajectories), blur, notes=(note,))]
+    return [
+        replace(
+            plain, trajectories=_seen(blur, plain.trajectories), made_by=blur,
+            notes=(*plain.notes, note), twin=plain.twin and _seen(blur, plain.twin),
+        )
+    ]  # fmt: skip
+
+
+def _smooth(trajectories: Trajectories) -> View | None:
+    """Frames smoothed in time, if they are largely noise; coordinates are still of single ones."""
+    level, share = noise_of(trajectories)
+    if share < NOISY or int(trajectories.lengths.min()) < 4 * HALVES[0]:
+        return None
+    half, rng = choose_half(trajectories, level), np.random.default_rng(0)
+    noisier = trajectories.map(lambda x: x + (level * rng.standard_normal(x.shape)).astype(x.dtype))
+    note = (
+        f"frames are noise to {share:.0%} of their variance: for the search they were smoothed "
+        f"over {2 * half + 1} frames."
+    )
+    return View(
+        smoothed(trajectories, half), notes=(note,), twin=smoothed(noisier, half), rollouts=False
+    )
 
 
 def _of_windows(trajectories: Trajectories, latent_dim: int) -> list[View]:

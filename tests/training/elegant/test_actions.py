@@ -10,6 +10,7 @@ from scipy.linalg import expm
 import sjepa
 from sjepa import SJEPA
 from sjepa.data import Trajectories
+from sjepa.metrics.diagnostics import diagnose_hidden
 from sjepa.training.elegant.observed import Observed, fit_whitening, pieces, sampling_grid
 from sjepa.training.elegant.starts import holds_actions
 
@@ -101,3 +102,32 @@ def test_a_driven_law_is_found_in_coordinates(order: int, tmp_path: Path) -> Non
     model.save(tmp_path / "m")
     again = sjepa.load(tmp_path / "m")
     assert again.action_names_ == ("u1",) and again.score(seen) == model.score(seen)
+
+
+@pytest.mark.parametrize("kind", ["held", "smooth"])
+def test_a_hidden_velocity_is_seen_though_actions_change_what_comes_next(kind: str) -> None:
+    data = driven(kind)
+    states, u = np.stack(data.state or []), np.stack(data.u or [])
+    mask = np.ones(states.shape[:2])
+    assert diagnose_hidden(states[..., :1], mask, 20, u)[0].value > 0.6
+    assert diagnose_hidden(states, mask, 20, u) == []
+
+
+def test_a_speed_that_pushes_alone_decide_hides_nothing() -> None:
+    """v' = -0.5 v + u: what comes next looks random unless actions are looked at."""
+    rng = np.random.default_rng(0)
+    u = np.repeat(rng.normal(size=(12, 20)), 6, axis=1)[..., None]
+    v = [rng.normal(size=(12, 1))]
+    for i in range(119):
+        v.append(np.exp(-0.05) * v[-1] + (1 - np.exp(-0.05)) / 0.5 * u[:, i])
+    speeds, mask = np.stack(v, axis=1), np.ones((12, 120))
+    assert diagnose_hidden(speeds, mask, 10) != []
+    assert diagnose_hidden(speeds, mask, 10, u) == []
+
+
+def test_a_driven_search_names_the_hidden_state() -> None:
+    data = driven("held")
+    seen = Trajectories([s[:, :1] for s in data.state or []], STEP, data.u)
+    model = SJEPA(1, random_state=0, options=SMALL).fit(seen)
+    assert model.figures_["adequate"] == 0.0
+    assert any("A state is hidden" in doubt for doubt in model.doubts_)

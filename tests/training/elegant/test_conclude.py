@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.integrate import solve_ivp
+from scipy.linalg import expm
 
 import sjepa
 from sjepa import SJEPA
@@ -295,3 +296,29 @@ def test_what_leaves_the_range_of_numbers_is_fitted_and_saved(tmp_path: Path) ->
     assert all(np.isfinite(value) for value in model.figures_.values())
     assert model.figures_["rollout_held_out"] > 0.5
     assert sjepa.load(tmp_path / "run").figures_ == model.figures_
+
+
+@pytest.mark.parametrize("friction", [0.0, 0.12])
+def test_a_term_whose_lack_noise_cannot_explain_is_not_left_out_though_delta_would_allow_it(
+    friction: float,
+) -> None:
+    rng = np.random.default_rng(0)
+    turn = expm(0.1 * np.array([[0.0, 1.0], [-1.0, -friction]]))
+    path = [rng.normal(size=(60, 2))]
+    for _ in range(79):
+        path.append(path[-1] @ turn.T)
+    s = np.stack(path, axis=1)
+    data = Trajectories(list(s + 0.1 * s.std((0, 1)) * rng.normal(size=s.shape)), 0.1)
+    budget = SearchBudget(rollout=0)
+    context = prepare(data, LIBRARY, 2, 1, 0, budget, None, CollapseChecks(), 2, None)
+    head = linear_head(torch.linalg.inv(context.whitening.matrix.double()))
+    short, long = (
+        found_with(context, context.task(structure(LIBRARY, support)), head)
+        for support in (((1,), (0,)), ((1,), (0, 1)))
+    )
+    result = conclude(context, [short, long], "auto", None)
+    assert short.candidate.loss < result.delta  # noise is large, and so is delta
+    assert result.best is (long if friction else short)
+    assert result.adequate and not result.rivals
+    given = conclude(context, [short, long], result.delta, None)  # a delta that is asked for holds
+    assert given.best is short
