@@ -25,6 +25,9 @@ RESIDUAL = 3e-4
 # near the noise tells a true law from a wrong one there.
 BENT_NOT_NOISE = 2.0
 BENT_RESIDUAL = 2e-5
+# Rollouts over a horizon miss at most this much of the variance of the coordinates. Coordinates can
+# satisfy a law along their own paths that leads elsewhere from every start.
+MISSED = 0.2
 # Less than this is not worth a word, noise or not.
 SMALL = 1e-4
 # Neighbours whose futures differ by this share of what those of random pairs do are no states.
@@ -172,6 +175,20 @@ def diagnose_residual(risk: float, noise_floor: float, linear: bool = True) -> l
             f"unexplained, {times_noise(risk, noise_floor)}. Law or coordinates are approximate "
             f"at best.{bent} Offer more terms or coordinates, more data, or more effort "
             "(options={'effort': 3}).",
+        )
+    ]  # fmt: skip
+
+
+def diagnose_rollouts(missed: float) -> list[Diagnostic]:
+    """Whether a law leads elsewhere than the coordinates go, within the horizon of a search."""
+    if missed <= MISSED:
+        return []
+    return [
+        Diagnostic(
+            "rollouts fail", missed, MISSED,
+            f"rollouts from held-out observations miss {missed:.2g} of the variance of the "
+            "coordinates within the horizon of the search: law or starting points, which noise may "
+            "spoil, do not predict. Smooth the data, give more of them, or offer other terms.",
         )
     ]  # fmt: skip
 

@@ -14,7 +14,7 @@ from sjepa.metrics.latents import latent_spread, neighbour_test, within_trajecto
 
 # Neighbours may differ by FORGETFUL times what those in other coordinates of the same data do, and
 # by FORGOTTEN of what random pairs differ by in any case.
-FORGETFUL, FORGOTTEN = 5.0, 0.01
+FORGETFUL, FORGOTTEN = 5.0, 0.004
 
 
 @dataclass(frozen=True)

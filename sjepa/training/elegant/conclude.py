@@ -12,6 +12,7 @@ from torch import nn
 
 from sjepa.errors import TrainingDiverged
 from sjepa.metrics.diagnostics import (
+    MISSED,
     RESIDUAL,
     SMALL,
     Diagnostic,
@@ -19,6 +20,7 @@ from sjepa.metrics.diagnostics import (
     diagnose_latents,
     diagnose_law,
     diagnose_residual,
+    diagnose_rollouts,
     largest_residual,
     small_residual,
     times_noise,
@@ -118,6 +120,7 @@ def conclude(
             one
             for one in admitted
             if one.candidate.loss <= largest_residual(own_floor(one), linear=False)
+            and (one.linear or _rollout(held, one) <= MISSED)
         ] or admitted
     worse = _clearly_worse(context, sound, chosen.delta, own_floor) if delta == "auto" else []
     if worse:
@@ -140,17 +143,18 @@ def conclude(
         if delta == "auto"
         else diagnose_law(best.candidate.loss, chosen.delta, floor)
     )
-    findings = [*_diagnose(context, refined), *doubts]
+    seen = RolloutLoss(context.train, context.horizon, context.order)
+    rollouts = _rollout(held, refined), _rollout(seen, refined)
+    lost = diagnose_rollouts(rollouts[0])
+    findings = [*_diagnose(context, refined), *doubts, *([] if refined.linear else lost)]
     adequate = not findings
     if context.order == 1 and context.validation.noise is None and doubts:
         whole = context.whole
         findings += diagnose_hidden(whole.raw, whole.grid.mask, context.horizon, whole.grid.u)
     rivals: tuple[Found, ...] = ()
     if adequate:
-        equals = [f for f in admitted if f not in worse]
+        equals = [f for f in sound if f not in worse]
         rivals = rivals_of(best, equals, chosen.delta, context.library, context.actions)
-    seen = RolloutLoss(context.train, context.horizon, context.order)
-    rollouts = _rollout(held, refined), _rollout(seen, refined)
     notes.append(
         f"rollouts miss {rollouts[0]:.2g} of the variance of the coordinates on held-out "
         f"trajectories, {rollouts[1]:.2g} on those of the training"
@@ -162,6 +166,7 @@ def conclude(
         f"trajectories, {times_noise(refined.candidate.loss, floor)}, and {training:.2g} on "
         "those of the training"
     )
+    limits += [finding.sentence for finding in lost if refined.linear]
     limits += caveats(refined, rivals, _by_start(context, refined))
     if adequate and delta == "auto":
         limits += small_residual(refined.candidate.loss, floor)

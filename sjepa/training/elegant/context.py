@@ -38,6 +38,9 @@ SHORTEST, LONGEST = 8, 60
 HALVING_RANK = 20
 # Samples that encoders are polished on; more change nothing but the time.
 MAX_SAMPLES = 60_000
+# Share of the floor on motion that is asked for under actions: they move what is conserved else,
+# such as the place where a cart would come to rest.
+DRIVEN = 1 / 3
 # Second differences are used over horizons at which noise is at most this share of them.
 QUIET = 0.01
 
@@ -136,6 +139,8 @@ def prepare(
             f"{' or '.join(map(str, sorted(sizes)))} inputs and the actions, got "
             f"{len(library.inputs)}."
         )
+    if pushes:
+        checks = replace(checks, within=DRIVEN * checks.within)
     twins = None
     if validation is None:
         trajectories, validation = trajectories.split((0.8, 0.2), seed=seed)

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from sjepa.metrics.diagnostics import RESIDUAL, largest_residual
+from sjepa.metrics.diagnostics import MISSED, RESIDUAL, largest_residual
 from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.symbolic.front import EXACT
@@ -21,6 +21,7 @@ from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.polish import Head, StructureTask, linear_head, polish, unit_scale
 from sjepa.training.elegant.reduce import reductions
 from sjepa.training.elegant.result import Found
+from sjepa.training.elegant.rollout import RolloutLoss, law_of
 from sjepa.training.elegant.select import NOISE_MULTIPLE
 from sjepa.training.elegant.structures import Structure, structure
 
@@ -47,7 +48,15 @@ def enough(context: SearchContext, head: Head, task: StructureTask) -> bool:
     linear = isinstance(head, LinearEncoder)
     # A linear encoder that is adequate, but only just, is still worth a better one.
     limit = max(RESIDUAL, 2 * NOISE_MULTIPLE * floor) if linear else largest_residual(floor, False)
-    return validation_risk(context, head, task) <= limit
+    fit = task.risk(head, context.train, context.validation)
+    if linear or float(fit.risk) > limit:
+        return float(fit.risk) <= limit
+    law = law_of(
+        context.library, task.structure.support, fit.coefficients[0], context.order, context.actions
+    )
+    held = RolloutLoss(context.validation, context.horizon, context.order)
+    with torch.no_grad():
+        return float(held(head, law.torch(trainable=False).double())) <= MISSED
 
 
 def polished(

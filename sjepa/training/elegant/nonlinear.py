@@ -8,7 +8,7 @@ from encoders for all quadratic terms at once, whose gauge is then searched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,7 +32,7 @@ from sjepa.training.elegant.nonlinear_starts import (
     entries,
     planar,
 )
-from sjepa.training.elegant.polish import StructureTask, cancelling, linear_head, unit_scale
+from sjepa.training.elegant.polish import Head, StructureTask, cancelling, linear_head, unit_scale
 from sjepa.training.elegant.reduce import cheaper, without_one
 from sjepa.training.elegant.rollout import states
 from sjepa.training.elegant.structures import Structure, structure
@@ -89,6 +89,10 @@ def nonlinear_heads(
     `linear` are the encoders that the linear search ended with: starting points here.
     """
     generator = torch.Generator().manual_seed(context.seed)
+    # Linear coordinates may be crude, but they show how little of the observations can be lost.
+    most = most_forgotten(_checked(context, head, context.near) for head, _ in linear)
+    most = min(context.near.neighbour, most)
+    context = replace(context, near=replace(context.near, neighbour=most))
     low = solved(context, entries(context, linear, generator), LOW, EASING) + _mechanical(context)
     best = _promoted(context, low, KEPT[0], each=2)
     best = _promoted(context, [*best, *_children(context, best, LOW)], KEPT[0], each=2)
@@ -145,9 +149,7 @@ def _solve(
 
 
 @torch.no_grad()
-def _checked(
-    context: SearchContext, head: PolynomialEncoder, checks: CollapseChecks
-) -> CollapseReport:
+def _checked(context: SearchContext, head: Head, checks: CollapseChecks) -> CollapseReport:
     """What the checks say of an encoder's coordinates of some of the training data."""
     some = context.train.thinned(SAMPLES)
     z = states(head(some.x), some.grid.times, context.order)
@@ -164,24 +166,12 @@ def _promoted(
     if not found:
         return []
     losses = [own.loss for own in found]
-    reports = _compared(own.admission for own in found)
+    reports = [own.admission for own in found]
     chosen = promote([own.structure for own in found], losses, reports, keep, each)
     chosen = chosen or sorted(range(len(found)), key=lambda i: losses[i])[:keep]
     line = f"{len(found)} polynomial encoders: best risk {min(losses[i] for i in chosen):.2g}"
     context.report(line, 0.78)
     return [found[i] for i in chosen]
-
-
-def _compared(reports: Iterable[CollapseReport]) -> list[CollapseReport]:
-    """The reports, with those refused that forget far more than others."""
-    known = list(reports)
-    limit = most_forgotten(report for report in known if report.admitted)
-    return [
-        replace(report, reasons=(*report.reasons, "forgetful"))
-        if report.neighbour > limit
-        else report
-        for report in known
-    ]
 
 
 def _raised(context: SearchContext, found: Sequence[Bent]) -> list[Bent]:
@@ -260,7 +250,6 @@ def _simplified(
     """
     tried = {task.structure for _, task in found}
     simpler: list[Pair] = []
-    limit = most_forgotten(_checked(context, head, context.near) for head, _ in found)
     base = _simplest_adequate(context, found)
     while base is not None:
         head, task = base
@@ -279,7 +268,6 @@ def _simplified(
             grown(context, own)
             for own in good
             if own.admission.admitted
-            and own.admission.neighbour <= limit
             and validation_risk(context, own.head, context.task(own.structure)) <= most
         ]
         simpler += pairs
