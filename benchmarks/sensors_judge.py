@@ -16,10 +16,13 @@ from sjepa.symbolic import Law
 
 
 # Other ways of writing a system. An affine map turns predator and prey into the second form: the
-# origin is moved to where both rest. Van der Pol's oscillator in Lienard's coordinates is a cubic
+# origin is moved to where both rest; Duffing's friction may stand in either equation, and Lorenz's
+# y may be the velocity of x. Van der Pol's oscillator in Lienard's coordinates is a cubic
 # map away, not an affine one, but as short: it is counted as right, and its R2 is what it is.
 OTHERS = {
     "van_der_pol": ("x - x**3 + y", "x"),
+    "duffing": ("v - x", "x + x**3"),
+    "lorenz": ("y", "x + y + x*z", "z + x**2 + x*y"),
     "lotka_volterra": ("y + x*y", "x + x*y"),
 }
 # Along a trajectory the flow may be shifted by this share of its length, in this many steps.

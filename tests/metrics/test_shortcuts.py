@@ -8,7 +8,7 @@ import torch
 
 from sjepa.data import Trajectories, simulate
 from sjepa.metrics import CollapseChecks, diagnose_latents, diagnose_law, plain, probe_r2
-from sjepa.metrics.diagnostics import diagnose_residual, small_residual
+from sjepa.metrics.diagnostics import diagnose_residual, diagnose_rollouts, small_residual
 from sjepa.metrics.shortcuts import most_forgotten, narrowest
 from sjepa.symbolic import Library
 from sjepa.training.elegant import SearchBudget, elegant_search
@@ -107,14 +107,21 @@ def test_laws_have_their_own_diagnoses() -> None:
     assert "No shortcut" in plain([])
 
 
-def test_coordinates_of_a_network_must_come_nearer_to_the_noise() -> None:
+def test_bent_coordinates_must_come_nearer_to_the_noise() -> None:
     """Linear ones cannot bend towards a wrong law; 2e-4 at a floor of 4e-5 is enough for them."""
     assert not diagnose_residual(2e-4, 4e-5)
     (finding,) = diagnose_residual(2e-4, 4e-5, linear=False)
     assert "5.0 times what noise alone would leave" in finding.sentence
-    assert not diagnose_residual(0.9e-4, 4e-5, linear=False)
+    assert not diagnose_residual(0.7e-4, 4e-5, linear=False)
+    assert diagnose_residual(0.9e-4, 4e-5, linear=False)
     assert not diagnose_residual(1e-2, 5e-3, linear=False)
     assert diagnose_residual(1.5e-2, 5e-3, linear=False) and not diagnose_residual(1.5e-2, 5e-3)
+
+
+def test_a_law_whose_rollouts_lead_elsewhere_is_told() -> None:
+    assert not diagnose_rollouts(0.15)
+    (finding,) = diagnose_rollouts(2.6)
+    assert "miss 2.6 of the variance" in finding.sentence
 
 
 def test_an_adequate_law_that_leaves_more_than_noise_says_so() -> None:
