@@ -104,6 +104,7 @@ def select_weakly(
         budget=share_of(problem, SELECT_SHARE),
         features=rows.features[:, defined],
         library=library([kept[i] for i in defined]),
+        on_rows=rows.thinned(1),  # free runs move numbers inside terms
     )  # fmt: skip
     weights = None if problem.grammar is None else problem.grammar.weights
     judged = [

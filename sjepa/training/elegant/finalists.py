@@ -72,6 +72,14 @@ def polished(
     return found
 
 
+def continued(
+    context: SearchContext, begun: Sequence[tuple[LinearEncoder, Structure]]
+) -> list[tuple[LinearEncoder, StructureTask]]:
+    """Structures from encoders in whose coordinates they were found, polished."""
+    pairs = [(deepcopy(head), context.task(own)) for head, own in begun]
+    return list(_improved(context, pairs))
+
+
 def companions(
     context: SearchContext, starts: Sequence[Tensor], known: Sequence[Structure], most: int = 6
 ) -> list[tuple[LinearEncoder, StructureTask]]:
