@@ -21,7 +21,6 @@ from sjepa.metrics.diagnostics import (
 )
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Candidate, Library
-from sjepa.symbolic.library import distinct
 from sjepa.training.elegant.context import SearchContext
 from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.observed import Observed
@@ -191,7 +190,7 @@ def _own_task(context: SearchContext, one: Found) -> StructureTask:
     library = context.library
     if not library.has_numbers:
         return context.task(one.structure)
-    terms = distinct(term for row in one.law.terms for _, term in row)
+    terms = list(dict.fromkeys(term for row in one.law.terms for _, term in row))
     own = Library(terms, library.inputs, canonical=False)
     support = tuple(tuple(terms.index(term) for _, term in row) for row in one.law.terms)
     return replace(context.task(one.structure), library=own, structure=structure(own, support))

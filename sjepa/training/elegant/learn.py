@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from sjepa.data import Trajectories
 from sjepa.data.derivatives import second_derivatives
 from sjepa.data.rows import inputs_of
 from sjepa.discovery import discover
-from sjepa.errors import ConfigError, DataError
+from sjepa.errors import ConfigError, DataError, NumericalWarning
 from sjepa.models.encoders import LinearEncoder
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.runs.recorder import RunRecorder
@@ -22,6 +23,7 @@ from sjepa.symbolic import Grammar, Library
 from sjepa.training.elegant import (
     SearchBudget,
     SearchResult,
+    Structure,
     elegant_search,
     structures_of,
 )
@@ -79,12 +81,17 @@ def learn_elegant(
 
     def search(view: View, budget: SearchBudget) -> SearchResult:
         def run(
-            turn: str, budget: SearchBudget, library: Library = library, **more: Any
+            turn: str,
+            budget: SearchBudget,
+            structures: Sequence[Structure] = (),
+            library: Library = library,
+            begun: Sequence[tuple[LinearEncoder, Structure]] = (),
         ) -> SearchResult:
             return elegant_search(
                 view.trajectories, library, latent_dim, order=order, delta=delta, seed=seed,
-                budget=budget, progress=journal, memory=journal.stage(f"{stage}{view.name}{turn}"),
-                delta_roll=delta_roll, select=select, twin=view.twin, starts=view.starts, **more,
+                budget=budget, structures=structures, progress=journal,
+                memory=journal.stage(f"{stage}{view.name}{turn}"), delta_roll=delta_roll,
+                select=select, twin=view.twin, starts=view.starts, begun=begun,
             )  # fmt: skip
 
         # Bent coordinates are made for laws of the library: no tree is needed in them.
@@ -93,10 +100,12 @@ def learn_elegant(
             return result
         encoded = _encoded(result, view.trajectories, library)
         space: dict[str, Any] = {"library": library} if trees is None else {"grammar": trees}
-        front = discover(encoded, backend=solver, order=order, seed=seed, **space)
+        with warnings.catch_warnings():  # doubts about a law that is only a proposal
+            warnings.simplefilter("ignore", NumericalWarning)
+            front = discover(encoded, backend=solver, order=order, seed=seed, **space)
         if trees is None:
             structures = structures_of(front, library)
-            return run("second", budget, structures=structures) if structures else result
+            return run("second", budget, structures) if structures else result
         assert isinstance(result.encoder, nn.Sequential)
         head = result.encoder[1]
         assert isinstance(head, LinearEncoder)
@@ -104,7 +113,7 @@ def learn_elegant(
             front, library, head, _rows(encoded, order), trees, len(encoded.action_names or ())
         )
         if structures:
-            return run("second", budget, wider, structures=structures, begun=begun)
+            return run("second", budget, structures, wider, begun)
         # Polished encoders are kept, so this only lets them bend.
         return run("first", budget)
 
