@@ -216,6 +216,16 @@ def test_with_noise_trees_propose_and_integrals_select() -> None:
     assert clean.form == "derivative" and len(clean) == 1
 
 
+def test_noisy_quotients_of_sums_end_in_no_term_that_nobody_proposed() -> None:
+    """A coefficient would go into the sum above, and terms over the same sum would be one."""
+    data = simulate("drag_pendulum", seed=0, noise=0.02)
+    grammar = Grammar(["+", "*", "/", "sin"], ["q", "p"])
+    parts = ("sin(q)", "p**3", "sin(q) + 0.4*p**3")
+    laws = tuple(("p", f"-({part})/(1 + 0.1*p**2)") for part in parts)
+    front = discover(data, backend=Proposes(laws), grammar=grammar)
+    assert front.form == "weak" and len(front)
+
+
 def test_numbers_inside_trees_that_free_runs_move_are_judged_on_the_integrals() -> None:
     """Those of the search on smoothed derivatives are in no library."""
 

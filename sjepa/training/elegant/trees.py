@@ -17,7 +17,7 @@ from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.complexity import split_terms, term_weight
 from sjepa.symbolic.front import EXACT
-from sjepa.symbolic.library import distinct
+from sjepa.symbolic.library import distinct, kept_apart
 from sjepa.training.elegant.structures import (
     Structure,
     enumerate_structures,
@@ -108,7 +108,7 @@ def _cheapest(
 ) -> list[Structure]:
     """The cheapest structures of some terms that hold one beyond the first `known`."""
     position = {term: p for p, term in enumerate(library.terms)}
-    places = sorted(position[t] for t in terms)
+    places = sorted(position[t] for t in terms if t in position)
     allowed = library.mask(library.inputs[:dim])[places]
     few = Library(
         [library.terms[p] for p in places], library.inputs, library.weights[places].tolist(),
@@ -177,7 +177,7 @@ def _with_terms(
     library: Library, terms: Sequence[sympy.Expr], inputs: Sequence[str], dim: int, grammar: Grammar
 ) -> Library:
     """A library and more terms, which may be terms of velocities that it does not have."""
-    new = [t for t in dict.fromkeys(terms) if t not in library.terms]
+    new = kept_apart(t for t in terms if t not in library.terms)
     outputs = inputs[:dim]
     own = [[grammar.refusal(t, o) is None for o in outputs] for t in new]
     weights = [*library.weights, *map(term_weight, new)]
