@@ -3,10 +3,11 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+import sympy
 from scipy.integrate import solve_ivp
 
 import sjepa
-from sjepa import Backend, Front, Law, Problem, discover
+from sjepa import Backend, Front, Grammar, Law, Problem, discover
 from sjepa.data import SYSTEMS, simulate
 from sjepa.errors import BackendUnavailable, ConfigError, DataError, SjepaError, UnknownBackend
 
@@ -213,3 +214,32 @@ def test_with_noise_trees_propose_and_integrals_select() -> None:
     # Without noise, derivatives are as good and nothing is judged again.
     clean = discover(simulate("drag_pendulum", seed=0), backend=Proposes((proposed,)))
     assert clean.form == "derivative" and len(clean) == 1
+
+
+def test_noisy_quotients_of_sums_end_in_no_term_that_nobody_proposed() -> None:
+    """A coefficient would go into the sum above, and terms over the same sum would be one."""
+    data = simulate("drag_pendulum", seed=0, noise=0.02)
+    grammar = Grammar(["+", "*", "/", "sin"], ["q", "p"])
+    parts = ("sin(q)", "p**3", "sin(q) + 0.4*p**3")
+    laws = tuple(("p", f"-({part})/(1 + 0.1*p**2)") for part in parts)
+    front = discover(data, backend=Proposes(laws), grammar=grammar)
+    assert front.form == "weak" and len(front)
+
+
+def test_numbers_inside_trees_that_free_runs_move_are_judged_on_the_integrals() -> None:
+    """Those of the search on smoothed derivatives are in no library."""
+
+    def slope(_: float, s: np.ndarray) -> list[float]:
+        return [s[1], 1 - np.exp(1.3 * s[0])]
+
+    rng, t = np.random.default_rng(0), np.arange(0.0, 10.0, 0.05)
+    x = [
+        solve_ivp(slope, (0, 10), rng.uniform(-1, 1, 2), t_eval=t, rtol=1e-8).y.T for _ in range(4)
+    ]
+    noisy = [own + 0.003 * rng.normal(size=own.shape) for own in x]
+    grammar = Grammar(["+", "*", "exp"], NAMES)
+    backend = Proposes((("p", "-q"), ("p", "1 - exp(1.27*q)")))
+    law = discover(noisy, t, backend=backend, grammar=grammar, feature_names=NAMES).best()
+    assert [len(row) for row in law.terms] == [1, 2]
+    (number,) = law.expressions[1].atoms(sympy.exp)
+    assert float(number.args[0].as_coeff_Mul()[0]) == pytest.approx(1.3, rel=5e-3)

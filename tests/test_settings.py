@@ -137,6 +137,11 @@ def test_the_default_backend_may_be_spelled_out() -> None:
         SJEPA(order=2, backend=spelled).check(sjepa.Trajectories(STATES, T))
 
 
+def test_second_order_takes_trees_and_no_other_library_search() -> None:
+    SJEPA(order=2, backend="gplearn").check(sjepa.Trajectories(STATES, T))
+    assert "backends that write trees" in str(refusal(order=2, backend="subset"))
+
+
 def test_five_points_are_refused_before_any_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sjepa.estimator.model.learn_elegant", lambda *a, **k: pytest.fail("began"))
     with pytest.raises(DataError, match="at least 20 observations, got 5"):

@@ -15,6 +15,7 @@ from sjepa.data.forms import continuous_rows
 from sjepa.symbolic import Candidate, Front, Law, Library
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.front import combine_outputs
+from sjepa.symbolic.library import kept_apart
 from sjepa.symbolic.snap import variants
 
 
@@ -90,7 +91,7 @@ def select_weakly(
         for term in simple:
             terms.setdefault(term, set()).add(output)
     cost = {t: problem.complexity(Law([1.5 * t], problem.names, ["y"])) for t in terms}
-    kept = sorted(terms, key=lambda t: (t not in own, cost[t], str(t)))[:MAX_SELECTED]
+    kept = kept_apart(sorted(terms, key=lambda t: (t not in own, cost[t], str(t))))[:MAX_SELECTED]
 
     def library(kept: Sequence[Any]) -> Library:
         mask = [[o in terms[t] for o in problem.outputs] for t in kept]
@@ -104,6 +105,7 @@ def select_weakly(
         budget=share_of(problem, SELECT_SHARE),
         features=rows.features[:, defined],
         library=library([kept[i] for i in defined]),
+        on_rows=rows.thinned(1),  # free runs move numbers inside terms
     )  # fmt: skip
     weights = None if problem.grammar is None else problem.grammar.weights
     judged = [

@@ -43,6 +43,7 @@ from sjepa.training import (
 )
 from sjepa.training.alternating.ranks import rank, together
 from sjepa.training.options import search_budget
+from sjepa.training.terms import coordinate_grammar
 
 
 class SJEPA(Fitted):
@@ -55,7 +56,8 @@ class SJEPA(Fitted):
         an adequate law, and keeps what was seen in `dimensions_`.
     backend : name, mapping with a "name", Backend class or instance, or list of them
         Backend of the symbolic search where coordinates are fixed or alternate with it. In the
-        elegant search a backend other than the default proposes structures for a second run.
+        elegant search a backend other than the default proposes structures for a second run; one
+        that writes trees of the `grammar` may propose terms that the default library lacks.
     search : "elegant" or "alternating"
         Search structures and coordinates together (the default), or in turns as in the paper. With
         a given encoder nothing alternates, and "alternating" minimises the paper's L_frozen, for
@@ -374,6 +376,9 @@ class SJEPA(Fitted):
     ) -> Learned:
         """With `d` coordinates; `grow` is said where several numbers of them are compared."""
         space, options = self._space(d, trajectories.action_names or ()), dict(self.options or {})
+        grammar = self.grammar
+        if self.library is None and grammar is None:  # a given library is all that may be written
+            grammar = coordinate_grammar(space.inputs, d, self.order)
         if not isinstance(space, Library):
             space = space.library(space.inputs[:d])
         if grow is not None:
@@ -382,6 +387,7 @@ class SJEPA(Fitted):
             trajectories, space, d, self.order, self.delta, self.backend, self.seed_, journal,
             options, delta_roll=self.delta_roll, select=self.select,
             windows=self.history_length_ > 1, stage="" if grow is None else f"{d} coordinates ",
+            grammar=grammar,
         )  # fmt: skip
 
     def _space(self, dimension: int | None, actions: Sequence[str] = ()) -> Any:

@@ -102,8 +102,8 @@ def validate(model: Any, trajectories: Trajectories) -> None:
         _refuse_unless_default(model, name, where, why)
     if model.dynamics == "discrete":
         _refuse_unless_default(model, "integrator", "by dynamics='discrete'", "a map has no steps")
-    if way == "elegant" and model.order == 2:
-        why = "the library is searched whole"
+    if way == "elegant" and model.order == 2 and not make_backend(model.backend).trees:
+        why = "the library is searched whole; backends that write trees can add to it"
         _refuse_unless_default(model, "backend", "by search='elegant' with order=2", why)
     _check_together(model, way)
     _check_with_data(model, way, trajectories)

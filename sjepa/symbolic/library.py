@@ -330,3 +330,21 @@ def distinct(terms: Iterable[sympy.Expr]) -> list[sympy.Expr]:
         if not bare.is_zero:
             seen.setdefault(bare)
     return list(seen)
+
+
+def kept_apart(terms: Iterable[sympy.Expr]) -> list[sympy.Expr]:
+    """Terms that stay what they are in the canonical form of a sum.
+
+    Of those over the same sum, which would be written as one, the first; none with a sum as a
+    factor, which would take up its coefficient.
+    """
+    seen: dict[object, sympy.Expr] = {}
+    for term in terms:
+        below = frozenset(
+            part.base
+            for part in sympy.Mul.make_args(term)
+            if part.is_Pow and part.base.is_Add and part.exp.could_extract_minus_sign()
+        )
+        if not any(part.is_Add for part in sympy.Mul.make_args(term)):
+            seen.setdefault(below or term, term)
+    return list(seen.values())

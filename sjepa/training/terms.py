@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sjepa.data import Trajectories
@@ -21,6 +22,21 @@ def written(
         return space
     moving = any("_dot" in term for term in space)
     return Library.of(space, [*(with_velocity_names(states) if moving else states), *actions])
+
+
+def coordinate_grammar(inputs: Sequence[str], latent_dim: int, order: int) -> Grammar:
+    """What trees in learned coordinates, which come before the actions, are made of.
+
+    Their origin is free, so that quotients and exponentials are there whatever their sign.
+    """
+    states, actions = inputs[:latent_dim], inputs[latent_dim:]
+    states = with_velocity_names(states) if order == 2 else states
+    functions = ["sin", "cos", "exp", "tanh"]
+    return replace(
+        Grammar.default(states, actions),
+        operators=["+", "-", "*", "/", "abs", *functions],
+        nested={f: dict.fromkeys(functions, 0) for f in functions},
+    )
 
 
 def library_for(space: Library | Grammar | None, latent_dim: int) -> Library:

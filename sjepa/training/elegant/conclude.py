@@ -27,7 +27,7 @@ from sjepa.metrics.diagnostics import (
 )
 from sjepa.metrics.shortcuts import most_forgotten
 from sjepa.models.encoders import LinearEncoder
-from sjepa.symbolic import Candidate, Law
+from sjepa.symbolic import Candidate, Library
 from sjepa.training.elegant.context import SearchContext
 from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.observed import Observed
@@ -49,7 +49,7 @@ from sjepa.training.elegant.select import (
     rivals_of,
     simplest_adequate,
 )
-from sjepa.training.elegant.structures import Structure
+from sjepa.training.elegant.structures import structure
 
 
 # Rollouts go this much further than the horizon of the search.
@@ -159,7 +159,7 @@ def conclude(
         f"rollouts miss {rollouts[0]:.2g} of the variance of the coordinates on held-out "
         f"trajectories, {rollouts[1]:.2g} on those of the training"
     )
-    left = _losses(context, refined.structure, refined.law, _head(refined.encoder), context.train)
+    left = _losses(context, refined, context.train)
     training = sum(left) / len(left)
     notes.append(
         f"the law leaves {refined.candidate.loss:.2g} of the variance of changes on held-out "
@@ -185,7 +185,7 @@ def _floors(context: SearchContext, found: Sequence[Found]) -> Callable[[Found],
     """
 
     def floor(one: Found) -> float:
-        return noise_floor(_head(one.encoder), context.task(one.structure), context.validation)
+        return noise_floor(_head(one.encoder), _own_task(context, one), context.validation)
 
     if all(one.linear for one in found):
         return floor
@@ -203,8 +203,8 @@ def _clearly_worse(
     """
 
     def score(one: Found, held: Observed) -> float:
-        task = context.task(one.structure)
-        numbers = coefficients_of(one.law, context.library, one.structure.support)
+        task = _own_task(context, one)
+        numbers = coefficients_of(one.law, task.library, task.structure.support)
         return joint_residual(_head(one.encoder), task, numbers, held)
 
     near = [one for one in found if one.linear and one.candidate.loss <= delta]
@@ -231,9 +231,11 @@ def _refine(context: SearchContext, best: Found, held: RolloutLoss) -> Found:
     law, _ = refine_by_rollouts(
         head, best.law, context.train, far, context.order, context.budget.rollout
     )
-    losses = _losses(context, best.structure, law, head, context.validation)
+    moved = replace(best.candidate, law=law)
+    refined = replace(best, candidate=moved, encoder=context.encoder(head))
+    losses = _losses(context, refined, context.validation)
     candidate = Candidate.score(law, losses, context.library)
-    refined = replace(best, candidate=candidate, encoder=context.encoder(head))
+    refined = replace(refined, candidate=candidate)
     before = best.candidate.loss
     limit = WORSE * max(before, SMALL) if best.linear else BENT_WORSE * before
     # Said so that what is not a number is never accepted.
@@ -241,12 +243,22 @@ def _refine(context: SearchContext, best: Found, held: RolloutLoss) -> Found:
     return refined if better else best
 
 
+def _own_task(context: SearchContext, one: Found) -> StructureTask:
+    """The task of a law, whose numbers inside terms may have left those of the library."""
+    library = context.library
+    if not library.has_numbers:
+        return context.task(one.structure)
+    terms = list(dict.fromkeys(term for row in one.law.terms for _, term in row))
+    own = Library(terms, library.inputs, canonical=False)
+    support = tuple(tuple(terms.index(term) for _, term in row) for row in one.law.terms)
+    return replace(context.task(one.structure), library=own, structure=structure(own, support))
+
+
 @torch.no_grad()
-def _losses(
-    context: SearchContext, own: Structure, law: Law, head: nn.Module, observed: Observed
-) -> list[float]:
+def _losses(context: SearchContext, one: Found, observed: Observed) -> list[float]:
     """What a law with its own coefficients leaves of each coordinate's changes."""
-    task, numbers = context.task(own), coefficients_of(law, context.library, own.support)
+    task, head = _own_task(context, one), _head(one.encoder)
+    numbers = coefficients_of(one.law, task.library, task.structure.support)
     losses = task.fit(task.features, head(observed.x), observed, numbers[None]).losses[0]
     return [float(loss) for loss in losses]
 

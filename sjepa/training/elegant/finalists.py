@@ -84,6 +84,14 @@ def padded(context: SearchContext, readout: Tensor) -> LinearEncoder:
     return linear_head(nn.functional.pad(readout, (0, 0, 0, missing)))
 
 
+def continued(
+    context: SearchContext, begun: Sequence[tuple[LinearEncoder, Structure]]
+) -> list[tuple[LinearEncoder, StructureTask]]:
+    """Structures from encoders in whose coordinates they were found, polished."""
+    pairs = [(deepcopy(head), context.task(own)) for head, own in begun]
+    return list(_improved(context, pairs))
+
+
 def companions(
     context: SearchContext, starts: Sequence[Tensor], known: Sequence[Structure], most: int = 6
 ) -> list[tuple[LinearEncoder, StructureTask]]:

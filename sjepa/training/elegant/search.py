@@ -12,6 +12,7 @@ from sjepa.callbacks import Step
 from sjepa.data import Trajectories
 from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.models.devices import one_thread
+from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Library
 from sjepa.training.elegant.budget import SearchBudget
 from sjepa.training.elegant.checkpoint import (
@@ -25,6 +26,7 @@ from sjepa.training.elegant.conclude import conclude
 from sjepa.training.elegant.context import HALVING_RANK, SearchContext, prepare
 from sjepa.training.elegant.finalists import (
     companions,
+    continued,
     finalists,
     lacking,
     lengthened,
@@ -69,6 +71,7 @@ def elegant_search(
     memory: Memory | None = None,
     twin: Trajectories | None = None,
     starts: Sequence[Tensor] = (),
+    begun: Sequence[tuple[LinearEncoder, Structure]] = (),
 ) -> SearchResult:
     """Find coordinates of observations and the simplest adequate law that moves them.
 
@@ -110,6 +113,7 @@ def elegant_search(
         The same observations with as much noise again, for a noise floor where roughness in time
         does not show it.
     starts : read-outs (values, d) of observations that are a coordinate and its derivatives
+    begun : encoders of whitened observations, and structures that they are polished for as well
     """
     arguments = (
         trajectories, library, latent_dim, order, seed, budget or SearchBudget(), validation,
@@ -126,6 +130,7 @@ def elegant_search(
         heads = quadratic_heads(context) if many else []
         if not heads or lacking(context, heads):
             heads += polished(context, _survivors(context, structures, memory))
+            heads += continued(context, begun)
             heads += companions(context, starts, [task.structure for _, task in heads])
             heads += lengthened(context, heads)
         save_heads(heads, memory)

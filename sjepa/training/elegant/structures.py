@@ -35,19 +35,11 @@ class Symmetry:
     def __init__(self, library: Library, latent_dim: int, actions: int = 0) -> None:
         self.dim, self.library = latent_dim, library
         position = {t: p for p, t in enumerate(library.terms)}
-        symbols = sympy.symbols(library.inputs, real=True)
         self.maps: list[tuple[tuple[int, ...], list[int]]] = []
-        # Positions alone, or positions and velocities; actions keep their names.
-        blocks = (len(library.inputs) - actions) // latent_dim
         mask = library.mask([f"z{j}" for j in range(latent_dim)]) if _unnamed(library) else None
         if mask is None or not (mask == mask[:, :1]).all():
             return  # outputs that may use different terms are not interchangeable
-        for order in permutations(range(latent_dim)):
-            swap = {
-                symbols[b * latent_dim + i]: symbols[b * latent_dim + j]
-                for b in range(blocks)
-                for i, j in enumerate(order)
-            }
+        for order, swap in renamings(library.inputs, latent_dim, actions):
             images = [position.get(t.subs(swap, simultaneous=True)) for t in library.terms]
             if all(image is not None for image in images):
                 self.maps.append((order, [int(i) for i in images if i is not None]))
@@ -72,6 +64,24 @@ class Symmetry:
         return any(
             all(set(row) <= set(other) for row, other in zip(own, version, strict=True))
             for version in self.versions(long.support)
+        )
+
+
+def renamings(
+    inputs: Sequence[str], latent_dim: int, actions: int
+) -> Iterator[tuple[tuple[int, ...], dict[sympy.Symbol, sympy.Symbol]]]:
+    """All orders of the coordinates, and what becomes of the inputs; actions keep their names."""
+    symbols = sympy.symbols(inputs, real=True)
+    # Positions alone, or positions and velocities.
+    blocks = (len(inputs) - actions) // latent_dim
+    for order in permutations(range(latent_dim)):
+        yield (
+            order,
+            {
+                symbols[b * latent_dim + i]: symbols[b * latent_dim + j]
+                for b in range(blocks)
+                for i, j in enumerate(order)
+            },
         )
 
 

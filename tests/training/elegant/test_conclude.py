@@ -18,7 +18,14 @@ from sjepa.models import Transition, Whitening
 from sjepa.symbolic import Law, Library
 from sjepa.training.elegant import conclude as conclusion
 from sjepa.training.elegant.budget import SearchBudget
-from sjepa.training.elegant.conclude import RolloutLoss, _by_start, conclude, found_with
+from sjepa.training.elegant.conclude import (
+    RolloutLoss,
+    _by_start,
+    _floors,
+    _losses,
+    conclude,
+    found_with,
+)
 from sjepa.training.elegant.context import SearchContext, prepare
 from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.observed import Observed
@@ -322,3 +329,17 @@ def test_a_term_whose_lack_noise_cannot_explain_is_not_left_out_though_delta_wou
     assert result.adequate and not result.rivals
     given = conclude(context, [short, long], result.delta, None)  # a delta that is asked for holds
     assert given.best is short
+
+
+def test_a_number_inside_a_term_that_moved_is_judged_where_it_is(context: SearchContext) -> None:
+    numbers = Library.from_terms(["z1", "z2", "sin(0.8*z1)"], ["z1", "z2"])
+    wrong = replace(context, library=numbers)
+    one = found(context, ((1,), (2,)))
+    text = [str(e).replace("(z1)", "(0.999*z1)") for e in one.law.expressions]
+    near = Law.from_string(text, ["z1", "z2"])
+    moved = replace(one, candidate=replace(one.candidate, law=near))
+    for observed in (context.train, context.validation):
+        left = _losses(context, one, observed)
+        assert _losses(wrong, moved, observed) == pytest.approx(left, rel=0.05)
+    floors = _floors(wrong, [moved])(moved), _floors(context, [one])(one)
+    assert floors[0] == pytest.approx(floors[1], rel=0.05)
