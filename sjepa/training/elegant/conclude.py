@@ -46,6 +46,7 @@ from sjepa.training.elegant.select import (
     adequacy,
     caveats,
     front_of,
+    own_limits,
     rivals_of,
     simplest_adequate,
 )
@@ -103,7 +104,6 @@ def conclude(
     task = context.task(fittest.structure)
     floor = noise_floor(_head(fittest.encoder), task, context.validation)
     chosen = adequacy(delta, [f.candidate.loss for f in admitted], floor)
-    notes.append(chosen.reason)
     held = RolloutLoss(context.validation, context.horizon, context.order)
     limits: list[str] = []
     if delta_roll is not None:
@@ -111,17 +111,20 @@ def conclude(
         if not passing:
             limits.append(f"No candidate reaches a rollout loss of {delta_roll:g}.")
         admitted = passing or admitted
-    front, rows = front_of(admitted, notes)
     own_floor = _floors(context, admitted)
     sound = admitted
     if delta == "auto" and not all(one.linear for one in admitted):
         # Bent coordinates differ in the noise they carry: no common limit does them justice.
-        sound = [
+        near = [
             one
             for one in admitted
             if one.candidate.loss <= largest_residual(own_floor(one), linear=False)
             and (one.linear or _rollout(held, one) <= MISSED)
-        ] or admitted
+        ]
+        if near:
+            sound, chosen = near, own_limits([one.candidate.loss for one in near])
+    notes.append(chosen.reason)
+    front, rows = front_of(admitted, notes)
     worse = _clearly_worse(context, sound, chosen.delta, own_floor) if delta == "auto" else []
     if worse:
         notes.append(f"{len(worse)} of the laws within delta leave clearly more than the best does")

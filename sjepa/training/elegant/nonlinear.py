@@ -15,6 +15,7 @@ from functools import partial
 
 import torch
 
+from sjepa.metrics.diagnostics import MISSED
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, most_forgotten
 from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
@@ -32,9 +33,10 @@ from sjepa.training.elegant.nonlinear_starts import (
     entries,
     planar,
 )
+from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.polish import Head, StructureTask, cancelling, linear_head, unit_scale
 from sjepa.training.elegant.reduce import cheaper, without_one
-from sjepa.training.elegant.rollout import states
+from sjepa.training.elegant.rollout import RolloutLoss, law_of, states
 from sjepa.training.elegant.structures import Structure, structure
 from sjepa.training.elegant.variants import variants
 from sjepa.training.elegant.velocity import velocity_pairs
@@ -50,6 +52,8 @@ EASING = (100.0, 10.0, 1.0)
 STEPS = 12
 # Samples that are looked at on the low rung, and twice as many on the high one.
 SAMPLES = 4000
+# Samples whose rollouts are looked at.
+ROLLED = 1500
 # Horizons are sampled at this many points on the low rung, and at twice as many on the high one.
 POINTS = 6
 # Neighbours on the low rung may share this many times what they finally may.
@@ -144,8 +148,24 @@ def _solve(
         )
     checks = replace(context.near, neighbour=(1.0 if high else LENIENCY) * context.near.neighbour)
     seen = _checked(context, head, checks)
-    more = cancelling(head, task, train)
+    more = cancelling(head, task, train) + _leading_elsewhere(context, head, task, train)
     return Bent(own, head, loss, replace(seen, reasons=(*seen.reasons, *more)))
+
+
+@torch.no_grad()
+def _leading_elsewhere(
+    context: SearchContext, head: PolynomialEncoder, task: StructureTask, train: Observed
+) -> tuple[str, ...]:
+    """A reason to refuse a law that the coordinates satisfy, but that does not lead along them.
+
+    A limit cycle that is bent into the line between two rests of a pendulum is such a case.
+    """
+    some = train.thinned(ROLLED)
+    numbers = task.fit(task.features, head(train.x), train).coefficients[0]
+    law = law_of(context.library, task.structure.support, numbers, context.order, context.actions)
+    rollouts = RolloutLoss(some, context.horizon, context.order, most_starts=1)
+    missed = float(rollouts(head, law.torch(trainable=False).double()))
+    return () if missed <= LENIENCY * MISSED else ("its rollouts lead elsewhere",)
 
 
 @torch.no_grad()
@@ -186,9 +206,12 @@ def _mechanical(context: SearchContext) -> list[Bent]:
     start = linear_head(velocity_pairs(context.train, most=1)[0])
     first = (names.index(library.inputs[1]),)
     moving = {p for p, term in enumerate(library.terms) if term.free_symbols}
+    # Spring and friction go on whatever they leave: without a third term both are far off.
+    linear = tuple(sorted(names.index(own) for own in library.inputs[:2] if own in names))
     found: list[Bent] = []
     beam: list[tuple[int, ...]] = [()]
-    for _ in range(MECHANICAL):
+    for number in range(MECHANICAL):
+        beam += [linear] if number == 2 and linear not in beam else []
         rows = {tuple(sorted((*own, p))) for own in beam for p in range(len(library))}
         tried = [row for row in sorted(rows) if len(set(row)) == len(row) and moving & set(row)]
         starts = [(structure(library, (first, row)), start) for row in tried]
@@ -248,7 +271,7 @@ def _simplified(
     Bent coordinates make every term of their law look needed, so that each simpler law gets
     encoders of its own: from new starts, and from the coordinates of the longer law.
     """
-    tried = {task.structure for _, task in found}
+    tried: set[Structure] = set()
     simpler: list[Pair] = []
     base = _simplest_adequate(context, found)
     while base is not None:

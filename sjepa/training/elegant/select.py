@@ -58,6 +58,15 @@ def adequacy(
     )
 
 
+def own_limits(risks: Sequence[float]) -> Adequacy:
+    """The limit where every law is judged by the noise in its own coordinates."""
+    return Adequacy(
+        max(risks),
+        f"{len(risks)} laws in coordinates of their own leave little more than the noise in these, "
+        f"{min(risks):.2g} to {max(risks):.2g}",
+    )
+
+
 def front_of(found: Sequence[Found], notes: Sequence[str] = ()) -> tuple[Front, tuple[Found, ...]]:
     """The Pareto front over (complexity, validation risk), with its encoders in the same order."""
     front = Front.of([f.candidate for f in found], "terms", "elegant", notes)
