@@ -56,7 +56,7 @@ from sjepa.training.elegant.structures import structure
 # Rollouts go this much further than the horizon of the search.
 FURTHER = 1.35
 # Noise that coordinates carry is excused up to this multiple of the least that others carry.
-HIDDEN = 2.0
+HIDDEN = 3.0
 # Rollouts may raise the residual of linear coordinates by this factor, where it is worth a word
 # at all, and that of bent ones, which can follow a few trajectories to where they suit only those.
 WORSE, BENT_WORSE = 2.0, 1.1
@@ -184,7 +184,7 @@ def _floors(context: SearchContext, found: Sequence[Found]) -> Callable[[Found],
     """What noise alone would leave of a law in its own coordinates.
 
     Bent coordinates that are nearly the same carry much noise, and much can be hidden in it: no
-    more counts than twice the least that noise leaves in any of the coordinates found.
+    more counts than three times the least that noise leaves in any of the coordinates found.
     """
 
     def floor(one: Found) -> float:

@@ -61,7 +61,7 @@ LENIENCY = 1.5
 # Equations of more terms than this are no laws.
 LONGEST = 5
 # Encoders of more numbers a coordinate than this, or that gain less, are not grown further.
-MAX_FEATURES, WORTHWHILE = 240, 0.9
+MAX_FEATURES, WORTHWHILE = 360, 0.9
 # Terms of a force, and forces that go on from each number of terms.
 MECHANICAL, BEAM = 3, 4
 # Laws that are grown to the end, half of them the fittest, half the simplest, and simpler ones of
