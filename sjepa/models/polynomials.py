@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations_with_replacement
+from collections.abc import Iterator, Sequence
 from math import comb
 
 import torch
@@ -52,11 +52,11 @@ class PolynomialEncoder(nn.Module):
         while len(weights) < rank:
             order = weights[-1] + 1 if weights else 1
             weights += [order] * comb(latent_dim + order - 1, order)
-        rows = [
+        rows = [(i, *[rank] * (degree - 1)) for i in range(rank)]
+        rows += [
             (*own, *[rank] * (degree - size))
-            for size in range(1, degree + 1)
-            for own in combinations_with_replacement(range(rank), size)
-            if size == 1 or sum(weights[i] for i in own) <= degree
+            for size in range(2, degree + 1)
+            for own in _products(weights[:rank], size, degree)
         ]
         factors = torch.tensor(rows)
         values = _monomials(x, factors)
@@ -110,6 +110,23 @@ class PolynomialEncoder(nn.Module):
         """How bent each coordinate is (d,): shares of its variance, weighted by their curvature."""
         size = self.linear.weight.detach().square()
         return (size * self.curvature).sum(1) / size.sum(1).clamp_min(1e-300)
+
+
+def _products(
+    weights: Sequence[int], size: int, most: int, first: int = 0
+) -> Iterator[tuple[int, ...]]:
+    """Ascending choices of `size` factors from `first` on that weigh at most `most` together.
+
+    Of 40 components there are millions of choices of seven, and hardly any of them is light enough.
+    """
+    if size == 0:
+        yield ()
+        return
+    for i in range(first, len(weights)):
+        if size * weights[i] > most:  # weights ascend
+            return
+        for rest in _products(weights, size - 1, most - weights[i], i):
+            yield (i, *rest)
 
 
 def _monomials(x: Tensor, factors: Tensor) -> Tensor:

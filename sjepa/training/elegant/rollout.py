@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sjepa.data.names import state_names
 from sjepa.models import Transition
+from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.symbolic import Law, Library
 from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.polish import minimise
@@ -115,7 +118,10 @@ def refine_by_rollouts(
 ) -> tuple[Law, float]:
     """Move encoder and coefficients together; changes `head`, returns the law and its loss."""
     module = law.torch().double()
+    trained, last = [*head.parameters(), *module.parameters()], head
+    if isinstance(head, PolynomialEncoder):  # its monomials stay the same
+        with torch.no_grad():
+            observed, last = replace(observed, x=head.features(observed.x)), head.linear
     loss = RolloutLoss(observed, horizon, order)
-    trained = [*head.parameters(), *module.parameters()]
-    value = minimise(lambda: loss(head, module), trained, steps)
+    value = minimise(lambda: loss(last, module), trained, steps)
     return module.law(), value
