@@ -11,6 +11,10 @@ import sjepa
 from sjepa import SJEPA
 from sjepa.data import Trajectories
 from sjepa.metrics.diagnostics import diagnose_hidden
+from sjepa.metrics.shortcuts import CollapseChecks
+from sjepa.symbolic import Library
+from sjepa.training.elegant.budget import SearchBudget
+from sjepa.training.elegant.context import prepare
 from sjepa.training.elegant.observed import Observed, fit_whitening, pieces, sampling_grid
 from sjepa.training.elegant.starts import holds_actions
 
@@ -131,3 +135,17 @@ def test_a_driven_search_names_the_hidden_state() -> None:
     model = SJEPA(1, random_state=0, options=SMALL).fit(seen)
     assert model.figures_["adequate"] == 0.0
     assert any("A state is hidden" in doubt for doubt in model.doubts_)
+
+
+def test_under_actions_less_motion_tells_a_state_from_a_constant() -> None:
+    """Where a cart comes to rest is a constant of its motion, but for the pushes."""
+    data = driven("held")
+    names = ["z1", "z2", "u1"]
+    library = Library.from_terms(["z2", "u1", "z1"], names)
+    free = Library.from_terms(["z2", "z1"], names[:2])
+    pushed, left = (
+        prepare(one, terms, 2, 1, 0, SearchBudget(), None, CollapseChecks(), None, None).checks
+        for one, terms in ((data, library), (Trajectories(data.x, data.t), free))
+    )
+    assert left.within == CollapseChecks().within
+    assert pushed.within == pytest.approx(left.within / 3)

@@ -343,3 +343,42 @@ def test_a_number_inside_a_term_that_moved_is_judged_where_it_is(context: Search
         assert _losses(wrong, moved, observed) == pytest.approx(left, rel=0.05)
     floors = _floors(wrong, [moved])(moved), _floors(context, [one])(one)
     assert floors[0] == pytest.approx(floors[1], rel=0.05)
+
+
+def test_bent_coordinates_are_judged_by_the_noise_that_they_carry_themselves(
+    context: SearchContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shorter law leaves more, but so does noise in its coordinates."""
+    short = replace(found(context, ((1,), (2,)), loss=8e-4), linear=False)
+    long = replace(found(context, ((1,), (1, 2)), loss=3e-4), linear=False)
+    floors = {id(short): 5e-4, id(long): 3e-4}
+    monkeypatch.setattr(conclusion, "_floors", lambda *_: lambda one: floors.get(id(one), 5e-4))
+    monkeypatch.setattr(conclusion, "_rollout", lambda *_: 0.01)
+    assert conclude(context, [short, long], "auto", None).best is short
+    floors[id(short)] = 3.9e-4
+    assert conclude(context, [short, long], "auto", None).best is long
+
+
+def test_bent_coordinates_whose_rollouts_fail_are_not_adequate(
+    context: SearchContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    law = found(context, ((1,), (2,)))
+    monkeypatch.setattr(conclusion, "_floors", lambda *_: lambda one: one.candidate.loss)
+    monkeypatch.setattr(conclusion, "_rollout", lambda *_: 0.5)
+    bent = conclude(context, [replace(law, linear=False)], "auto", None)
+    assert not bent.adequate and "rollouts fail" in [f.name for f in bent.findings]
+    linear = conclude(context, [law], "auto", None)
+    assert linear.adequate and any("do not predict" in line for line in linear.caveats)
+
+
+def test_bent_coordinates_that_forget_more_than_others_are_not_chosen(
+    context: SearchContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conclusion, "_floors", lambda *_: lambda one: one.candidate.loss)
+    lossy = replace(found(context, ((1,), (2,)), loss=1e-5), linear=False)
+    whole = replace(
+        found(context, ((1,), (1, 2)), loss=1e-5), linear=False,
+        admission=replace(FINE, neighbour=0.001),
+    )  # fmt: skip
+    assert conclude(context, [lossy, whole], "auto", None).best is whole
+    assert conclude(context, [lossy], "auto", None).best is lossy

@@ -1,6 +1,7 @@
 """Polynomial encoders, and the method that finds the best one for a structure."""
 
 from dataclasses import replace
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,14 @@ from sjepa.data.synthetic.systems import SYSTEMS
 from sjepa.errors import FormatError
 from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.models import Whitening
-from sjepa.models.polynomials import PolynomialEncoder
+from sjepa.models.polynomials import PolynomialEncoder, _products
 from sjepa.models.stored import describe, rebuild
 from sjepa.symbolic import Library
 from sjepa.training.elegant import SearchBudget
 from sjepa.training.elegant.context import SearchContext, prepare
 from sjepa.training.elegant.levenberg import BENDING, _Sums, levenberg_marquardt
 from sjepa.training.elegant.noise import noise_floor
-from sjepa.training.elegant.nonlinear import _mechanical
+from sjepa.training.elegant.nonlinear import _leading_elsewhere, _mechanical
 from sjepa.training.elegant.observed import Observed, within_range
 from sjepa.training.elegant.polish import StructureTask, linear_head
 from sjepa.training.elegant.structures import structure
@@ -224,6 +225,40 @@ def test_the_noise_floor_of_bent_coordinates_counts_the_places_where_they_are_st
     )
     risk = float(task.risk(head, observed, observed).risk)
     assert noise_floor(head, task, observed) == pytest.approx(risk, rel=0.3)
+
+
+def test_a_law_that_does_not_lead_along_its_coordinates_is_refused() -> None:
+    """Between the two rests of a pendulum the law holds everywhere, and no start stays there."""
+    rng = np.random.default_rng(0)
+
+    def refused(states: np.ndarray, step: float) -> tuple[str, ...]:
+        x = states + 0.02 * rng.normal(size=states.shape)
+        budget = SearchBudget(horizon=80)
+        data = Trajectories(list(x), step)
+        context = prepare(data, LIBRARY, 2, 1, 0, budget, None, CollapseChecks(), 2, None)
+        rows = rows_of(context)
+        back = torch.linalg.inv(context.whitening.matrix.double())
+        head = PolynomialEncoder.of(rows, 2, 2)
+        head.imitate(rows, rows @ back + context.whitening.mean.double())
+        task = context.task(structure(LIBRARY, support(LIBRARY, "z2", "sin(z1)")))
+        assert float(task.risk(head, context.train, context.train).risk) < 0.1
+        return _leading_elsewhere(context, head, task, context.train)
+
+    t = np.arange(0, 10, 0.1) - 5.0 + rng.uniform(0, 1, size=(30, 1))
+    between = np.stack([2 * np.arctan(np.sinh(t)), 2 / np.cosh(t)], axis=-1)
+    assert refused(between, 0.1) == ("its rollouts lead elsewhere",)
+    swings = simulate(replace(SYSTEMS["pendulum"], step=0.1, points=100, trajectories=30), seed=0)
+    assert refused(np.stack(swings.x), 0.1) == ()
+
+
+@pytest.mark.parametrize("rank, dim, degree", [(6, 2, 6), (12, 2, 5), (9, 3, 4), (5, 1, 5)])
+def test_monomials_are_all_those_that_are_light_enough(rank: int, dim: int, degree: int) -> None:
+    weights = [1] * dim + [2] * (dim * (dim + 1) // 2) + [3] * 20
+    weights = weights[:rank]
+    for size in range(1, degree + 1):
+        every = combinations_with_replacement(range(rank), size)
+        light = [own for own in every if sum(weights[i] for i in own) <= degree]
+        assert list(_products(weights, size, degree)) == light
 
 
 def test_beyond_the_data_only_the_linear_part_goes_on() -> None:
