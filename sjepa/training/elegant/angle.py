@@ -25,7 +25,7 @@ from sjepa.models.angle import Angle
 from sjepa.models.whitening import Whitening
 from sjepa.symbolic import Law, Library
 from sjepa.symbolic.parse import symbol
-from sjepa.training.elegant.angle_rows import SHORTEST, Bump, Rows, window_of
+from sjepa.training.elegant.angle_rows import SHORTEST, AngleRows, Bump, window_of
 from sjepa.training.elegant.observed import MAX_RANK
 from sjepa.training.result import Learned
 
@@ -107,7 +107,7 @@ def learn_angle(
         )
     (velocity,) = with_velocity_names([name])[1:]
     library = Library(same, [name, velocity, *(n for n in others if n != velocity)])
-    rows = Rows.of(trajectories, encoder, library)
+    rows = AngleRows.of(trajectories, encoder, library)
     problem = Problem(
         targets=rows.targets[:, None], features=rows.features, names=library.inputs,
         outputs=[velocity], library=library,
@@ -163,12 +163,12 @@ def _judged(
     encoder = angle_of(train, effort, later)
     if encoder is None:
         return None
-    fitted = Rows.of(train, encoder, library)
+    fitted = AngleRows.of(train, encoder, library)
     # Windows of the same length, so that the same is asked of both.
     longest = int(held.lengths.min()) - 1
     if longest < fitted.bump.k:
-        fitted = Rows.of(train, encoder, library, longest)
-    others = Rows.of(held, encoder, library, fitted.bump.k)
+        fitted = AngleRows.of(train, encoder, library, longest)
+    others = AngleRows.of(held, encoder, library, fitted.bump.k)
     own = [library.terms.index(term) for _, term in law.terms[0]]
     numbers = np.linalg.lstsq(fitted.features[:, own], fitted.targets, rcond=None)[0]
     coefficients = np.zeros((len(library), 1))

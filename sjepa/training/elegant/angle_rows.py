@@ -55,7 +55,7 @@ class Bump:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class AngleRows:
     """Windows of an angle's path: accelerations, the terms that may cause them, their noise."""
 
     bump: Bump
@@ -71,7 +71,7 @@ class Rows:
         encoder: nn.Sequential,
         library: Library,
         window: int | None = None,
-    ) -> Rows:
+    ) -> AngleRows:
         paths = encode_all(encoder, trajectories.x)
         step = float(np.median(np.concatenate(trajectories.steps)))
         bump = Bump(window or window_of([torch.as_tensor(x[:, 0]) for x in paths]), step)

@@ -189,7 +189,9 @@ def _promoted(
     reports = [own.admission for own in found]
     chosen = promote([own.structure for own in found], losses, reports, keep, each)
     chosen = chosen or sorted(range(len(found)), key=lambda i: losses[i])[:keep]
-    line = f"{len(found)} polynomial encoders: best risk {min(losses[i] for i in chosen):.2g}"
+    best = min(chosen, key=lambda i: losses[i])
+    names = found[best].structure.names(context.library)
+    line = f"{len(found)} polynomial encoders: best risk {losses[best]:.2g} by {names}"
     context.report(line, 0.78)
     return [found[i] for i in chosen]
 
