@@ -102,6 +102,16 @@ def autoencoded(train: Trajectories, dim: int, seed: int, steps: int = 3000) -> 
     return np.split(z, np.cumsum([len(own) for own in train.x])[:-1])
 
 
+def compared(system: str, kind: str, seed: int) -> dict[str, Any]:
+    """The linear search alone, and PySINDy on other coordinates of the same data."""
+    alone = run(system, kind, seed, linear_only=True)
+    row = {f"linear_{k}": alone[k] for k in ("right", "r2", "adequate", "cpu")}
+    train, _ = observed(system, kind, seed)
+    dim = len(SYSTEMS[system].inputs)
+    row |= pysindy_on("components", components(train, dim), train)
+    return row | pysindy_on("autoencoder", autoencoded(train, dim, seed), train)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--systems", nargs="+", default=list(SAMPLING), choices=list(SAMPLING))
@@ -117,21 +127,19 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     if options.out and Path(options.out).exists():
         rows = pd.read_csv(options.out).to_dict("records")
-    known = {(row["system"], row["sensor"], row["seed"]) for row in rows}
+    known = {(row["system"], row["sensor"], row["seed"]): row for row in rows}
     for system in options.systems:
         for kind in options.sensors:
             for seed in options.seeds:
-                if (system, kind, seed) in known:
+                row = known.get((system, kind, seed))
+                old = row is not None
+                if row is None:
+                    row = run(system, kind, seed)
+                    rows.append(row)
+                if options.compare and not pd.notna(row.get("autoencoder_r2")):
+                    row.update(compared(system, kind, seed))
+                elif old:
                     continue
-                row = run(system, kind, seed)
-                if options.compare:
-                    alone = run(system, kind, seed, linear_only=True)
-                    row |= {f"linear_{k}": alone[k] for k in ("right", "r2", "adequate", "cpu")}
-                    train, _ = observed(system, kind, seed)
-                    dim = len(SYSTEMS[system].inputs)
-                    row |= pysindy_on("components", components(train, dim), train)
-                    row |= pysindy_on("autoencoder", autoencoded(train, dim, seed), train)
-                rows.append(row)
                 print(", ".join(f"{k} {_text(v)}" for k, v in row.items()), flush=True)
                 if options.out:
                     pd.DataFrame(rows).to_csv(options.out, index=False)
