@@ -89,7 +89,7 @@ def most_forgotten(reports: Iterable[CollapseReport]) -> float:
     Where some coordinates keep nearly all that is observed, others that lose far more of it take a
     shortcut: the phase on a limit cycle without the distance from it has a shorter law.
     """
-    least = min((report.neighbour for report in reports), default=0.0)
+    least = min((report.neighbour for report in reports), default=float("inf"))
     return max(FORGOTTEN, FORGETFUL * least)
 
 
