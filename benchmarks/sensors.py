@@ -41,6 +41,7 @@ def run(system: str, kind: str, seed: int, linear_only: bool = False) -> dict[st
     rival = adequate and not right and not_longer(model.law_, system)
     return {
         "system": system, "sensor": kind, "seed": seed, "right": right, "rival": rival,
+        "named": right or any(same_structure(law, system) for law in rivals),
         "r2": state_r2(model, train, test), "shifted_r2": shifted_r2(model, test),
         "adequate": adequate,
         **{k: model.figures_[k] for k in ("noise_floor", "residual", "ratio")},
@@ -151,6 +152,8 @@ def summarise(table: pd.DataFrame) -> None:
     wrong, right = table[~good], table[good]
     print(f"\nright or rival: {int(good.sum())} of {len(table)}")
     print(f"right: {int(table['right'].sum())}")
+    named = table["named"].fillna(table["right"]).astype(bool)
+    print(f"the true law is the answer or among its rivals: {int(named.sum())}")
     print(f"of these, R2 at least 0.99: {int((right['r2'] >= 0.99).sum())} of {len(right)}")
     print(f"up to a shift in time: {int((right['shifted_r2'] >= 0.99).sum())} of {len(right)}")
     print(f"wrong and said not to be adequate: {int((~wrong['adequate']).sum())} of {len(wrong)}")
