@@ -44,7 +44,7 @@ from sjepa.training.elegant.velocity import velocity_pairs
 
 # Degrees of the two rungs, and the encoders that go on from each.
 LOW, HIGH = 3, 5
-KEPT = (10, 6)
+KEPT = (24, 6)
 # Structures that are begun again on the high rung: a low degree may lead them astray.
 LIKELY = 5
 # How much less bending costs from one stretch to the next: nearly linear coordinates first.
@@ -67,8 +67,10 @@ MECHANICAL, BEAM = 3, 4
 # Laws that are grown to the end, half of them the fittest, half the simplest, and simpler ones of
 # each that go on.
 FINALISTS, SHORTER = 4, 4
-# A simpler law is grown where it leaves at most this many times what the longer one leaves.
-GROWING = 8.0
+# Losses of one structure that are closer than this are those of the same coordinates.
+SAME = 1.02
+# A simpler law is grown where it leaves at most this many times what the longer one left before.
+GROWING = 3.0
 # Simple laws that leave this many times more than the best are not grown.
 CLOSE = 20.0
 
@@ -109,8 +111,9 @@ def nonlinear_heads(
     laws.sort(key=lambda own: own.loss)
     fittest, others = laws[: FINALISTS // 2], laws[FINALISTS // 2 :]
     simplest = sorted(others, key=lambda own: own.structure.cost)[: FINALISTS // 2]
-    found = [grown(context, own) for own in [*fittest, *simplest]]
-    return found + _simplified(context, found, generator)
+    finalists = [*fittest, *simplest]
+    found = [grown(context, own) for own in finalists]
+    return found + _simplified(context, finalists, found, generator)
 
 
 def solved(
@@ -181,8 +184,10 @@ def _promoted(
 ) -> list[Bent]:
     """The best of the admissible ones; where nothing is admissible, what fits best.
 
-    A low degree may mistake the coordinates of a structure, so `each` of them may stay twice.
+    A low degree may mistake the coordinates of a structure, so `each` of them may stay twice, but
+    not where both starts ended in the same place.
     """
+    found = _distinct(found)
     if not found:
         return []
     losses = [own.loss for own in found]
@@ -194,6 +199,16 @@ def _promoted(
     line = f"{len(found)} polynomial encoders: best risk {losses[best]:.2g} by {names}"
     context.report(line, 0.78)
     return [found[i] for i in chosen]
+
+
+def _distinct(found: Sequence[Bent]) -> list[Bent]:
+    """The first of those that are of one structure, equally admissible, and leave the same."""
+    kept: dict[tuple[Structure, bool], list[Bent]] = {}
+    for own in sorted(found, key=lambda own: own.loss):
+        alike = kept.setdefault((own.structure, own.admission.admitted), [])
+        if not alike or own.loss > SAME * alike[-1].loss:
+            alike.append(own)
+    return [own for alike in kept.values() for own in alike]
 
 
 def _raised(context: SearchContext, found: Sequence[Bent]) -> list[Bent]:
@@ -266,18 +281,22 @@ def grown(context: SearchContext, own: Bent) -> Pair:
 
 
 def _simplified(
-    context: SearchContext, found: Sequence[Pair], generator: torch.Generator
+    context: SearchContext,
+    begun: Sequence[Bent],
+    found: Sequence[Pair],
+    generator: torch.Generator,
 ) -> list[Pair]:
     """Simpler laws than the simplest adequate one, as long as one of them is adequate too.
 
     Bent coordinates make every term of their law look needed, so that each simpler law gets
-    encoders of its own: from new starts, and from the coordinates of the longer law.
+    encoders of its own: from new starts, and from the coordinates of the longer law. `begun` is
+    what `found` was grown from.
     """
     tried: set[Structure] = set()
     simpler: list[Pair] = []
-    base = _simplest_adequate(context, found)
+    base = _simplest_adequate(context, begun, found)
     while base is not None:
-        head, task = base
+        before, (head, task) = base
         names = [own for own in _nearest(context, head, task) if own not in tried]
         tried |= set(names)
         fresh = _promoted(
@@ -288,16 +307,16 @@ def _simplified(
             _promoted(context, [*near, *_raised(context, fresh)], SHORTER),
             key=lambda own: (own.structure.cost, own.loss),
         )
-        most = GROWING * validation_risk(context, head, task)
-        pairs = [
-            grown(context, own)
-            for own in good
-            if own.admission.admitted
-            and validation_risk(context, own.head, context.task(own.structure)) <= most
-        ]
+        most = GROWING * _risk(context, before)
+        good = [own for own in good if own.admission.admitted and _risk(context, own) <= most]
+        pairs = [grown(context, own) for own in good]
         simpler += pairs
-        base = _simplest_adequate(context, pairs)
+        base = _simplest_adequate(context, good, pairs)
     return simpler
+
+
+def _risk(context: SearchContext, own: Bent) -> float:
+    return validation_risk(context, own.head, context.task(own.structure))
 
 
 def _nearest(
@@ -312,9 +331,13 @@ def _nearest(
     return [*less, *others[:SHORTER]]
 
 
-def _simplest_adequate(context: SearchContext, found: Sequence[Pair]) -> Pair | None:
-    good = [pair for pair in found if enough(context, *pair)]
-    return min(good, key=lambda pair: pair[1].structure.cost) if good else None
+def _simplest_adequate(
+    context: SearchContext, begun: Sequence[Bent], found: Sequence[Pair]
+) -> tuple[Bent, Pair] | None:
+    """The simplest adequate law, as it was begun and as it was grown."""
+    both = zip(begun, found, strict=True)
+    good = [(own, pair) for own, pair in both if enough(context, *pair)]
+    return min(good, key=lambda both: both[1][1].structure.cost) if good else None
 
 
 def _is_long(own: Structure) -> bool:

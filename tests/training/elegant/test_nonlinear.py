@@ -10,10 +10,11 @@ from sjepa.data import Trajectories, simulate
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.models import Whitening
 from sjepa.models.encoders import LinearEncoder
+from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.symbolic import Candidate, Law, Library
 from sjepa.training.elegant import SearchBudget, elegant_search
 from sjepa.training.elegant.context import SearchContext, prepare
-from sjepa.training.elegant.nonlinear import _nearest, _simplest_adequate
+from sjepa.training.elegant.nonlinear import Bent, _distinct, _nearest, _simplest_adequate
 from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.polish import StructureTask, linear_head
 from sjepa.training.elegant.reduce import cheaper
@@ -84,20 +85,34 @@ def test_simpler_laws_are_sought_from_the_simplest_that_is_adequate(
     duffing: tuple[SearchContext, LinearEncoder],
 ) -> None:
     context, head = duffing
-    right, long, short = (
-        (head, context.task(structure(LIBRARY, support("z2", row))))
-        for row in ("z1 + z2 + z1**3", "z1 + z2 + z1**3 + z2**3", "z1 + z2")
-    )
-    assert _simplest_adequate(context, [short, long, right]) is right
-    assert _simplest_adequate(context, [short]) is None
+    rows = ("z1 + z2", "z1 + z2 + z1**3 + z2**3", "z1 + z2 + z1**3")
+    begun = [bent(support("z2", row), 1e-3) for row in rows]
+    grown = [(head, context.task(own.structure)) for own in begun]
+    assert _simplest_adequate(context, begun, grown) == (begun[2], grown[2])
+    assert _simplest_adequate(context, begun[:1], grown[:1]) is None
+
+
+def test_two_starts_that_ended_in_the_same_coordinates_are_one() -> None:
+    linear, cubic = support("z2", "z1"), support("z2", "z1**3")
+    found = [bent(linear, loss) for loss in (0.1, 0.101, 0.2)] + [bent(cubic, 0.1)]
+    assert _distinct(found) == [found[0], found[2], found[3]]
+    refused = replace(found[1], admission=replace(ADMITTED, reasons=("neighbour",)))
+    assert refused in _distinct([found[0], refused])  # a refused one does not stand for others
+
+
+ADMITTED = CollapseReport(1.0, 2.0, 0.6, 0.01, ())
+
+
+def bent(own: tuple[tuple[int, ...], ...], loss: float) -> Bent:
+    head = PolynomialEncoder.of(torch.randn(50, 2, dtype=torch.float64), 2, 2)
+    return Bent(structure(LIBRARY, own), head, loss, ADMITTED)
 
 
 def found(loss: float, *rows: str) -> Found:
     law = Law.from_string(list(rows), NAMES)
-    report = CollapseReport(1.0, 2.0, 0.6, 0.01, ())
     own = structure(LIBRARY, support(*rows))
     candidate = replace(Candidate.score(law, [loss, loss], LIBRARY), loss=loss)
-    return Found(candidate, own, torch.nn.Identity(), report)
+    return Found(candidate, own, torch.nn.Identity(), ADMITTED)
 
 
 def test_rivals_are_adequate_and_no_mere_copy_or_extension_of_the_best() -> None:
