@@ -193,6 +193,21 @@ def diagnose_rollouts(missed: float) -> list[Diagnostic]:
     ]  # fmt: skip
 
 
+def diagnose_forgetting(neighbour: float, most: float) -> list[Diagnostic]:
+    """Whether coordinates lose far more of the observations than others of the same data do."""
+    if neighbour <= most:
+        return []
+    return [
+        Diagnostic(
+            "forgetting", neighbour, most,
+            f"observations of nearest neighbours differ by {neighbour:.2g} of what random pairs "
+            f"differ by, where other coordinates of the same data keep it below {most:.2g}: "
+            "part of the state may be forgotten, such as the distance from a cycle. Compare "
+            "rollouts with trajectories that were not fitted, or give more of them.",
+        )
+    ]  # fmt: skip
+
+
 def diagnose_hidden(
     observations: Any, mask: Any, ahead: int, actions: Any | None = None
 ) -> list[Diagnostic]:

@@ -16,6 +16,7 @@ from sjepa.metrics.diagnostics import (
     RESIDUAL,
     SMALL,
     Diagnostic,
+    diagnose_forgetting,
     diagnose_hidden,
     diagnose_latents,
     diagnose_law,
@@ -25,7 +26,7 @@ from sjepa.metrics.diagnostics import (
     small_residual,
     times_noise,
 )
-from sjepa.metrics.shortcuts import most_forgotten
+from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, most_forgotten
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Candidate, Library
 from sjepa.training.elegant.context import SearchContext
@@ -69,14 +70,22 @@ def found_with(context: SearchContext, task: StructureTask, head: nn.Module) -> 
         context.library, task.structure.support, fit.coefficients[0], context.order, context.actions
     )
     candidate = Candidate.score(law, fit.losses[0].tolist(), context.library)
-    whole = context.whole
-    with torch.no_grad():
-        z = states(head(whole.x), whole.grid.times, context.order)
-    admission = context.checks.check(z, whole.raw, whole.grid.mask, actions=whole.grid.u)
+    admission = _checked(context, head, context.whole, context.checks)
     more = cancelling(head, task, context.train)
+    # Held-out trajectories may be too few to meet where coordinates fold: the others are not.
+    if admission.admitted and "neighbour" in _checked(context, head, context.train).reasons:
+        more = ("neighbour", *more)
     admission = replace(admission, reasons=(*admission.reasons, *more))
     linear = isinstance(head, LinearEncoder)
     return Found(candidate, task.structure, context.encoder(head), admission, linear)
+
+
+@torch.no_grad()
+def _checked(
+    context: SearchContext, head: nn.Module, seen: Observed, checks: CollapseChecks | None = None
+) -> CollapseReport:
+    z = states(head(seen.x), seen.grid.times, context.order)
+    return (checks or context.near).check(z, seen.raw, seen.grid.mask, actions=seen.grid.u)
 
 
 def conclude(
@@ -98,13 +107,13 @@ def conclude(
     if not admitted:
         notes.append("No candidate is admissible; the one that fits best is returned.")
         admitted = list(found)
+    held = RolloutLoss(context.validation, context.horizon, context.order)
     most = most_forgotten(f.admission for f in admitted)
-    admitted = [f for f in admitted if f.linear or f.admission.neighbour <= most]
+    admitted = _remembering(context, admitted, most, held)
     fittest = min(admitted, key=lambda f: f.candidate.loss)
     task = context.task(fittest.structure)
     floor = noise_floor(_head(fittest.encoder), task, context.validation)
     chosen = adequacy(delta, [f.candidate.loss for f in admitted], floor)
-    held = RolloutLoss(context.validation, context.horizon, context.order)
     limits: list[str] = []
     if delta_roll is not None:
         passing = [f for f in admitted if _rollout(held, f) <= delta_roll]
@@ -149,7 +158,9 @@ def conclude(
     seen = RolloutLoss(context.train, context.horizon, context.order)
     rollouts = _rollout(held, refined), _rollout(seen, refined)
     lost = diagnose_rollouts(rollouts[0])
-    findings = [*_diagnose(context, refined), *doubts, *([] if refined.linear else lost)]
+    findings = [*_diagnose(context, refined), *doubts]
+    if not refined.linear:
+        findings += [*lost, *diagnose_forgetting(refined.admission.neighbour, most)]
     adequate = not findings
     if context.order == 1 and context.validation.noise is None and doubts:
         whole = context.whole
@@ -178,6 +189,26 @@ def conclude(
         front, rows, refined, context.order, chosen.delta, floor, adequate, training, *rollouts,
         rivals, tuple(findings), tuple(limits), tuple(notes),
     )  # fmt: skip
+
+
+def _remembering(
+    context: SearchContext, found: Sequence[Found], most: float, held: RolloutLoss
+) -> list[Found]:
+    """Those whose coordinates are linear or forget at most so much of the observations.
+
+    The others answer only where they alone are adequate, and are doubted then.
+    """
+    kept = [one for one in found if one.linear or one.admission.neighbour <= most]
+    if len(kept) == len(found) or not kept:
+        return list(found)
+    floor = _floors(context, found)
+
+    def adequate(one: Found) -> bool:
+        within = one.candidate.loss <= largest_residual(floor(one), one.linear)
+        return within and (one.linear or _rollout(held, one) <= MISSED)
+
+    alone = not any(map(adequate, kept)) and any(map(adequate, found))
+    return list(found) if alone else kept
 
 
 def _floors(context: SearchContext, found: Sequence[Found]) -> Callable[[Found], float]:
@@ -268,9 +299,14 @@ def _losses(context: SearchContext, one: Found, observed: Observed) -> list[floa
 
 @torch.no_grad()
 def _diagnose(context: SearchContext, best: Found) -> list[Diagnostic]:
-    whole = context.whole
-    z = states(_head(best.encoder)(whole.x), whole.grid.times, context.order)
-    return diagnose_latents(z, whole.raw, whole.grid.mask, context.checks, whole.grid.u)
+    """Shortcuts on held-out trajectories, and folds where all the others are."""
+
+    def seen(observed: Observed, checks: CollapseChecks) -> list[Diagnostic]:
+        z = states(_head(best.encoder)(observed.x), observed.grid.times, context.order)
+        return diagnose_latents(z, observed.raw, observed.grid.mask, checks, observed.grid.u)
+
+    found = seen(context.whole, context.checks)
+    return found or [one for one in seen(context.train, context.near) if one.name == "folding"]
 
 
 @torch.no_grad()

@@ -382,3 +382,18 @@ def test_bent_coordinates_that_forget_more_than_others_are_not_chosen(
     )  # fmt: skip
     assert conclude(context, [lossy, whole], "auto", None).best is whole
     assert conclude(context, [lossy], "auto", None).best is lossy
+
+
+def test_coordinates_that_forget_more_answer_with_a_doubt_where_nothing_else_is_adequate(
+    context: SearchContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conclusion, "_floors", lambda *_: lambda one: 1e-5)
+    lossy = replace(found(context, ((1,), (2,)), loss=1e-5), linear=False)
+    keeping = replace(FINE, neighbour=0.001)
+    poor = found(context, ((1,), (1, 2)), loss=1e-2, admission=keeping)
+    result = conclude(context, [lossy, poor], "auto", None)
+    assert result.best is lossy and not result.adequate
+    assert [finding.name for finding in result.findings] == ["forgetting"]
+    good = found(context, ((1,), (1, 2)), loss=1e-5, admission=keeping)
+    result = conclude(context, [lossy, good], "auto", None)
+    assert result.best is good and result.adequate
