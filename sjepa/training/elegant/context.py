@@ -23,6 +23,7 @@ from sjepa.training.elegant.polish import StructureTask
 from sjepa.training.elegant.pool import Pool
 from sjepa.training.elegant.quadrature import difference
 from sjepa.training.elegant.starts import (
+    MOVING,
     LinearMode,
     holds_actions,
     linear_modes,
@@ -41,6 +42,9 @@ MAX_SAMPLES = 60_000
 # Share of the floor on motion that is asked for under actions: they move what is conserved else,
 # such as the place where a cart would come to rest.
 DRIVEN = 1 / 3
+# A single coordinate may come to rest at once wherever it starts. A constant of motion has no law
+# that explains its changes, and alone it does not tell observations apart: the neighbour test does.
+ALONE = 1 / 15
 # Second differences are used over horizons at which noise is at most this share of them.
 QUIET = 0.01
 
@@ -139,8 +143,11 @@ def prepare(
             f"{' or '.join(map(str, sorted(sizes)))} inputs and the actions, got "
             f"{len(library.inputs)}."
         )
+    moving = MOVING
     if pushes:
         checks = replace(checks, within=DRIVEN * checks.within)
+    elif latent_dim == order == 1:
+        checks, moving = replace(checks, within=ALONE * checks.within), ALONE * MOVING
     twins = None
     if validation is None:
         trajectories, validation = trajectories.split((0.8, 0.2), seed=seed)
@@ -154,7 +161,7 @@ def prepare(
     whole = Observed.of(trajectories, whitening)
     held = holds_actions(whole.leading(HALVING_RANK), order)
     whole = whole.holding(held)
-    modes = linear_modes(whole.leading(HALVING_RANK), order)
+    modes = linear_modes(whole.leading(HALVING_RANK), order, moving=moving)
     step = float(np.median(np.concatenate(trajectories.steps)))
     horizon = budget.horizon or _horizon(modes, step, whole.length, order)
     horizon = int(max(horizon, min(reach * horizon, 0.6 * whole.length / order)))

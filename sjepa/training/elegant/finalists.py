@@ -36,18 +36,22 @@ def finalists(context: SearchContext, heads: Sequence[tuple[Head, StructureTask]
     return [found_with(context, task, head) for head, task in [*heads, *shorter]]
 
 
-def lacking(context: SearchContext, heads: Sequence[tuple[LinearEncoder, StructureTask]]) -> bool:
-    """Whether linear encoders leave much more than noise, or need a long law not to."""
-    costs = [task.structure.cost for head, task in heads if enough(context, head, task)]
-    return not costs or min(costs) > LONG * context.latent_dim
+def lacking(
+    context: SearchContext,
+    heads: Sequence[tuple[LinearEncoder, StructureTask]],
+    long: float = LONG,
+) -> bool:
+    """Whether linear encoders leave more than noise, or need a long law or a shortcut not to."""
+    short = [p for p in heads if p[1].structure.cost <= long * context.latent_dim]
+    good = (pair for pair in short if enough(context, *pair))
+    return not any(found_with(context, task, head).admission.admitted for head, task in good)
 
 
 def enough(context: SearchContext, head: Head, task: StructureTask) -> bool:
     """Whether a law leaves little more than noise, on data it was not fitted to."""
     floor = noise_floor(head, task, context.validation)
     linear = isinstance(head, LinearEncoder)
-    # A linear encoder that is adequate, but only just, is still worth a better one.
-    limit = max(RESIDUAL, 2 * NOISE_MULTIPLE * floor) if linear else largest_residual(floor, False)
+    limit = largest_left(floor) if linear else largest_residual(floor, False)
     fit = task.risk(head, context.train, context.validation)
     if linear or float(fit.risk) > limit:
         return float(fit.risk) <= limit
@@ -57,6 +61,14 @@ def enough(context: SearchContext, head: Head, task: StructureTask) -> bool:
     held = RolloutLoss(context.validation, context.horizon, context.order)
     with torch.no_grad():
         return float(held(head, law.torch(trainable=False).double())) <= MISSED
+
+
+def largest_left(floor: float) -> float:
+    """What a linear encoder may leave before others are tried, over some noise floor.
+
+    One that is adequate, but only just, is still worth a better one.
+    """
+    return max(RESIDUAL, 2 * NOISE_MULTIPLE * floor)
 
 
 def polished(

@@ -3,35 +3,66 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Library
 from sjepa.symbolic.front import knee
-from sjepa.training.elegant.context import SearchContext
-from sjepa.training.elegant.finalists import report_law
+from sjepa.training.elegant.context import HALVING_RANK, SearchContext
+from sjepa.training.elegant.finalists import (
+    continued,
+    lacking,
+    largest_left,
+    report_law,
+    validation_risk,
+)
 from sjepa.training.elegant.gauge import THRESHOLDS, Gauge, search_gauge
 from sjepa.training.elegant.gauge_moves import PRESENT, GaugeMoves
+from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.polish import StructureTask, linear_head, polish
+from sjepa.training.elegant.reduce import without_one
+from sjepa.training.elegant.starts import starting_readouts
 from sjepa.training.elegant.structures import Structure, structure
-from sjepa.training.elegant.subspace import Subspace, search_subspace
+from sjepa.training.elegant.subspace import Subspace, apart, search_subspace
 
 
 # Points on which the size of terms is measured, for each term of the library.
 POINTS_PER_TERM = 20
+# Read-outs near the slowest modes that a subspace is looked for from.
+STARTS = 12
+# Subspaces whose laws are looked at then.
+NEXT_BEST = 2
 
 
-def gauged_heads(context: SearchContext) -> list[tuple[LinearEncoder, StructureTask]]:
-    """Polished encoders for the sparse laws of the best subspace."""
+def gauged_heads(
+    context: SearchContext, most: float = math.inf, starts: Tensor | None = None
+) -> list[tuple[LinearEncoder, StructureTask]]:
+    """Polished encoders for the sparse laws of the best subspace.
+
+    With `starts`, read-outs (n, rank, d) to begin with instead of random ones, also of the next
+    best; a square has a law of its own. None where the whole library leaves more than `most`: parts
+    of it leave no less.
+    """
+    spaces = search_subspace(
+        context.train, context.library, context.latent_dim, context.horizon,
+        order=context.order, steps=round(200 * context.budget.effort), seed=context.seed,
+        starts=starts,
+    )  # fmt: skip
+    context.report(f"subspace: the whole library leaves {spaces[0].risk:.2g}", 0.3)
+    spaces = apart([space for space in spaces if space.risk <= most])
+    chosen = spaces[: 1 if starts is None else NEXT_BEST]
+    return [pair for space in chosen for pair in _sparse_heads(context, space)]
+
+
+def _sparse_heads(
+    context: SearchContext, space: Subspace
+) -> list[tuple[LinearEncoder, StructureTask]]:
     library, effort = context.library, context.budget.effort
-    space = search_subspace(
-        context.train, library, context.latent_dim, context.horizon,
-        order=context.order, steps=round(200 * effort), seed=context.seed,
-    )[0]  # fmt: skip
-    context.report(f"subspace: the whole library leaves {space.risk:.2g}", 0.3)
     generator = torch.Generator().manual_seed(context.seed)
     seen = context.train.x[context.train.grid.mask]
     chosen = torch.randperm(len(seen), generator=generator)[: POINTS_PER_TERM * len(library)]
@@ -51,24 +82,51 @@ def gauged_heads(context: SearchContext) -> list[tuple[LinearEncoder, StructureT
     return list(heads.values())
 
 
-def quadratic_heads(context: SearchContext) -> list[tuple[LinearEncoder, StructureTask]]:
-    """The same for the quadratic monomials inside a larger library; none if it lacks some.
+def monomial_heads(
+    context: SearchContext, degree: int, most: float = math.inf, starts: Tensor | None = None
+) -> list[tuple[LinearEncoder, StructureTask]]:
+    """The same for the monomials up to a degree inside a larger library; none if it lacks some.
 
     Laws that are sparse in one affine gauge only (predator and prey, Lorenz) are out of reach of
     restarts that begin with a structure.
     """
     library, names = context.library, context.library.inputs[: context.latent_dim]
-    part = Library.polynomial(list(names), 2)
+    part = Library.polynomial(list(names), degree)
     if context.order != 1 or library.to_dict()["mask"] is not None or context.actions:
         return []
     if not set(part.terms) <= set(library.terms):
         return []
     position = [library.terms.index(t) for t in part.terms]
     heads = []
-    for head, task in gauged_heads(replace(context, library=part)):
+    for head, task in gauged_heads(replace(context, library=part), most, starts):
         support = tuple(tuple(sorted(position[p] for p in row)) for row in task.structure.support)
         heads.append((head, context.task(structure(library, support))))
     return heads
+
+
+def closed_heads(
+    context: SearchContext, heads: Sequence[tuple[LinearEncoder, StructureTask]], degree: int
+) -> list[tuple[LinearEncoder, StructureTask]]:
+    """Laws of monomials up to a degree, where all of these together leave little but noise.
+
+    `heads` are what did worse. From the simplest adequate law the search goes on to simpler ones, a
+    term less each time, and polishes each before it is judged: a square that is added to one
+    coordinate brings terms into both equations, none of which can be left out as things stand.
+    """
+    best = min(heads, key=lambda pair: validation_risk(context, *pair))
+    most = largest_left(noise_floor(*best, context.validation))
+    rank = min(context.whitening.rank, HALVING_RANK)
+    generator = torch.Generator().manual_seed(context.seed)
+    starts = starting_readouts(context.modes, rank, context.latent_dim, STARTS, generator)
+    starts = functional.pad(starts, (0, 0, 0, context.whitening.rank - rank))
+    tried = monomial_heads(context, degree, most, starts)
+    found = list(tried)
+    while good := [pair for pair in tried if not lacking(context, [pair], long=math.inf)]:
+        head, task = min(good, key=lambda pair: pair[1].structure.cost)
+        known = {task.structure for _, task in found}
+        tried = continued(context, [(head, s) for s in without_one(task) if s not in known])
+        found += tried
+    return found
 
 
 def _regauged(

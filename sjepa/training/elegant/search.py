@@ -39,7 +39,7 @@ from sjepa.training.elegant.leader import grown_leader, leader
 from sjepa.training.elegant.nonlinear import nonlinear_heads
 from sjepa.training.elegant.observed import within_range
 from sjepa.training.elegant.polish import Head, StructureTask
-from sjepa.training.elegant.polynomial import gauged_heads, quadratic_heads
+from sjepa.training.elegant.polynomial import closed_heads, gauged_heads, monomial_heads
 from sjepa.training.elegant.restarts import Restarts
 from sjepa.training.elegant.result import SearchResult
 from sjepa.training.elegant.starts import starting_readouts
@@ -127,12 +127,14 @@ def elegant_search(
     if not heads:
         # Three coordinates have too many structures for a race, if a gauge makes one of them.
         many = latent_dim > 2 and not structures
-        heads = quadratic_heads(context) if many else []
+        heads = monomial_heads(context, 2) if many else []
         if not heads or lacking(context, heads):
             heads += polished(context, _survivors(context, structures, memory))
             heads += continued(context, begun)
             heads += companions(context, starts, [task.structure for _, task in heads])
             heads += lengthened(context, heads)
+            if latent_dim < 3 and not structures and lacking(context, heads):
+                heads += closed_heads(context, heads, degree=3)
         save_heads(heads, memory)
     best: Sequence[tuple[Head, StructureTask]] = heads
     if context.budget.grow and lacking(context, heads):

@@ -30,8 +30,12 @@ class LinearMode:
     moving: float
 
 
-def linear_modes(observed: Observed, order: int = 1, horizon: int = 10) -> list[LinearMode]:
+def linear_modes(
+    observed: Observed, order: int = 1, horizon: int = 10, moving: float = MOVING
+) -> list[LinearMode]:
     """Modes of the best linear model, the slowest and most linear first.
+
+    Those that move less than a share of `moving` are left out, if there are others.
 
     Harmonics of a motion (products of its coordinates) also form invariant subspaces, at
     multiples of its frequency: starting from the slowest is what keeps a search from folding.
@@ -50,10 +54,10 @@ def linear_modes(observed: Observed, order: int = 1, horizon: int = 10) -> list[
         seen = change.numpy() @ basis
         missed = seen - total.numpy() @ (matrix @ basis)
         error = float((missed**2).sum() / max((seen**2).sum(), 1e-300))
-        moving = float(np.linalg.eigvalsh(basis.T @ share @ basis).min())
+        moves = float(np.linalg.eigvalsh(basis.T @ share @ basis).min())
         rate = np.sqrt(abs(value)) if order == 2 else abs(value)
-        modes.append(LinearMode(basis, float(rate), error, moving))
-    usable = [m for m in modes if m.moving > MOVING] or modes
+        modes.append(LinearMode(basis, float(rate), error, moves))
+    usable = [m for m in modes if m.moving > moving] or modes
     return sorted(usable, key=lambda m: m.frequency / max(1.0 - m.error, 1e-3))
 
 

@@ -21,6 +21,10 @@ from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.quadrature import cumulative, difference
 
 
+# Subspaces whose directions are as near as this cosine are the same.
+SAME = 0.99
+
+
 def closed_under_affine_maps(library: Library, latent_dim: int) -> bool:
     """Whether the terms are all monomials up to some degree, allowed in every equation."""
     if len(library.inputs) != latent_dim or library.to_dict()["mask"] is not None:
@@ -52,12 +56,17 @@ def search_subspace(
     steps: int = 300,
     batch: int = 1500,
     seed: int = 0,
+    starts: Tensor | None = None,
 ) -> list[Subspace]:
-    """Subspaces in which the whole library explains the motion best, the best first."""
+    """Subspaces in which the whole library explains the motion best, the best first.
+
+    They begin with `starts` (n, rank, d), or with as many random ones as there are `restarts`.
+    """
     generator = torch.Generator().manual_seed(seed)
-    rank = observed.x.shape[-1]
-    start = torch.randn(restarts, rank, latent_dim, generator=generator, dtype=torch.float64)
-    free = torch.linalg.qr(start).Q.requires_grad_()
+    if starts is None:
+        shape = restarts, observed.x.shape[-1], latent_dim
+        starts = torch.randn(*shape, generator=generator, dtype=torch.float64)
+    free = torch.linalg.qr(starts).Q.requires_grad_()
     optimiser = torch.optim.Adam([free], lr=0.05)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 0.05, total_steps=steps + 1)
     features = library.torch()
@@ -77,6 +86,16 @@ def search_subspace(
         risk, law = dense_fit(features, sample.x, readout, sample.grid, ladder(horizon), order)
     found = [Subspace(q, c, float(r)) for q, c, r in zip(readout, law, risk, strict=True)]
     return sorted(found, key=lambda s: s.risk)
+
+
+def apart(spaces: Sequence[Subspace]) -> list[Subspace]:
+    """Those that have a direction which none before them has."""
+    kept: list[Subspace] = []
+    for space in spaces:
+        shared = (torch.linalg.svdvals(k.readout.T @ space.readout).min() for k in kept)
+        if all(float(cosine) < SAME for cosine in shared):
+            kept.append(space)
+    return kept
 
 
 def dense_fit(
