@@ -54,6 +54,8 @@ from sjepa.training.elegant.select import (
 from sjepa.training.elegant.structures import structure
 
 
+# Points that the checks of coordinates look at.
+POINTS = 2000
 # Rollouts go this much further than the horizon of the search.
 FURTHER = 1.35
 # Noise that coordinates carry is excused up to this multiple of the least that others carry.
@@ -70,22 +72,24 @@ def found_with(context: SearchContext, task: StructureTask, head: nn.Module) -> 
         context.library, task.structure.support, fit.coefficients[0], context.order, context.actions
     )
     candidate = Candidate.score(law, fit.losses[0].tolist(), context.library)
-    admission = _checked(context, head, context.whole, context.checks)
+    admission = checked(context, head, context.whole, context.checks, POINTS)
     more = cancelling(head, task, context.train)
     # Held-out trajectories may be too few to meet where coordinates fold: the others are not.
-    if admission.admitted and "neighbour" in _checked(context, head, context.train).reasons:
-        more = ("neighbour", *more)
+    if admission.admitted:
+        others = checked(context, head, context.train, context.near, POINTS).reasons
+        more = (*(reason for reason in others if reason == "neighbour"), *more)
     admission = replace(admission, reasons=(*admission.reasons, *more))
     linear = isinstance(head, LinearEncoder)
     return Found(candidate, task.structure, context.encoder(head), admission, linear)
 
 
 @torch.no_grad()
-def _checked(
-    context: SearchContext, head: nn.Module, seen: Observed, checks: CollapseChecks | None = None
+def checked(
+    context: SearchContext, head: nn.Module, seen: Observed, checks: CollapseChecks, points: int
 ) -> CollapseReport:
+    """What the checks say of an encoder's coordinates."""
     z = states(head(seen.x), seen.grid.times, context.order)
-    return (checks or context.near).check(z, seen.raw, seen.grid.mask, actions=seen.grid.u)
+    return checks.check(z, seen.raw, seen.grid.mask, points, seen.grid.u)
 
 
 def conclude(

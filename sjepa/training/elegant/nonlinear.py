@@ -19,6 +19,7 @@ from sjepa.metrics.diagnostics import MISSED
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, most_forgotten
 from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
+from sjepa.training.elegant.conclude import checked
 from sjepa.training.elegant.context import SearchContext
 from sjepa.training.elegant.finalists import enough, report_law, validation_risk
 from sjepa.training.elegant.halving import promote
@@ -36,7 +37,7 @@ from sjepa.training.elegant.nonlinear_starts import (
 from sjepa.training.elegant.observed import Observed
 from sjepa.training.elegant.polish import Head, StructureTask, cancelling, linear_head, unit_scale
 from sjepa.training.elegant.reduce import cheaper, without_one
-from sjepa.training.elegant.rollout import RolloutLoss, law_of, states
+from sjepa.training.elegant.rollout import RolloutLoss, law_of
 from sjepa.training.elegant.structures import Structure, structure
 from sjepa.training.elegant.variants import variants
 from sjepa.training.elegant.velocity import velocity_pairs
@@ -52,8 +53,8 @@ EASING = (100.0, 10.0, 1.0)
 STEPS = 12
 # Samples that are looked at on the low rung, and twice as many on the high one.
 SAMPLES = 4000
-# Samples whose rollouts are looked at.
-ROLLED = 1500
+# Samples whose rollouts are looked at, and points that the checks look at.
+ROLLED, CHECKED = 1500, 1000
 # Horizons are sampled at this many points on the low rung, and at twice as many on the high one.
 POINTS = 6
 # Neighbours on the low rung may share this many times what they finally may.
@@ -171,12 +172,8 @@ def _leading_elsewhere(
     return () if missed <= LENIENCY * MISSED else ("its rollouts lead elsewhere",)
 
 
-@torch.no_grad()
 def _checked(context: SearchContext, head: Head, checks: CollapseChecks) -> CollapseReport:
-    """What the checks say of an encoder's coordinates of some of the training data."""
-    some = context.train.thinned(SAMPLES)
-    z = states(head(some.x), some.grid.times, context.order)
-    return checks.check(z, some.raw, some.grid.mask, points=1000)
+    return checked(context, head, context.train.thinned(SAMPLES), checks, CHECKED)
 
 
 def _promoted(
