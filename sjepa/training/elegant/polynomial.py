@@ -35,6 +35,8 @@ from sjepa.training.elegant.subspace import Subspace, apart, search_subspace
 POINTS_PER_TERM = 20
 # Read-outs near the slowest modes that a subspace is looked for from.
 STARTS = 12
+# Their laws cost at most this much for each coordinate.
+SHORT = 3.0
 # Subspaces whose laws are looked at then.
 NEXT_BEST = 2
 
@@ -107,11 +109,12 @@ def monomial_heads(
 def closed_heads(
     context: SearchContext, heads: Sequence[tuple[LinearEncoder, StructureTask]], degree: int
 ) -> list[tuple[LinearEncoder, StructureTask]]:
-    """Laws of monomials up to a degree, where all of these together leave little but noise.
+    """Short laws of monomials up to a degree, where all of these together leave little but noise.
 
-    `heads` are what did worse. From the simplest adequate law the search goes on to simpler ones, a
-    term less each time, and polishes each before it is judged: a square that is added to one
-    coordinate brings terms into both equations, none of which can be left out as things stand.
+    None if such a law is long: then the coordinates only seem to be linear. `heads` are what did
+    worse. From the simplest adequate law the search goes on to simpler ones, a term less each time,
+    and polishes each before it is judged: a square that is added to one coordinate brings terms
+    into both equations, none of which can be left out as things stand.
     """
     best = min(heads, key=lambda pair: validation_risk(context, *pair))
     most = largest_left(noise_floor(*best, context.validation))
@@ -127,7 +130,7 @@ def closed_heads(
         known = {task.structure for _, task in found}
         tried = continued(context, [(head, s) for s in without_one(task) if s not in known])
         found += tried
-    return found
+    return [] if lacking(context, found, long=SHORT) else found
 
 
 def _regauged(

@@ -9,7 +9,7 @@ import torch
 from sjepa.data import Trajectories, simulate
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.symbolic import Library
-from sjepa.training.elegant import SearchBudget, elegant_search, finalists as last
+from sjepa.training.elegant import SearchBudget, elegant_search, finalists as last, polynomial
 from sjepa.training.elegant.context import SearchContext, prepare
 from sjepa.training.elegant.finalists import continued, lacking
 from sjepa.training.elegant.polish import StructureTask, linear_head
@@ -97,3 +97,22 @@ def test_a_shortcut_that_leaves_nothing_is_not_enough(
         report = CollapseReport(1.0, 2.0, 0.6, 0.01, reasons)
         monkeypatch.setattr(last, "found_with", lambda *_, r=report: replace(real, admission=r))
         assert lacking(wells, [pair]) == bool(reasons)
+
+
+def test_a_plane_that_closes_with_a_long_law_only_is_not_taken(
+    wells: SearchContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Curved sensors look linear where many terms make up for it."""
+    terms = ["z1", "z2", "z1**2", "z2**2", "z1*z2", "z1**3", "z2**3"]
+    row = tuple(sorted(wells.library.names.index(t) for t in terms))
+    head = linear_head(torch.eye(wells.whitening.rank, 2).double())
+    long = head, wells.task(structure(wells.library, (row, row)))
+    monkeypatch.setattr(polynomial, "monomial_heads", lambda *_: [long])
+    monkeypatch.setattr(last, "enough", lambda _, own, task: task is long[1])
+    real = last.found_with(wells, long[1], head)
+    fine = replace(real, admission=CollapseReport(1.0, 2.0, 0.6, 0.01, ()))
+    monkeypatch.setattr(last, "found_with", lambda *_: fine)
+    monkeypatch.setattr(polynomial, "continued", lambda *_: [])
+    assert closed_heads(wells, [long], 3) == []
+    monkeypatch.setattr(polynomial, "SHORT", 20.0)
+    assert closed_heads(wells, [long], 3) == [long]
