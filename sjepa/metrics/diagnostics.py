@@ -179,14 +179,16 @@ def diagnose_residual(risk: float, noise_floor: float, linear: bool = True) -> l
     ]  # fmt: skip
 
 
-def diagnose_rollouts(missed: float) -> list[Diagnostic]:
+def diagnose_rollouts(held_out: float, training: float = 0.0) -> list[Diagnostic]:
     """Whether a law leads elsewhere than the coordinates go, within the horizon of a search."""
+    missed = max(held_out, training)
     if missed <= MISSED:
         return []
+    whose = "held-out" if held_out > MISSED else "training"
     return [
         Diagnostic(
             "rollouts fail", missed, MISSED,
-            f"rollouts from held-out observations miss {missed:.2g} of the variance of the "
+            f"rollouts from {whose} observations miss {missed:.2g} of the variance of the "
             "coordinates within the horizon of the search: law or starting points, which noise may "
             "spoil, do not predict. Smooth the data, give more of them, or offer other terms.",
         )

@@ -73,12 +73,12 @@ def found_with(context: SearchContext, task: StructureTask, head: nn.Module) -> 
     )
     candidate = Candidate.score(law, fit.losses[0].tolist(), context.library)
     admission = checked(context, head, context.whole, context.checks, POINTS)
-    more = cancelling(head, task, context.train)
     # Held-out trajectories may be too few to meet where coordinates fold: the others are not.
-    if admission.admitted:
-        others = checked(context, head, context.train, context.near, POINTS).reasons
-        more = (*(reason for reason in others if reason == "neighbour"), *more)
-    admission = replace(admission, reasons=(*admission.reasons, *more))
+    others = checked(context, head, context.train, context.near, POINTS)
+    folded = {"neighbour"} & set(others.reasons) - set(admission.reasons)
+    more = (*folded, *cancelling(head, task, context.train))
+    reasons = (*admission.reasons, *more)
+    admission = replace(admission, neighbour=others.neighbour, reasons=reasons)
     linear = isinstance(head, LinearEncoder)
     return Found(candidate, task.structure, context.encoder(head), admission, linear)
 
@@ -161,7 +161,7 @@ def conclude(
     )
     seen = RolloutLoss(context.train, context.horizon, context.order)
     rollouts = _rollout(held, refined), _rollout(seen, refined)
-    lost = diagnose_rollouts(rollouts[0])
+    lost = diagnose_rollouts(*rollouts)
     findings = [*_diagnose(context, refined), *doubts]
     if not refined.linear:
         findings += [*lost, *diagnose_forgetting(refined.admission.neighbour, most)]

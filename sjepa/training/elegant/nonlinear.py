@@ -46,10 +46,14 @@ from sjepa.training.elegant.velocity import velocity_pairs
 # Degrees of the two rungs, and the encoders that go on from each.
 LOW, HIGH = 3, 5
 KEPT = (24, 6)
+# Further places for coordinates that remember what the best ones forget.
+REMEMBERED = 4
 # Structures that are begun again on the high rung: a low degree may lead them astray.
 LIKELY = 5
 # How much less bending costs from one stretch to the next: nearly linear coordinates first.
 EASING = (100.0, 10.0, 1.0)
+# What it costs at last where coordinates would otherwise leave too much.
+EASED = 0.1
 STEPS = 12
 # Samples that are looked at on the low rung, and twice as many on the high one.
 SAMPLES = 4000
@@ -65,15 +69,16 @@ LONGEST = 5
 MAX_FEATURES, WORTHWHILE = 360, 0.9
 # Terms of a force, and forces that go on from each number of terms.
 MECHANICAL, BEAM = 3, 4
-# Laws that are grown to the end, half of them the fittest, half the simplest, and simpler ones of
-# each that go on.
+# Laws that are grown to the end, and simpler ones of each that go on.
 FINALISTS, SHORTER = 4, 4
 # Losses of one structure that are closer than this are those of the same coordinates.
 SAME = 1.02
 # A simpler law is grown where it leaves at most this many times what the longer one left before.
 GROWING = 3.0
-# Simple laws that leave this many times more than the best are not grown.
+# Laws that leave this many times more than the best are not grown.
 CLOSE = 20.0
+
+ELSEWHERE = "its rollouts lead elsewhere"
 
 Pair = tuple[PolynomialEncoder, StructureTask]
 
@@ -103,16 +108,15 @@ def nonlinear_heads(
     low = solved(context, entries(context, linear, generator), LOW, EASING) + _mechanical(context)
     best = _promoted(context, low, KEPT[0], each=2)
     best = _promoted(context, [*best, *_children(context, best, LOW)], KEPT[0], each=2)
-    likely = list(dict.fromkeys(own.structure for own in best))[:LIKELY]
-    again = solved(context, anew(context, likely, generator), HIGH, EASING)
-    high = _promoted(context, [*_raised(context, best), *again], KEPT[1])
+    # Where a low degree finds no admissible coordinates, it is no guide to the likely ones either.
+    again = LIKELY if any(own.admission.admitted for own in best) else KEPT[0]
+    likely = list(dict.fromkeys(own.structure for own in best))[:again]
+    fresh = solved(context, anew(context, likely, generator), HIGH, EASING)
+    high = _promoted(context, [*_raised(context, best), *fresh], KEPT[1])
     high = _promoted(context, [*high, *_children(context, high, HIGH)], KEPT[1])
-    lowest = min(own.loss for own in high)
-    laws = [own for own in high if not _is_long(own.structure) and own.loss <= CLOSE * lowest]
-    laws.sort(key=lambda own: own.loss)
-    fittest, others = laws[: FINALISTS // 2], laws[FINALISTS // 2 :]
-    simplest = sorted(others, key=lambda own: own.structure.cost)[: FINALISTS // 2]
-    finalists = [*fittest, *simplest]
+    laws = [own for own in _close(high) if not _is_long(own.structure)]
+    both = [*_finalists(_remembering(laws), FINALISTS), *_finalists(laws, FINALISTS // 2)]
+    finalists = list(dict.fromkeys(both))
     found = [grown(context, own) for own in finalists]
     return found + _simplified(context, finalists, found, generator)
 
@@ -169,7 +173,7 @@ def _leading_elsewhere(
     law = law_of(context.library, task.structure.support, numbers, context.order, context.actions)
     rollouts = RolloutLoss(some, context.horizon, context.order, most_starts=1)
     missed = float(rollouts(head, law.torch(trainable=False).double()))
-    return () if missed <= LENIENCY * MISSED else ("its rollouts lead elsewhere",)
+    return () if missed <= LENIENCY * MISSED else (ELSEWHERE,)
 
 
 def _checked(context: SearchContext, head: Head, checks: CollapseChecks) -> CollapseReport:
@@ -182,20 +186,54 @@ def _promoted(
     """The best of the admissible ones; where nothing is admissible, what fits best.
 
     A low degree may mistake the coordinates of a structure, so `each` of them may stay twice, but
-    not where both starts ended in the same place.
+    not where both starts ended in the same place. Coordinates that remember have places of their
+    own: two wells that are folded into one leave less as long as the degree is low.
     """
     found = _distinct(found)
     if not found:
         return []
-    losses = [own.loss for own in found]
-    reports = [own.admission for own in found]
-    chosen = promote([own.structure for own in found], losses, reports, keep, each)
-    chosen = chosen or sorted(range(len(found)), key=lambda i: losses[i])[:keep]
-    best = min(chosen, key=lambda i: losses[i])
-    names = found[best].structure.names(context.library)
-    line = f"{len(found)} polynomial encoders: best risk {losses[best]:.2g} by {names}"
+    chosen = (
+        _best(found, keep, each)
+        or _best(found, keep, each, forgiven="neighbour")
+        or sorted(found, key=lambda own: own.loss)[:keep]
+    )
+    others = [own for own in _remembering(found) if own not in chosen]
+    chosen += _best(others, REMEMBERED, each, forgiven=ELSEWHERE)
+    best = min(chosen, key=lambda own: own.loss)
+    names = best.structure.names(context.library)
+    line = f"{len(found)} polynomial encoders: best risk {best.loss:.2g} by {names}"
     context.report(line, 0.78)
+    return chosen
+
+
+def _best(found: Sequence[Bent], keep: int, each: int, forgiven: str = "") -> list[Bent]:
+    """The best of those that nothing speaks against but what a low degree may do to any law."""
+    reports = [
+        replace(own.admission, reasons=tuple(r for r in own.admission.reasons if r != forgiven))
+        for own in found
+    ]
+    losses = [own.loss for own in found]
+    chosen = promote([own.structure for own in found], losses, reports, keep, each)
     return [found[i] for i in chosen]
+
+
+def _close(found: Sequence[Bent]) -> list[Bent]:
+    lowest = min(own.loss for own in found)
+    return [own for own in found if own.loss <= CLOSE * lowest]
+
+
+def _remembering(found: Sequence[Bent]) -> list[Bent]:
+    """Those whose coordinates keep what others that fit nearly as well show can be kept."""
+    close = _close(found)
+    most = most_forgotten(own.admission for own in close)
+    return [own for own in close if own.admission.neighbour <= most]
+
+
+def _finalists(laws: Sequence[Bent], keep: int) -> list[Bent]:
+    """Half of them the fittest, half the simplest."""
+    laws = sorted(laws, key=lambda own: own.loss)
+    fittest, others = laws[: keep // 2], laws[keep // 2 :]
+    return [*fittest, *sorted(others, key=lambda own: own.structure.cost)[: keep // 2]]
 
 
 def _distinct(found: Sequence[Bent]) -> list[Bent]:
@@ -213,11 +251,25 @@ def _raised(context: SearchContext, found: Sequence[Bent]) -> list[Bent]:
 
 
 def _mechanical(context: SearchContext) -> list[Bent]:
-    """z1' = z2 with a law for z2' that grows term by term: planar systems can be written so."""
-    library, names = context.library, context.library.names
-    if not planar(context) or library.inputs[1] not in names:
+    """z1' = z2 with a law for z2' that grows term by term: planar systems can be written so.
+
+    From the first read-outs of a position and its velocity that do not fold the states: some
+    short law has admissible coordinates then.
+    """
+    library = context.library
+    if not planar(context) or library.inputs[1] not in library.names:
         return []
-    start = linear_head(velocity_pairs(context.train, most=1)[0])
+    found: list[Bent] = []
+    for readout in velocity_pairs(context.train):
+        found += _forces(context, linear_head(readout))
+        short = [own for own in found if len(own.structure.support[1]) < MECHANICAL]
+        if any(own.admission.admitted for own in short):
+            break
+    return found
+
+
+def _forces(context: SearchContext, start: LinearEncoder) -> list[Bent]:
+    library, names = context.library, context.library.names
     first = (names.index(library.inputs[1]),)
     moving = {p for p, term in enumerate(library.terms) if term.free_symbols}
     # Spring and friction go on whatever they leave: without a third term both are far off.
@@ -260,21 +312,31 @@ def _children(context: SearchContext, found: Sequence[Bent], degree: int) -> lis
 
 
 def grown(context: SearchContext, own: Bent) -> Pair:
-    """Higher and higher degrees, as long as they help on validation data."""
+    """Higher and higher degrees, as long as they help on validation data.
+
+    Coordinates that still leave too much may bend more: what bending costs keeps right laws of
+    strongly curved sensors off the noise floor.
+    """
     task, head, degree = context.task(own.structure), own.head, HIGH
-    risk = validation_risk(context, head, task)
-    while True:
-        degree += 1
-        if _template(context, degree).linear.in_features > MAX_FEATURES:
-            break
-        (more,) = solved(context, [(own.structure, head)], degree, (1.0,))
-        lower = validation_risk(context, more.head, task)
-        if not lower < WORTHWHILE * risk:
-            break
-        head, risk = more.head, lower
+    head, degree = _raised_while_helpful(context, task, head, degree, 1.0)
+    if not enough(context, head, task):
+        head, _ = _raised_while_helpful(context, task, head, degree - 1, EASED)
     unit_scale(head, task, context.train)
     report_law(context, "grown", head, task, 0.83)
     return head, task
+
+
+def _raised_while_helpful(
+    context: SearchContext, task: StructureTask, head: PolynomialEncoder, degree: int, easing: float
+) -> tuple[PolynomialEncoder, int]:
+    risk = validation_risk(context, head, task)
+    while _template(context, degree + 1).linear.in_features <= MAX_FEATURES:
+        (more,) = solved(context, [(task.structure, head)], degree + 1, (easing,))
+        lower = validation_risk(context, more.head, task)
+        if not lower < WORTHWHILE * risk:
+            break
+        head, risk, degree = more.head, lower, degree + 1
+    return head, degree
 
 
 def _simplified(
