@@ -121,7 +121,9 @@ def test_bent_coordinates_must_come_nearer_to_the_noise() -> None:
 def test_a_law_whose_rollouts_lead_elsewhere_is_told() -> None:
     assert not diagnose_rollouts(0.15)
     (finding,) = diagnose_rollouts(2.6)
-    assert "miss 2.6 of the variance" in finding.sentence
+    assert "from held-out observations miss 2.6 of the variance" in finding.sentence
+    (finding,) = diagnose_rollouts(0.15, 0.3)
+    assert "from training observations miss 0.3 of the variance" in finding.sentence
 
 
 def test_an_adequate_law_that_leaves_more_than_noise_says_so() -> None:

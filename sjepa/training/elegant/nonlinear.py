@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -22,8 +22,15 @@ from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.training.elegant.conclude import checked
 from sjepa.training.elegant.context import SearchContext
 from sjepa.training.elegant.finalists import enough, report_law, validation_risk
-from sjepa.training.elegant.halving import promote
 from sjepa.training.elegant.levenberg import BENDING, levenberg_marquardt
+from sjepa.training.elegant.nonlinear_choice import (
+    ELSEWHERE,
+    Bent,
+    close,
+    fittest_and_simplest,
+    promoted,
+    remembering,
+)
 from sjepa.training.elegant.nonlinear_gauge import gauged
 from sjepa.training.elegant.nonlinear_starts import (
     CHILDREN,
@@ -46,8 +53,6 @@ from sjepa.training.elegant.velocity import velocity_pairs
 # Degrees of the two rungs, and the encoders that go on from each.
 LOW, HIGH = 3, 5
 KEPT = (24, 6)
-# Further places for coordinates that remember what the best ones forget.
-REMEMBERED = 4
 # Structures that are begun again on the high rung: a low degree may lead them astray.
 LIKELY = 5
 # How much less bending costs from one stretch to the next: nearly linear coordinates first.
@@ -71,26 +76,10 @@ MAX_FEATURES, WORTHWHILE = 360, 0.9
 MECHANICAL, BEAM = 3, 4
 # Laws that are grown to the end, and simpler ones of each that go on.
 FINALISTS, SHORTER = 4, 4
-# Losses of one structure that are closer than this are those of the same coordinates.
-SAME = 1.02
 # A simpler law is grown where it leaves at most this many times what the longer one left before.
 GROWING = 3.0
-# Laws that leave this many times more than the best are not grown.
-CLOSE = 20.0
-
-ELSEWHERE = "its rollouts lead elsewhere"
 
 Pair = tuple[PolynomialEncoder, StructureTask]
-
-
-@dataclass(frozen=True, eq=False)
-class Bent:
-    """A structure with the polynomial encoder that suits it best, and what that leaves."""
-
-    structure: Structure
-    head: PolynomialEncoder
-    loss: float
-    admission: CollapseReport
 
 
 def nonlinear_heads(
@@ -106,16 +95,19 @@ def nonlinear_heads(
     most = min(context.near.neighbour, most)
     context = replace(context, near=replace(context.near, neighbour=most))
     low = solved(context, entries(context, linear, generator), LOW, EASING) + _mechanical(context)
-    best = _promoted(context, low, KEPT[0], each=2)
-    best = _promoted(context, [*best, *_children(context, best, LOW)], KEPT[0], each=2)
+    best = promoted(context, low, KEPT[0], each=2)
+    best = promoted(context, [*best, *_children(context, best, LOW)], KEPT[0], each=2)
     # Where a low degree finds no admissible coordinates, it is no guide to the likely ones either.
     again = LIKELY if any(own.admission.admitted for own in best) else KEPT[0]
     likely = list(dict.fromkeys(own.structure for own in best))[:again]
     fresh = solved(context, anew(context, likely, generator), HIGH, EASING)
-    high = _promoted(context, [*_raised(context, best), *fresh], KEPT[1])
-    high = _promoted(context, [*high, *_children(context, high, HIGH)], KEPT[1])
-    laws = [own for own in _close(high) if not _is_long(own.structure)]
-    both = [*_finalists(_remembering(laws), FINALISTS), *_finalists(laws, FINALISTS // 2)]
+    high = promoted(context, [*_raised(context, best), *fresh], KEPT[1])
+    high = promoted(context, [*high, *_children(context, high, HIGH)], KEPT[1])
+    laws = [own for own in close(high) if not _is_long(own.structure)]
+    both = [
+        *fittest_and_simplest(remembering(laws), FINALISTS),
+        *fittest_and_simplest(laws, FINALISTS // 2),
+    ]
     finalists = list(dict.fromkeys(both))
     found = [grown(context, own) for own in finalists]
     return found + _simplified(context, finalists, found, generator)
@@ -178,72 +170,6 @@ def _leading_elsewhere(
 
 def _checked(context: SearchContext, head: Head, checks: CollapseChecks) -> CollapseReport:
     return checked(context, head, context.train.thinned(SAMPLES), checks, CHECKED)
-
-
-def _promoted(
-    context: SearchContext, found: Sequence[Bent], keep: int, each: int = 1
-) -> list[Bent]:
-    """The best of the admissible ones; where nothing is admissible, what fits best.
-
-    A low degree may mistake the coordinates of a structure, so `each` of them may stay twice, but
-    not where both starts ended in the same place. Coordinates that remember have places of their
-    own: two wells that are folded into one leave less as long as the degree is low.
-    """
-    found = _distinct(found)
-    if not found:
-        return []
-    chosen = (
-        _best(found, keep, each)
-        or _best(found, keep, each, forgiven="neighbour")
-        or sorted(found, key=lambda own: own.loss)[:keep]
-    )
-    others = [own for own in _remembering(found) if own not in chosen]
-    chosen += _best(others, REMEMBERED, each, forgiven=ELSEWHERE)
-    best = min(chosen, key=lambda own: own.loss)
-    names = best.structure.names(context.library)
-    line = f"{len(found)} polynomial encoders: best risk {best.loss:.2g} by {names}"
-    context.report(line, 0.78)
-    return chosen
-
-
-def _best(found: Sequence[Bent], keep: int, each: int, forgiven: str = "") -> list[Bent]:
-    """The best of those that nothing speaks against but what a low degree may do to any law."""
-    reports = [
-        replace(own.admission, reasons=tuple(r for r in own.admission.reasons if r != forgiven))
-        for own in found
-    ]
-    losses = [own.loss for own in found]
-    chosen = promote([own.structure for own in found], losses, reports, keep, each)
-    return [found[i] for i in chosen]
-
-
-def _close(found: Sequence[Bent]) -> list[Bent]:
-    lowest = min(own.loss for own in found)
-    return [own for own in found if own.loss <= CLOSE * lowest]
-
-
-def _remembering(found: Sequence[Bent]) -> list[Bent]:
-    """Those whose coordinates keep what others that fit nearly as well show can be kept."""
-    close = _close(found)
-    most = most_forgotten(own.admission for own in close)
-    return [own for own in close if own.admission.neighbour <= most]
-
-
-def _finalists(laws: Sequence[Bent], keep: int) -> list[Bent]:
-    """Half of them the fittest, half the simplest."""
-    laws = sorted(laws, key=lambda own: own.loss)
-    fittest, others = laws[: keep // 2], laws[keep // 2 :]
-    return [*fittest, *sorted(others, key=lambda own: own.structure.cost)[: keep // 2]]
-
-
-def _distinct(found: Sequence[Bent]) -> list[Bent]:
-    """The first of those that are of one structure, equally admissible, and leave the same."""
-    kept: dict[tuple[Structure, bool], list[Bent]] = {}
-    for own in sorted(found, key=lambda own: own.loss):
-        alike = kept.setdefault((own.structure, own.admission.admitted), [])
-        if not alike or own.loss > SAME * alike[-1].loss:
-            alike.append(own)
-    return [own for alike in kept.values() for own in alike]
 
 
 def _raised(context: SearchContext, found: Sequence[Bent]) -> list[Bent]:
@@ -358,12 +284,12 @@ def _simplified(
         before, (head, task) = base
         names = [own for own in _nearest(context, head, task) if own not in tried]
         tried |= set(names)
-        fresh = _promoted(
+        fresh = promoted(
             context, solved(context, anew(context, names, generator), LOW, EASING), SHORTER
         )
         near = solved(context, [(own, head) for own in names], HIGH, EASING[1:])
         good = sorted(
-            _promoted(context, [*near, *_raised(context, fresh)], SHORTER),
+            promoted(context, [*near, *_raised(context, fresh)], SHORTER),
             key=lambda own: (own.structure.cost, own.loss),
         )
         most = GROWING * _risk(context, before)

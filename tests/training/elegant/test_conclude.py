@@ -19,10 +19,12 @@ from sjepa.symbolic import Law, Library
 from sjepa.training.elegant import conclude as conclusion
 from sjepa.training.elegant.budget import SearchBudget
 from sjepa.training.elegant.conclude import (
+    POINTS,
     RolloutLoss,
     _by_start,
     _floors,
     _losses,
+    checked,
     conclude,
     found_with,
 )
@@ -382,6 +384,20 @@ def test_bent_coordinates_that_forget_more_than_others_are_not_chosen(
     )  # fmt: skip
     assert conclude(context, [lossy, whole], "auto", None).best is whole
     assert conclude(context, [lossy], "auto", None).best is lossy
+
+
+def test_what_coordinates_forget_is_judged_on_the_many_trajectories_of_training(
+    context: SearchContext,
+) -> None:
+    """Two held-out trajectories hardly meet: their nearest neighbours are not near."""
+    sparse = replace(context, whole=context.whole.pick(torch.arange(2)))
+    law = found(context, ((1,), (2,)))
+    head = law.encoder[1]  # type: ignore[index]
+    own = found_with(sparse, sparse.task(law.structure), head)
+    many = checked(sparse, head, sparse.train, sparse.near, POINTS)
+    few = checked(sparse, head, sparse.whole, sparse.checks, POINTS)
+    assert own.admission.neighbour == many.neighbour
+    assert few.neighbour > 2 * many.neighbour
 
 
 def test_coordinates_that_forget_more_answer_with_a_doubt_where_nothing_else_is_adequate(
