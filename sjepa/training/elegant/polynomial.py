@@ -122,9 +122,10 @@ def closed_heads(
     generator = torch.Generator().manual_seed(context.seed)
     starts = starting_readouts(context.modes, rank, context.latent_dim, STARTS, generator)
     starts = functional.pad(starts, (0, 0, 0, context.whitening.rank - rank))
-    context.report(f"coordinates in which all terms up to degree {degree} close", 0.77)
     tried = monomial_heads(replace(context, tell=None), degree, most, starts)
     found = list(tried)
+    if found:
+        context.report(f"coordinates in which all terms up to degree {degree} close", 0.77)
     while good := [pair for pair in tried if not lacking(context, [pair], long=math.inf)]:
         head, task = min(good, key=lambda pair: pair[1].structure.cost)
         known = {task.structure for _, task in found}
