@@ -28,6 +28,9 @@ BENT_RESIDUAL = 2e-5
 # Rollouts over a horizon miss at most this much of the variance of the coordinates. Coordinates can
 # satisfy a law along their own paths that leads elsewhere from every start.
 MISSED = 0.2
+# Laws of more units of complexity than this for each coordinate (and order) are long: coordinates
+# that may bend, or that are noisy enough to hide it, satisfy many of them.
+SHORT = 3.0
 # Less than this is not worth a word, noise or not.
 SMALL = 1e-4
 # Neighbours whose futures differ by this share of what those of random pairs do are no states.
@@ -206,6 +209,21 @@ def diagnose_forgetting(neighbour: float, most: float) -> list[Diagnostic]:
             f"differ by, where other coordinates of the same data keep it below {most:.2g}: "
             "part of the state may be forgotten, such as the distance from a cycle. Compare "
             "rollouts with trajectories that were not fitted, or give more of them.",
+        )
+    ]  # fmt: skip
+
+
+def diagnose_length(cost: float, coordinates: int, order: int = 1) -> list[Diagnostic]:
+    """Whether a law is long for coordinates that may bend to suit it."""
+    most = SHORT * coordinates * order
+    if cost <= most:
+        return []
+    return [
+        Diagnostic(
+            "long law", cost, most,
+            f"the law has a complexity of {cost:g}, more than {most:g}: bent coordinates suit many "
+            "laws that long, and a shorter one in others may have been missed. Give more or "
+            "cleaner data, or offer fewer terms (library=).",
         )
     ]  # fmt: skip
 

@@ -8,7 +8,12 @@ import torch
 
 from sjepa.data import Trajectories, simulate
 from sjepa.metrics import CollapseChecks, diagnose_latents, diagnose_law, plain, probe_r2
-from sjepa.metrics.diagnostics import diagnose_residual, diagnose_rollouts, small_residual
+from sjepa.metrics.diagnostics import (
+    diagnose_length,
+    diagnose_residual,
+    diagnose_rollouts,
+    small_residual,
+)
 from sjepa.metrics.shortcuts import most_forgotten, narrowest
 from sjepa.symbolic import Library
 from sjepa.training.elegant import SearchBudget, elegant_search
@@ -124,6 +129,12 @@ def test_a_law_whose_rollouts_lead_elsewhere_is_told() -> None:
     assert "from held-out observations miss 2.6 of the variance" in finding.sentence
     (finding,) = diagnose_rollouts(0.15, 0.3)
     assert "from training observations miss 0.3 of the variance" in finding.sentence
+
+
+def test_a_law_that_is_long_for_bent_coordinates_is_told() -> None:
+    assert not diagnose_length(6.0, 2) and not diagnose_length(6.0, 1, order=2)
+    (finding,) = diagnose_length(8.0, 2)
+    assert "complexity of 8, more than 6" in finding.sentence
 
 
 def test_an_adequate_law_that_leaves_more_than_noise_says_so() -> None:

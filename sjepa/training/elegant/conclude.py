@@ -20,6 +20,7 @@ from sjepa.metrics.diagnostics import (
     diagnose_hidden,
     diagnose_latents,
     diagnose_law,
+    diagnose_length,
     diagnose_residual,
     diagnose_rollouts,
     largest_residual,
@@ -165,6 +166,7 @@ def conclude(
     findings = [*_diagnose(context, refined), *doubts]
     if not refined.linear:
         findings += [*lost, *diagnose_forgetting(refined.admission.neighbour, most)]
+        findings += diagnose_length(refined.structure.cost, context.latent_dim, context.order)
     adequate = not findings
     if context.order == 1 and context.validation.noise is None and doubts:
         whole = context.whole

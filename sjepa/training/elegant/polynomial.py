@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from sjepa.metrics.diagnostics import SHORT
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Library
 from sjepa.symbolic.front import knee
@@ -35,8 +36,6 @@ from sjepa.training.elegant.subspace import Subspace, apart, search_subspace
 POINTS_PER_TERM = 20
 # Read-outs near the slowest modes that a subspace is looked for from.
 STARTS = 12
-# Their laws cost at most this much for each coordinate.
-SHORT = 3.0
 # Subspaces whose laws are looked at then.
 NEXT_BEST = 2
 

@@ -386,6 +386,17 @@ def test_bent_coordinates_that_forget_more_than_others_are_not_chosen(
     assert conclude(context, [lossy], "auto", None).best is lossy
 
 
+def test_a_long_law_in_bent_coordinates_is_doubted_and_in_linear_ones_it_is_not(
+    context: SearchContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conclusion, "_floors", lambda *_: lambda one: one.candidate.loss)
+    law = found(context, ((0, 1, 2), (0, 1, 2)), loss=1e-5)
+    assert law.structure.cost > 6
+    bent = conclude(context, [replace(law, linear=False)], "auto", None)
+    assert not bent.adequate and [f.name for f in bent.findings] == ["long law"]
+    assert conclude(context, [law], "auto", None).adequate
+
+
 def test_what_coordinates_forget_is_judged_on_the_many_trajectories_of_training(
     context: SearchContext,
 ) -> None:
