@@ -214,16 +214,16 @@ def diagnose_forgetting(neighbour: float, most: float) -> list[Diagnostic]:
 
 
 def diagnose_length(cost: float, coordinates: int, order: int = 1) -> list[Diagnostic]:
-    """Whether a law is long for coordinates that may bend to suit it."""
+    """Whether a law is long for coordinates that bend to suit it, or that should bend."""
     most = SHORT * coordinates * order
     if cost <= most:
         return []
     return [
         Diagnostic(
             "long law", cost, most,
-            f"the law has a complexity of {cost:g}, more than {most:g}: bent coordinates suit many "
-            "laws that long, and a shorter one in others may have been missed. Give more or "
-            "cleaner data, or offer fewer terms (library=).",
+            f"the law has a complexity of {cost:g}, more than {most:g}: curved coordinates, or "
+            "straight ones of curved sensors, suit many laws that long, and a shorter one in "
+            "others may have been missed. Give more or cleaner data, or fewer terms (library=).",
         )
     ]  # fmt: skip
 

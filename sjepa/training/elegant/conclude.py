@@ -12,6 +12,7 @@ from torch import nn
 
 from sjepa.errors import TrainingDiverged
 from sjepa.metrics.diagnostics import (
+    BENT_NOT_NOISE,
     MISSED,
     RESIDUAL,
     SMALL,
@@ -166,6 +167,9 @@ def conclude(
     findings = [*_diagnose(context, refined), *doubts]
     if not refined.linear:
         findings += [*lost, *diagnose_forgetting(refined.admission.neighbour, most)]
+    # Linear coordinates need many terms as well to make up for sensors that are curved.
+    above = refined.candidate.loss > max(RESIDUAL, BENT_NOT_NOISE * floor)
+    if not refined.linear or (delta == "auto" and above):
         findings += diagnose_length(refined.structure.cost, context.latent_dim, context.order)
     adequate = not findings
     if context.order == 1 and context.validation.noise is None and doubts:

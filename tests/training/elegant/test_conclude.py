@@ -395,6 +395,11 @@ def test_a_long_law_in_bent_coordinates_is_doubted_and_in_linear_ones_it_is_not(
     bent = conclude(context, [replace(law, linear=False)], "auto", None)
     assert not bent.adequate and [f.name for f in bent.findings] == ["long law"]
     assert conclude(context, [law], "auto", None).adequate
+    # Four times the noise is adequate for a short law in linear coordinates, not for a long one.
+    monkeypatch.setattr(conclusion, "_floors", lambda *_: lambda one: one.candidate.loss / 4)
+    monkeypatch.setattr(conclusion, "RESIDUAL", 0.0)
+    assert not conclude(context, [law], "auto", None).adequate
+    assert conclude(context, [found(context, ((1,), (2,)), loss=1e-3)], "auto", None).adequate
 
 
 def test_what_coordinates_forget_is_judged_on_the_many_trajectories_of_training(
