@@ -1,42 +1,44 @@
-"""Restarts and polished encoders as plain data, so that a stopped search need not begin again."""
+"""Restarts and encoders as plain data, so that a stopped search need not begin again."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from typing import Any, Protocol
+from copy import deepcopy
+from typing import Any
 
 import torch
 
 from sjepa.errors import FormatError
+from sjepa.metrics.shortcuts import CollapseReport
 from sjepa.models.encoders import LinearEncoder
-from sjepa.training.elegant.context import SearchContext
+from sjepa.models.polynomials import PolynomialEncoder
+from sjepa.training.elegant.context import Memory, SearchContext
+from sjepa.training.elegant.nonlinear_choice import Bent
+from sjepa.training.elegant.nonlinear_starts import Start
 from sjepa.training.elegant.polish import StructureTask, linear_head
 from sjepa.training.elegant.restarts import Restarts
 from sjepa.training.elegant.structures import Structure, structure
 
 
-class Memory(Protocol):
-    """Keeps one piece of plain data with tensors in it."""
-
-    def get(self) -> Any:
-        """What was put last; None if nothing was."""
-
-    def put(self, data: Any) -> None:
-        """Keep this."""
+# What is kept of the checks of bent coordinates, beside the reasons.
+FIGURES = ("min_std", "effective_rank", "within", "neighbour")
 
 
 def save_heads(heads: Sequence[tuple[LinearEncoder, StructureTask]], memory: Memory | None) -> None:
     """Put encoders and the structures of their laws into a memory."""
     if memory is not None:
         memory.put(
-            [
-                {
-                    "support": _rows(task.structure),
-                    "weight": head.linear.weight.detach().clone(),
-                    "bias": head.linear.bias.detach().clone(),
-                }
-                for head, task in heads
-            ]
+            {
+                "heads": [
+                    {
+                        "support": _rows(task.structure),
+                        "weight": head.linear.weight.detach().clone(),
+                        "bias": head.linear.bias.detach().clone(),
+                    }
+                    for head, task in heads
+                ]
+            }
         )
 
 
@@ -48,9 +50,7 @@ def save_rung(
         memory.put(
             {
                 "rungs": done,
-                "supports": [
-                    [[int(p) for p in row] for row in s.support] for s in restarts.structures
-                ],
+                "supports": [_rows(own) for own in restarts.structures],
                 "readouts": restarts.readouts.detach().clone(),
                 "generator": generator.get_state(),
             }
@@ -62,7 +62,7 @@ def load_rung(
 ) -> tuple[int, Restarts] | None:
     """How many rungs a stopped search had behind it, and what goes on; sets the generator."""
     data = None if memory is None else memory.get()
-    if not isinstance(data, dict):
+    if not isinstance(data, dict) or "heads" in data:
         return None
     try:
         supports = [tuple(tuple(row) for row in own) for own in data["supports"]]
@@ -81,12 +81,70 @@ def load_heads(
 ) -> list[tuple[LinearEncoder, StructureTask]]:
     """The encoders of a memory, to the last bit; none if it is empty."""
     data = None if memory is None else memory.get()
-    if data is None or isinstance(data, dict):  # a search that was stopped between rungs
+    if not isinstance(data, dict) or "heads" not in data:  # stopped between rungs
         return []
     try:
-        return [_head(context, one) for one in data]
+        return [_head(context, one) for one in data["heads"]]
     except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise FormatError(f"The checkpoint does not fit this search ({error!s:.80}).") from error
+
+
+def load_step(
+    context: SearchContext, name: str, template: PolynomialEncoder, starts: Sequence[Structure]
+) -> list[Bent] | None:
+    """What a step of the search for bent encoders gave before it was stopped, to the last bit."""
+    data = None if context.memory is None else context.memory.get()
+    try:
+        kept = None if data is None else data.get("bent", {}).get(name)
+        return None if kept is None else _bent(kept, template, starts)
+    except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        raise FormatError(f"The checkpoint does not fit this search ({error!s:.80}).") from error
+
+
+def save_step(context: SearchContext, name: str, found: Sequence[Bent]) -> None:
+    """Put what a step of the search for bent encoders gave beside what is kept already."""
+    if context.memory is None:
+        return
+    data = context.memory.get()
+    linears = [own.head.linear for own in found]
+    figures = [[own.loss, *(getattr(own.admission, f) for f in FIGURES)] for own in found]
+    kept = {
+        "weights": torch.stack([own.weight.detach() for own in linears]),
+        "biases": torch.stack([own.bias.detach() for own in linears]),
+        "figures": torch.tensor(figures, dtype=torch.float64),
+        "reasons": [list(own.admission.reasons) for own in found],
+    }
+    context.memory.put({**data, "bent": {**data.get("bent", {}), name: kept}})
+
+
+def step_name(degree: int, easing: Sequence[float], starts: Sequence[Start]) -> str:
+    """A name for a step of the search for bent encoders: the same step has the same name."""
+    name = hashlib.sha256(repr((degree, tuple(easing))).encode())
+    for own, coordinates in starts:
+        name.update(repr(own.support).encode())
+        for number in coordinates.parameters():
+            name.update(number.detach().contiguous().numpy().tobytes())
+    return name.hexdigest()
+
+
+def _bent(
+    kept: dict[str, Any], template: PolynomialEncoder, structures: Sequence[Structure]
+) -> list[Bent]:
+    weights, biases, figures = kept["weights"], kept["biases"], kept["figures"].tolist()
+    if weights.shape != (len(structures), *template.linear.weight.shape):
+        raise ValueError(f"bent encoders have shape {tuple(weights.shape)}")
+    found = []
+    rows = zip(structures, weights, biases, figures, kept["reasons"], strict=True)
+    for own, weight, bias, (loss, *measured), reasons in rows:
+        head = deepcopy(template)
+        with torch.no_grad():
+            head.linear.weight.copy_(weight)
+            head.linear.bias.copy_(bias)
+        admission = CollapseReport(
+            **dict(zip(FIGURES, measured, strict=True)), reasons=tuple(map(str, reasons))
+        )
+        found.append(Bent(own, head, loss, admission))
+    return found
 
 
 def _rows(own: Structure) -> list[list[int]]:

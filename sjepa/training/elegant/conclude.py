@@ -153,7 +153,7 @@ def conclude(
         notes.append(f"No candidate reaches delta; the best leaves {best.candidate.loss:.2g}.")
     line = f"refining {'; '.join(best.law.lines(digits=3))}"
     kept = best.candidate if best.admission.admitted else None
-    context.report(line, 0.85, kept, own_floor(best))
+    context.report(line, 0.96, kept, own_floor(best))
     refined = _refine(context, best, held)
     floor = own_floor(refined)
     doubts = (

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from torch import nn
@@ -49,6 +50,16 @@ ALONE = 1 / 15
 QUIET = 0.01
 
 
+class Memory(Protocol):
+    """Keeps one piece of plain data with tensors in it."""
+
+    def get(self) -> Any:
+        """What was put last; None if nothing was."""
+
+    def put(self, data: Any) -> None:
+        """Keep this."""
+
+
 @dataclass(frozen=True, eq=False)
 class SearchContext:
     """Everything that is decided before the search starts.
@@ -73,6 +84,7 @@ class SearchContext:
     horizon: int
     tell: Callable[[Step], None] | None
     shortest: int = 0
+    memory: Memory | None = None
 
     def report(
         self, line: str, share: float, found: Candidate | None = None, floor: float | None = None
@@ -94,8 +106,8 @@ class SearchContext:
 
     @property
     def bare(self) -> SearchContext:
-        """What travels to a worker, which reports to nobody and has no workers."""
-        return replace(self, tell=None, budget=replace(self.budget, executor=None))
+        """What travels to a worker, which reports to nobody, keeps nothing and has no workers."""
+        return replace(self, tell=None, memory=None, budget=replace(self.budget, executor=None))
 
     @property
     def actions(self) -> int:

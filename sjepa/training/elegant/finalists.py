@@ -198,7 +198,7 @@ def _shortened(
         for head, task in reductions(
             *heads[i], context.train, context.budget.polish, context.stride
         ):
-            context.report(f"shortened to {task.structure.names(context.library)}", 0.77)
+            context.report(f"shortened to {task.structure.names(context.library)}", 0.94)
             unit_scale(head, task, context.train)
             shorter.append((head, task))
     return shorter

@@ -19,12 +19,14 @@ from sjepa.metrics.diagnostics import MISSED
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, most_forgotten
 from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
+from sjepa.training.elegant.checkpoint import load_step, save_step, step_name
 from sjepa.training.elegant.conclude import checked
 from sjepa.training.elegant.context import SearchContext
 from sjepa.training.elegant.finalists import enough, report_law, validation_risk
 from sjepa.training.elegant.levenberg import BENDING, levenberg_marquardt
 from sjepa.training.elegant.nonlinear_choice import (
     ELSEWHERE,
+    GROWN,
     Bent,
     close,
     fittest_and_simplest,
@@ -95,14 +97,14 @@ def nonlinear_heads(
     most = min(context.near.neighbour, most)
     context = replace(context, near=replace(context.near, neighbour=most))
     low = solved(context, entries(context, linear, generator), LOW, EASING) + _mechanical(context)
-    best = promoted(context, low, KEPT[0], each=2)
-    best = promoted(context, [*best, *_children(context, best, LOW)], KEPT[0], each=2)
+    best = promoted(context, low, KEPT[0], each=2, share=0.8)
+    best = promoted(context, [*best, *_children(context, best, LOW)], KEPT[0], each=2, share=0.83)
     # Where a low degree finds no admissible coordinates, it is no guide to the likely ones either.
     again = LIKELY if any(own.admission.admitted for own in best) else KEPT[0]
     likely = list(dict.fromkeys(own.structure for own in best))[:again]
     fresh = solved(context, anew(context, likely, generator), HIGH, EASING)
-    high = promoted(context, [*_raised(context, best), *fresh], KEPT[1])
-    high = promoted(context, [*high, *_children(context, high, HIGH)], KEPT[1])
+    high = promoted(context, [*_raised(context, best), *fresh], KEPT[1], share=0.87)
+    high = promoted(context, [*high, *_children(context, high, HIGH)], KEPT[1], share=0.89)
     laws = [own for own in close(high) if not _is_long(own.structure)]
     both = [
         *fittest_and_simplest(remembering(laws), FINALISTS),
@@ -119,8 +121,13 @@ def solved(
     """The best encoder of some degree for each structure, from coordinates to start with."""
     if not starts:
         return []
-    work = partial(_solve, context.bare, _template(context, degree), degree > LOW, tuple(easing))
-    return list(context.pool.map(work, starts))
+    template, name = _template(context, degree), step_name(degree, easing, starts)
+    found = load_step(context, name, template, [own for own, _ in starts])
+    if found is None:
+        work = partial(_solve, context.bare, template, degree > LOW, tuple(easing))
+        found = list(context.pool.map(work, starts))
+        save_step(context, name, found)
+    return found
 
 
 def _template(context: SearchContext, degree: int) -> PolynomialEncoder:
@@ -248,7 +255,7 @@ def grown(context: SearchContext, own: Bent) -> Pair:
     if not enough(context, head, task):
         head, _ = _raised_while_helpful(context, task, head, degree - 1, EASED)
     unit_scale(head, task, context.train)
-    report_law(context, "grown", head, task, 0.83)
+    report_law(context, "grown", head, task, GROWN)
     return head, task
 
 

@@ -18,6 +18,8 @@ REMEMBERED = 4
 SAME = 1.02
 # Laws that leave this many times more than the best have no part in what follows.
 CLOSE = 20.0
+# Share of a search that is done when laws are grown and simplified.
+GROWN = 0.91
 
 ELSEWHERE = "its rollouts lead elsewhere"
 
@@ -32,7 +34,9 @@ class Bent:
     admission: CollapseReport
 
 
-def promoted(context: SearchContext, found: Sequence[Bent], keep: int, each: int = 1) -> list[Bent]:
+def promoted(
+    context: SearchContext, found: Sequence[Bent], keep: int, each: int = 1, share: float = GROWN
+) -> list[Bent]:
     """The best of the admissible ones; where nothing is admissible, what fits best.
 
     A low degree may mistake the coordinates of a structure, so `each` of them may stay twice, but
@@ -52,7 +56,7 @@ def promoted(context: SearchContext, found: Sequence[Bent], keep: int, each: int
     best = min(chosen, key=lambda own: own.loss)
     names = best.structure.names(context.library)
     line = f"{len(found)} polynomial encoders: best risk {best.loss:.2g} by {names}"
-    context.report(line, 0.78)
+    context.report(line, share)
     return chosen
 
 

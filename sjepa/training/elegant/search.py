@@ -15,15 +15,9 @@ from sjepa.models.devices import one_thread
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Library
 from sjepa.training.elegant.budget import SearchBudget
-from sjepa.training.elegant.checkpoint import (
-    Memory,
-    load_heads,
-    load_rung,
-    save_heads,
-    save_rung,
-)
+from sjepa.training.elegant.checkpoint import load_heads, load_rung, save_heads, save_rung
 from sjepa.training.elegant.conclude import conclude
-from sjepa.training.elegant.context import HALVING_RANK, SearchContext, prepare
+from sjepa.training.elegant.context import HALVING_RANK, Memory, SearchContext, prepare
 from sjepa.training.elegant.finalists import (
     companions,
     continued,
@@ -107,8 +101,8 @@ def elegant_search(
     report : callable, optional
         Told every step, with the law and what it leaves of held-out data where there is one.
     memory : Memory, optional
-        Where restarts between rungs and polished encoders are kept, and looked for when a search
-        starts again.
+        Where restarts between rungs, polished and bent encoders are kept, and looked for when a
+        search starts again.
     twin : Trajectories, optional
         The same observations with as much noise again, for a noise floor where roughness in time
         does not show it.
@@ -141,7 +135,7 @@ def elegant_search(
         context = prepare(*arguments, reach=FURTHER, twin=twin)
         lead = leader(context, heads)  # linear encoders are judged wherever there are data
         near = within_range(context.train, context.validation)
-        context = replace(context, validation=near)
+        context = replace(context, validation=near, memory=memory)
         bent = grown_leader(context, lead) or nonlinear_heads(context, heads)
         best = [*heads, *bent]
         best = [(head, context.task(task.structure)) for head, task in best]

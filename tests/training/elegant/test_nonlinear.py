@@ -1,20 +1,23 @@
 """Bent encoders in the search, and what is said when even they are not enough."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from sjepa.data import Trajectories, simulate
+from sjepa.errors import FormatError
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.models import Whitening
 from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
+from sjepa.storage.tensors import pack, unpack
 from sjepa.symbolic import Candidate, Law, Library
 from sjepa.training.elegant import SearchBudget, elegant_search
 from sjepa.training.elegant.context import SearchContext, prepare
-from sjepa.training.elegant.nonlinear import _nearest, _simplest_adequate
+from sjepa.training.elegant.nonlinear import _nearest, _simplest_adequate, solved
 from sjepa.training.elegant.nonlinear_choice import (
     ELSEWHERE,
     Bent,
@@ -203,3 +206,65 @@ def test_curved_sensors_need_a_bent_encoder_and_get_one() -> None:
     )
     assert result.residual < 0.05 * linear.residual and not result.best.linear
     assert any("exist on the training range only" in line for line in result.caveats)
+
+
+class Stopping:
+    """A memory that stops the search when it has been given so many things."""
+
+    def __init__(self) -> None:
+        self.data: Any = None
+        self.left = 10**9
+        self.put_count = 0
+
+    def get(self) -> Any:
+        return self.data
+
+    def put(self, data: Any) -> None:
+        text, tensors = pack(data)  # as it would come back from a file
+        self.data, self.put_count = unpack(text, tensors), self.put_count + 1
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+def test_a_search_that_is_stopped_among_bent_encoders_goes_on_where_it_was() -> None:
+    """To the last bit, and without computing again what was kept."""
+    data, budget = curved(6, 45), replace(SMALL, grow=True)
+    library = Library.from_terms(["z2", "sin(z1)"], NAMES)
+    whole = Stopping()
+    shares: list[float] = []
+    expected = elegant_search(
+        data, library, 2, budget=budget, memory=whole, report=lambda step: shares.append(step.share)
+    )
+    assert not expected.best.linear and whole.put_count > 8
+    stopped = Stopping()
+    stopped.left = whole.put_count // 2
+    with pytest.raises(KeyboardInterrupt):
+        elegant_search(data, library, 2, budget=budget, memory=stopped)
+    assert "bent" in stopped.data
+    result = elegant_search(data, library, 2, budget=budget, memory=stopped)
+    assert stopped.put_count == whole.put_count
+    assert result.law.lines(digits=17) == expected.law.lines(digits=17)
+    for a, b in zip(
+        result.best.encoder.parameters(), expected.best.encoder.parameters(), strict=True
+    ):
+        assert torch.equal(a, b)
+    assert shares == sorted(shares)
+
+
+def test_a_checkpoint_whose_bent_encoders_have_another_shape_is_refused(
+    duffing: tuple[SearchContext, LinearEncoder],
+) -> None:
+    context, head = duffing
+    memory = Stopping()
+    memory.data = {"heads": []}
+    context = replace(context, memory=memory)
+    starts = [(structure(LIBRARY, support("z2", "z1")), head)]
+    (found,) = solved(context, starts, 3, (1.0,))
+    (again,) = solved(context, starts, 3, (1.0,))
+    assert torch.equal(found.head.linear.weight, again.head.linear.weight) and found is not again
+    assert (found.loss, found.admission) == (again.loss, again.admission)
+    ((_, kept),) = memory.data["bent"].items()
+    kept["weights"] = kept["weights"][:, :1]
+    with pytest.raises(FormatError, match="does not fit this search"):
+        solved(context, starts, 3, (1.0,))
