@@ -118,7 +118,7 @@ def conclude(
     admitted = _remembering(context, admitted, most, held)
     fittest = min(admitted, key=lambda f: f.candidate.loss)
     task = context.task(fittest.structure)
-    floor = noise_floor(_head(fittest.encoder), task, context.validation)
+    floor = noise_floor(head_of(fittest.encoder), task, context.validation)
     chosen = adequacy(delta, [f.candidate.loss for f in admitted], floor)
     limits: list[str] = []
     if delta_roll is not None:
@@ -229,7 +229,7 @@ def _floors(context: SearchContext, found: Sequence[Found]) -> Callable[[Found],
     """
 
     def floor(one: Found) -> float:
-        return noise_floor(_head(one.encoder), _own_task(context, one), context.validation)
+        return noise_floor(head_of(one.encoder), _own_task(context, one), context.validation)
 
     if all(one.linear for one in found):
         return floor
@@ -249,7 +249,7 @@ def _clearly_worse(
     def score(one: Found, held: Observed) -> float:
         task = _own_task(context, one)
         numbers = coefficients_of(one.law, task.library, task.structure.support)
-        return joint_residual(_head(one.encoder), task, numbers, held)
+        return joint_residual(head_of(one.encoder), task, numbers, held)
 
     near = [one for one in found if one.linear and one.candidate.loss <= delta]
     if not near:
@@ -270,7 +270,7 @@ def _refine(context: SearchContext, best: Found, held: RolloutLoss) -> Found:
     """Encoder and coefficients by rollouts over the longest horizon the data allow."""
     if not context.budget.rollout:
         return best
-    head = deepcopy(_head(best.encoder))
+    head = deepcopy(head_of(best.encoder))
     far = int(FURTHER * context.horizon)
     law, _ = refine_by_rollouts(
         head, best.law, context.train, far, context.order, context.budget.rollout
@@ -301,7 +301,7 @@ def _own_task(context: SearchContext, one: Found) -> StructureTask:
 @torch.no_grad()
 def _losses(context: SearchContext, one: Found, observed: Observed) -> list[float]:
     """What a law with its own coefficients leaves of each coordinate's changes."""
-    task, head = _own_task(context, one), _head(one.encoder)
+    task, head = _own_task(context, one), head_of(one.encoder)
     numbers = coefficients_of(one.law, task.library, task.structure.support)
     losses = task.fit(task.features, head(observed.x), observed, numbers[None]).losses[0]
     return [float(loss) for loss in losses]
@@ -312,7 +312,7 @@ def _diagnose(context: SearchContext, best: Found) -> list[Diagnostic]:
     """Shortcuts on held-out trajectories, and folds where all the others are."""
 
     def seen(observed: Observed, checks: CollapseChecks) -> list[Diagnostic]:
-        z = states(_head(best.encoder)(observed.x), observed.grid.times, context.order)
+        z = states(head_of(best.encoder)(observed.x), observed.grid.times, context.order)
         return diagnose_latents(z, observed.raw, observed.grid.mask, checks, observed.grid.u)
 
     found = seen(context.whole, context.checks)
@@ -321,13 +321,13 @@ def _diagnose(context: SearchContext, best: Found) -> list[Diagnostic]:
 
 @torch.no_grad()
 def _rollout(loss: RolloutLoss, found: Found) -> float:
-    return float(loss(_head(found.encoder), found.law.torch(trainable=False).double()))
+    return float(loss(head_of(found.encoder), found.law.torch(trainable=False).double()))
 
 
 @torch.no_grad()
 def _by_start(context: SearchContext, found: Found) -> tuple[float, float]:
     """Rollout losses from the quarter of held-out starts that is farthest out, and the others."""
-    z = _head(found.encoder)(context.validation.x)[:, 0]
+    z = head_of(found.encoder)(context.validation.x)[:, 0]
     spread = z.std(0, correction=0).clamp(min=1e-300)  # there may be one start only
     order = ((z - z.mean(0)) / spread).norm(dim=1).argsort()
     cut = len(order) - max(1, len(order) // 4)
@@ -338,6 +338,6 @@ def _by_start(context: SearchContext, found: Found) -> tuple[float, float]:
     return wide, near
 
 
-def _head(encoder: nn.Module) -> nn.Module:
+def head_of(encoder: nn.Module) -> nn.Module:
     assert isinstance(encoder, nn.Sequential)
     return encoder[1]

@@ -64,7 +64,7 @@ class Memory(Protocol):
 class SearchContext:
     """Everything that is decided before the search starts.
 
-    Laws are judged over horizons from `shortest` on.
+    Laws are judged over horizons from `shortest` on, on every `every`-th sample.
     `train` and `validation` are cut into pieces of a few horizons, `whole` are the uncut
     validation trajectories, and `near` the checks for pieces, in which less of the motion shows.
     """
@@ -84,6 +84,7 @@ class SearchContext:
     horizon: int
     tell: Callable[[Step], None] | None
     shortest: int = 0
+    every: int = 1
     memory: Memory | None = None
 
     def report(
@@ -196,7 +197,7 @@ def prepare(
     return SearchContext(
         library, latent_dim, order, seed, budget, checks, whitening,
         train.thinned(MAX_SAMPLES).holding(held), parts.holding(held), rest.holding(held), near,
-        modes, horizon, tell, _shortest(parts, horizon) if order == 2 else 0,
+        modes, horizon, tell, _shortest(parts, horizon) if order == 2 else 0, every,
     )  # fmt: skip
 
 

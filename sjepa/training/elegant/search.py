@@ -10,14 +10,22 @@ from torch import Tensor
 
 from sjepa.callbacks import Step
 from sjepa.data import Trajectories
+from sjepa.metrics.diagnostics import NOT_NOISE
 from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.models.devices import one_thread
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Library
+from sjepa.symbolic.front import EXACT
 from sjepa.training.elegant.budget import SearchBudget
 from sjepa.training.elegant.checkpoint import load_heads, load_rung, save_heads, save_rung
-from sjepa.training.elegant.conclude import conclude
-from sjepa.training.elegant.context import HALVING_RANK, Memory, SearchContext, prepare
+from sjepa.training.elegant.conclude import conclude, found_with, head_of
+from sjepa.training.elegant.context import (
+    HALVING_RANK,
+    LONGEST,
+    Memory,
+    SearchContext,
+    prepare,
+)
 from sjepa.training.elegant.finalists import (
     companions,
     continued,
@@ -30,6 +38,7 @@ from sjepa.training.elegant.finalists import (
 )
 from sjepa.training.elegant.halving import Survivor, successive_halving
 from sjepa.training.elegant.leader import grown_leader, leader
+from sjepa.training.elegant.noise import noise_floor
 from sjepa.training.elegant.nonlinear import nonlinear_heads
 from sjepa.training.elegant.observed import within_range
 from sjepa.training.elegant.polish import Head, StructureTask
@@ -139,7 +148,24 @@ def elegant_search(
         bent = grown_leader(context, lead) or nonlinear_heads(context, heads)
         best = [*heads, *bent]
         best = [(head, context.task(task.structure)) for head, task in best]
-    return conclude(context, finalists(context, best), delta, delta_roll, select)
+    quiet = context if context.every == 1 else replace(context, tell=None)
+    result = conclude(quiet, finalists(context, best), delta, delta_roll, select)
+    head, structure = head_of(result.encoder), result.best.structure
+    one = result.adequate and not result.rivals
+    if context.every == 1 or not one or not isinstance(head, LinearEncoder):
+        return result
+    # Long horizons leave samples out. Where noise does not explain what is left, they may.
+    whole = replace(context.budget, horizon=LONGEST)
+    context = prepare(*arguments[:5], whole, *arguments[6:], twin=twin)
+    floor = noise_floor(head, context.task(structure), context.validation)
+    if result.residual <= max(NOT_NOISE * floor, EXACT):
+        return result
+    pairs = continued(context, [(head, structure)])
+    found = [found_with(context, task, head) for head, task in pairs]
+    again = conclude(context, found, delta, delta_roll, select)
+    if not again.adequate or again.residual > result.residual:
+        return result
+    return replace(again, front=result.front, found=result.found, notes=result.notes + again.notes)
 
 
 def _survivors(

@@ -81,3 +81,14 @@ def test_predator_and_prey_are_found_behind_nonlinear_channels() -> None:
     assert sum(len(row) for row in result.law.terms) == 4
     assert result.best.candidate.terms == pytest.approx(6.0)
     assert result.adequate and not result.findings
+
+
+def test_numbers_are_those_of_all_samples_where_long_horizons_leave_some_out() -> None:
+    """Lorenz's states over horizons of 300 samples, of which every fifth is integrated."""
+    data = simulate("lorenz", seed=3, trajectories=8, points=500)
+    given = Trajectories(data.x, data.t)
+    budget = SearchBudget(horizon=300, rollout=0, grow=False, effort=0.5)
+    result = elegant_search(given, QUADRATIC, 3, budget=budget)
+    rates = sorted(float(c) for row in result.law.terms for c, t in row if len(t.free_symbols) == 1)
+    assert result.residual < 1e-6
+    assert any(abs(rate + 8 / 3) < 0.01 for rate in rates), rates
