@@ -150,18 +150,17 @@ def elegant_search(
         best = [(head, context.task(task.structure)) for head, task in best]
     quiet = context if context.every == 1 else replace(context, tell=None)
     result = conclude(quiet, finalists(context, best), delta, delta_roll, select)
-    head, structure = head_of(result.encoder), result.best.structure
-    one = result.adequate and not result.rivals
-    if context.every == 1 or not one or not isinstance(head, LinearEncoder):
+    if context.every == 1 or not result.adequate or not result.best.linear:
         return result
     # Long horizons leave samples out. Where noise does not explain what is left, they may.
     whole = replace(context.budget, horizon=LONGEST)
     context = prepare(*arguments[:5], whole, *arguments[6:], twin=twin)
-    floor = noise_floor(head, context.task(structure), context.validation)
+    adequate = [(head_of(one.encoder), one.structure) for one in (result.best, *result.rivals)]
+    linear = [(head, own) for head, own in adequate if isinstance(head, LinearEncoder)]
+    floor = noise_floor(linear[0][0], context.task(linear[0][1]), context.validation)
     if result.residual <= max(NOT_NOISE * floor, EXACT):
         return result
-    pairs = continued(context, [(head, structure)])
-    found = [found_with(context, task, head) for head, task in pairs]
+    found = [found_with(context, task, head) for head, task in continued(context, linear)]
     again = conclude(context, found, delta, delta_roll, select)
     if not again.adequate or again.residual > result.residual:
         return result
