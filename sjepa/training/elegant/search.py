@@ -44,7 +44,7 @@ from sjepa.training.elegant.observed import within_range
 from sjepa.training.elegant.polish import Head, StructureTask
 from sjepa.training.elegant.polynomial import closed_heads, gauged_heads, monomial_heads
 from sjepa.training.elegant.restarts import Restarts
-from sjepa.training.elegant.result import SearchResult
+from sjepa.training.elegant.result import Found, SearchResult
 from sjepa.training.elegant.starts import starting_readouts
 from sjepa.training.elegant.structures import Structure, enumerate_structures
 from sjepa.training.elegant.subspace import closed_under_affine_maps
@@ -152,19 +152,28 @@ def elegant_search(
     result = conclude(quiet, finalists(context, best), delta, delta_roll, select)
     if context.every == 1 or not result.adequate or not result.best.linear:
         return result
-    # Long horizons leave samples out. Where noise does not explain what is left, they may.
     whole = replace(context.budget, horizon=LONGEST)
-    context = prepare(*arguments[:5], whole, *arguments[6:], twin=twin)
+    fine = prepare(*arguments[:5], whole, *arguments[6:], twin=twin)
+    found = _with_all_samples(fine, result)
+    again = conclude(fine, found, delta, delta_roll, select) if found else result
+    if not again.adequate or not again.residual < result.residual:
+        return result
+    note = f"chosen on one sample in {context.every}, over long horizons; numbers are those of all"
+    return replace(again, front=result.front, found=result.found, notes=(*again.notes, note))
+
+
+def _with_all_samples(context: SearchContext, result: SearchResult) -> list[Found]:
+    """The adequate laws of a search that left samples out, polished on all of them.
+
+    None where noise explains what is left; otherwise errors of quadrature may.
+    """
     adequate = [(head_of(one.encoder), one.structure) for one in (result.best, *result.rivals)]
     linear = [(head, own) for head, own in adequate if isinstance(head, LinearEncoder)]
-    floor = noise_floor(linear[0][0], context.task(linear[0][1]), context.validation)
+    head, own = linear[0]
+    floor = noise_floor(head, context.task(own), context.validation)
     if result.residual <= max(NOT_NOISE * floor, EXACT):
-        return result
-    found = [found_with(context, task, head) for head, task in continued(context, linear)]
-    again = conclude(context, found, delta, delta_roll, select)
-    if not again.adequate or again.residual > result.residual:
-        return result
-    return replace(again, front=result.front, found=result.found, notes=result.notes + again.notes)
+        return []
+    return [found_with(context, task, head) for head, task in continued(context, linear)]
 
 
 def _survivors(
