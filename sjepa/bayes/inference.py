@@ -19,8 +19,8 @@ from sjepa.bayes.result import Posterior
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError
-from sjepa.models.selection import FEW
-from sjepa.models.stretches import Stretches
+from sjepa.inference.constants import MIN_BLOCKS
+from sjepa.inference.segments import Segments
 from sjepa.symbolic import Front, Grammar, Law, Library
 
 
@@ -154,7 +154,7 @@ def posterior(
     kept = retain(found, held, step, most, gamma, retained)
     sizes = Sizes.of(kept, held, step)
     gp = GP.make(correction)
-    seen = _stretches(second, gp, covariance, evidence) if noise == "observation" else None
+    seen = _segments(second, gp, covariance, evidence) if noise == "observation" else None
     if covariance == "auto":
         covariance = "full" if gp is None or gp.outputs == "multi" else "diagonal"
     fits: list[StructureFit] = []
@@ -184,7 +184,7 @@ class _Evidence:
     method: Any
     seed: int
     gp: GP | None
-    seen: Stretches | None
+    seen: Segments | None
 
     def __call__(self, number: int, structure: ParametricLaw) -> StructureFit:
         if self.seen is not None:
@@ -197,16 +197,16 @@ class _Evidence:
         return fit_hybrid(joint, self.gp, self.sizes, self.method)
 
 
-def _stretches(data: Trajectories, gp: GP | None, covariance: Any, evidence: str) -> Stretches:
+def _segments(data: Trajectories, gp: GP | None, covariance: Any, evidence: str) -> Segments:
     if gp is not None or covariance != "auto" or evidence not in ("auto", "laplace"):
         raise ConfigError(
             "noise='observation' has a covariance and an evidence of its own, and no correction: "
             "leave those out.", "noise",
         )  # fmt: skip
-    stretches = Stretches.of(data)
-    if len(stretches) < FEW:
-        raise DataError(f"Free runs need {FEW} stretches, these data give {len(stretches)}.")
-    return stretches
+    segments = Segments.of(data)
+    if len(segments) < MIN_BLOCKS:
+        raise DataError(f"Simulations need {MIN_BLOCKS} segments, these data give {len(segments)}.")
+    return segments
 
 
 def _split(

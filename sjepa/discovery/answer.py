@@ -1,4 +1,4 @@
-"""What `discover` hands out: a front with its doubts, and the sums from which it can go on."""
+"""What `discover` returns: a front with its verdict, and the sums from which it can be updated."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from sjepa.backend import Backend, Problem
 from sjepa.data import Trajectories
+from sjepa.data.forms import Rows
 from sjepa.data.history import before
 from sjepa.data.streams import PieceSums
 from sjepa.errors import DataError, NumericalWarning
-from sjepa.models.selection import judge_front
+from sjepa.search.ladder import Ladder
 from sjepa.symbolic import Front, Law
 from sjepa.symbolic.parse import symbol
-
-
-# A law that leaves more than this share of the variance unexplained is worth a warning.
-POOR = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,55 +70,42 @@ class Kept:
         near = None if old.near is None else old.near.coefficients
         more = PieceSums(library, self.again, near=near)(0, data)
         problem = self.problem.with_(gram=old + more)
-        end, form, doubt = problem.deadline(), str(self.again["form"]), ""
-        front = problem.solve(self.backend)
-        if self.again["order"] == 1:
-            front, doubt = judge_front(
-                front, problem, data, 1, form == "zoh", end, refit=self.refit,
-                like=self.again["like"],
-            )  # fmt: skip
+        end, form = problem.deadline(), str(self.again["form"])
+        rows = Rows(form, np.zeros((0, len(problem.outputs))), again=self.again)  # type: ignore[arg-type]
+        ladder = Ladder(
+            self.backend, rows, data, self.names, int(self.again["order"]), end, self.refit
+        )
+        front = ladder.conclude(problem.solve(self.backend), problem).front
         front = replace(front, kept=replace(self, problem=problem))
-        return answered(front, problem, doubt, form, self.names, depth=4)
+        return answered(front, problem, form, self.names, depth=4)
 
 
 def answered(
     front: Front,
     problem: Problem,
-    doubt: str,
     form: str,
     names: tuple[str, ...],
     late: Sequence[str] = (),
     depth: int = 3,
 ) -> Front:
-    """The front as it is handed out, after a warning for every doubt.
+    """The front as it is returned, after a warning where its law is not adequate.
 
-    Warnings are those of the caller `depth` calls up.
+    The warning is that of the caller `depth` calls up.
     """
-    doubts = _doubts(front, problem, doubt)
-    for text in doubts:
-        warnings.warn(text, NumericalWarning, stacklevel=depth)
-    pairs = [(c, _widened(c.law, names, late)) for c in front]
-    wide = tuple(c if law is c.law else replace(c, law=law) for c, law in pairs)
-    notes = (*front.notes, *doubts)
-    return replace(front, candidates=wide, form=form, notes=notes, doubts=tuple(doubts))
-
-
-def _doubts(front: Front, problem: Problem, doubt: str) -> list[str]:
-    """What makes a law doubtful."""
-    doubts = [doubt] if doubt else []
+    verdict = front.verdict
     rows = problem.sums.rows if problem.targets is None else len(problem.targets)
     terms = len(problem.candidate_library) if problem.library is not None else 0
-    if rows <= terms:
-        doubts.append(
-            f"Only {rows} rows for {terms} candidate terms: almost any law fits. "
-            "Give more data or a smaller library."
-        )
-    if len(front) and (loss := front.best_candidate().loss) > POOR:
-        doubts.append(
-            f"The best law leaves {100 * loss:.0f} % of the variance unexplained: the library "
-            "may lack a term, or the derivatives may be too noisy."
-        )
-    return doubts
+    if verdict is not None and rows <= terms:
+        few = f"There are {rows} rows for {terms} candidate terms: almost any law fits."
+        verdict = replace(verdict, adequate=None, reasons=(few, *verdict.reasons))
+    if verdict is not None:
+        rivals = tuple(replace(r, law=_widened(r.law, names, late)) for r in verdict.rivals)
+        verdict = replace(verdict, law=_widened(verdict.law, names, late), rivals=rivals)
+        if verdict.adequate is False:
+            warnings.warn(verdict.reasons[0], NumericalWarning, stacklevel=depth)
+    pairs = [(c, _widened(c.law, names, late)) for c in front]
+    wide = tuple(c if law is c.law else replace(c, law=law) for c, law in pairs)
+    return replace(front, candidates=wide, form=form, verdict=verdict)
 
 
 def _widened(law: Law, names: tuple[str, ...], late: Sequence[str] = ()) -> Law:

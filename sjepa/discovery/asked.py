@@ -14,8 +14,7 @@ from sjepa.data.forms import Form, Rows, continuous_rows, is_noisy
 from sjepa.data.rows import discrete_rows, inputs_of
 from sjepa.discovery.proposals import SELECT_SHARE, search_map, select_weakly, share_of
 from sjepa.discovery.space import kind_of
-from sjepa.models.selection import judge_front
-from sjepa.models.widening import Known
+from sjepa.search.ladder import Ladder
 from sjepa.symbolic import Front, Gram, Grammar, Library
 from sjepa.symbolic.shapes import Shape
 
@@ -59,7 +58,6 @@ class Answer(NamedTuple):
     problem: Problem
     end: float
     form: Form
-    doubt: str = ""
     again: Mapping[str, Any] = {}
 
 
@@ -70,7 +68,10 @@ def answer_map(asked: Asked) -> Answer:
     problem = asked.problem(asked.names, inputs=inputs, targets=following, dynamics="discrete")
     end = problem.deadline()
     front = search_map(asked.backend, problem) if asked.free else problem.solve(asked.backend)
-    return Answer(front, problem, end, "discrete")
+    rows = Rows("discrete", following, inputs)
+    ladder = Ladder(asked.backend, rows, asked.data, asked.names, 1, end, asked.free, False)
+    found = ladder.conclude(front, problem)
+    return Answer(found.front, problem, end, "discrete")
 
 
 def answer_field(
@@ -107,18 +108,15 @@ def answer_field(
     end = problem.deadline()
     if backend.trees and slopes is None and _is_weak(asked, rows):
         proposed = problem.with_(budget=share_of(problem, 1 - SELECT_SHARE)).solve(backend)
-        front, problem = select_weakly(proposed, problem, data, options)
-        doubt = ""
-        if order == 1:
-            front, doubt = judge_front(front, problem, data, order, False, end, refit=asked.free)
-        return Answer(front, problem, end, "weak", doubt)
-    known = Known(backend, rows, data, order, end, asked.free, slopes is None)
-    found = known.search(problem, shapes, widen)
+        front, problem, rows = select_weakly(proposed, problem, data, options)
+        ladder = Ladder(backend, rows, data, asked.names, order, end, asked.free)
+        found = ladder.conclude(front, problem)
+        return Answer(found.front, found.problem, end, "weak")
+    ladder = Ladder(backend, rows, data, asked.names, order, end, asked.free, slopes is None)
+    found = ladder.climb(problem, shapes, widen)
     seen = found.problem.targets
     whole = seen is None or len(seen) >= len(rows.targets)  # on some rows there are no sums of all
-    return Answer(
-        found.front, found.problem, end, rows.form, found.doubt, rows.again if whole else {}
-    )
+    return Answer(found.front, found.problem, end, rows.form, rows.again if whole else {})
 
 
 def _is_weak(asked: Asked, rows: Rows) -> bool:

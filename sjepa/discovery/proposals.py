@@ -11,7 +11,7 @@ import numpy as np
 from sjepa.backend import Backend, Budget, Problem
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
-from sjepa.data.forms import continuous_rows
+from sjepa.data.forms import Rows, continuous_rows
 from sjepa.symbolic import Candidate, Front, Law, Library
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.front import combine_outputs
@@ -73,7 +73,7 @@ def share_of(problem: Problem, share: float) -> Budget:
 
 def select_weakly(
     proposed: Front, problem: Problem, data: Trajectories, options: Mapping[str, Any]
-) -> tuple[Front, Problem]:
+) -> tuple[Front, Problem, Rows]:
     """Laws made of the terms of the proposed ones, selected and fitted on rows of the weak form.
 
     Trees are searched on smoothed derivatives, which fit wrong terms as well as right ones;
@@ -113,4 +113,4 @@ def select_weakly(
         for c in weak.solve(make_backend("subset", max_nodes=SELECT_NODES))
         if problem.admits(c.law)
     ]
-    return Front.of(judged, problem.measure, proposed.backend, proposed.notes), weak
+    return Front.of(judged, problem.measure, proposed.backend, proposed.notes), weak, rows

@@ -21,7 +21,7 @@ from sjepa.discovery.answer import Kept, answered
 from sjepa.discovery.asked import Asked, answer_field, answer_map
 from sjepa.discovery.space import opened, small_or_large, space_of, units_of
 from sjepa.errors import ConfigError, DataError
-from sjepa.models.bootstrap import bootstrap
+from sjepa.search.bootstrap import bootstrap
 from sjepa.symbolic import Front, Grammar, Library
 
 
@@ -128,10 +128,9 @@ def discover(
     Returns
     -------
     Front
-        ``front.best()`` is the law that free runs through the data choose among the candidates:
-        the simplest that no longer one beats by more than chance on stretches its numbers were
-        not fitted to. ``front.to_frame()`` is the whole table. Doubts come as a
-        :class:`sjepa.errors.NumericalWarning`.
+        ``front.best()`` is the law of the highest evidence, ``front.verdict`` says whether it is
+        adequate, what else the data allow, and why; ``front.to_frame()`` is the whole table. A
+        law that is not adequate comes with a :class:`sjepa.errors.NumericalWarning`.
 
     Examples
     --------
@@ -205,7 +204,7 @@ def discover(
     if answer.again and not lags:
         kept = Kept.of(problem, answer.again, backend, names, data, not constraints)
         front = replace(front, kept=kept)
-    return answered(front, problem, answer.doubt, answer.form, names, late or ())
+    return answered(front, problem, answer.form, names, late or ())
 
 
 def _check(form: str, order: int, x_dot: Any, n_bootstrap: int, constraints: Sequence[str]) -> None:

@@ -294,6 +294,7 @@ class SJEPA(Fitted):
         self.diagnostics_: list[str] = [*past[: k > 1], *learned.notes, *learned.doubts]
         self.figures_: dict[str, float] = dict(learned.figures)
         self.rivals_: list[Any] = list(learned.rivals)
+        self.verdict_ = learned.verdict
         self.history_: pd.DataFrame = history
         self.action_names_ = trajectories.action_names or ()
         self.step_ = float(np.median(np.concatenate(trajectories.steps)))

@@ -105,11 +105,15 @@ def _of_law(
         facts["Fitted to"] = FORMS[form]
     if front is not None and front.backend:
         facts["Backend"] = front.backend
-    doubts = () if front is None else front.doubts
+    verdict = None if front is None else front.verdict
+    reasons = () if verdict is None else verdict.reasons
+    doubts = reasons if verdict is not None and verdict.adequate is False else ()
     notes = () if front is None else front.notes
+    if verdict is not None:
+        facts["Verdict"] = verdict.word
     return replace(
         data, entries=entries, facts=facts, doubts=(*path_notes(entries[start]), *doubts),
-        notes=tuple(note for note in notes if note not in doubts),
+        notes=(*(r for r in reasons if r not in doubts), *notes),
         recipe=("import sjepa", *law_recipe(law)),
     )  # fmt: skip
 

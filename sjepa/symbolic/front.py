@@ -16,6 +16,7 @@ from sjepa.symbolic import use
 from sjepa.symbolic.complexity import MEASURES
 from sjepa.symbolic.intervals import Interval, interval_lines, least_inclusion, read_intervals
 from sjepa.symbolic.law import Law
+from sjepa.symbolic.verdict import Verdict
 
 
 if TYPE_CHECKING:
@@ -47,9 +48,11 @@ class Candidate:
         Whether the backend proved that no law of lower complexity in its library fits as well.
     backend : str
         Name of the backend that found it.
-    free_run : float, optional
-        Mean squared error of free runs through stretches that its numbers were not fitted to, in
-        units of the noise: a true law has about 1. None if it was not run.
+    evidence : float, optional
+        Score in nats relative to the chosen law, which has 0: log likelihood less code length.
+        None if the law was not compared.
+    standard_error : float, optional
+        Of the evidence, from how the likelihood varies between parts of the data.
 
     Examples
     --------
@@ -64,7 +67,8 @@ class Candidate:
     losses: tuple[float, ...] = ()
     certified: bool = False
     backend: str = ""
-    free_run: float | None = None
+    evidence: float | None = None
+    standard_error: float | None = None
 
     @classmethod
     def score(
@@ -109,9 +113,9 @@ class Front:
     backend: str = ""
     notes: tuple[str, ...] = field(default=())
     form: str = ""  # which form of the data was fitted, where states were given
-    chosen: int | None = None  # the candidate that free runs chose; without any, the knee chooses
+    chosen: int | None = None  # the candidate of the highest evidence; without any, the knee
     intervals: tuple[Interval, ...] = ()  # how sure the terms of ``best()`` are, if it was asked
-    doubts: tuple[str, ...] = ()  # the notes that call ``best()`` into question
+    verdict: Verdict | None = None  # how far to believe ``best()``, where data were compared
     kept: Any = field(default=None, compare=False)  # sums of the data, for `update`; not saved
 
     @classmethod
@@ -164,6 +168,8 @@ class Front:
             lines += folded(start, equation + by)
         form = [f"  form: {self.form}"] if self.form else []
         notes = [f"  note: {n}" for n in self.notes]
+        if self.verdict is not None:
+            notes += [f"  verdict: {self.verdict.word}", *(f"    {r}" for r in self.verdict.reasons)]
         return "\n".join([*lines, *form, *interval_lines(self.intervals), *notes])
 
     def _repr_html_(self) -> str:
@@ -200,7 +206,11 @@ class Front:
                 "omega_tree": [c.tree for c in self],
                 "certified": [c.certified for c in self],
                 "backend": [c.backend or self.backend for c in self],
-                "free_run": [math.nan if c.free_run is None else c.free_run for c in self],
+                "evidence": [math.nan if c.evidence is None else c.evidence for c in self],
+                "odds": [math.nan if c.evidence is None else math.exp(c.evidence) for c in self],
+                "standard_error": [
+                    math.nan if c.standard_error is None else c.standard_error for c in self
+                ],
                 "inclusion": [least_inclusion(self.intervals, c.law) for c in self],
             }
         )
@@ -284,7 +294,7 @@ class Front:
             "measure": self.measure,
             "backend": self.backend,
             "notes": list(self.notes),
-            "doubts": list(self.doubts),
+            "verdict": None if self.verdict is None else self.verdict.to_dict(),
             "form": self.form,
             "chosen": self.chosen,
             "intervals": [asdict(row) for row in self.intervals],
@@ -297,7 +307,8 @@ class Front:
                     "tree": c.tree,
                     "certified": c.certified,
                     "backend": c.backend,
-                    "free_run": c.free_run,
+                    "evidence": c.evidence,
+                    "standard_error": c.standard_error,
                 }
                 for c in self
             ],
@@ -308,12 +319,11 @@ class Front:
         """The front, its complexities as they were measured with the weights of the search."""
         laws, measure = data.get("laws"), data.get("measure")
         if not isinstance(laws, list) or len(laws) > MAX_LAWS or measure not in MEASURES:
-            raise FormatError("Its front is not as it should be.")
+            raise FormatError("Invalid front: 'laws' or 'measure' is missing or out of range.")
         notes: Any = data.get("notes")
-        doubts: Any = data.get("doubts", [])
-        for texts in (notes, doubts):
-            if not isinstance(texts, list) or not all(isinstance(n, str) for n in texts):
-                raise FormatError("The notes of its front are not texts.")
+        if not isinstance(notes, list) or not all(isinstance(n, str) for n in notes):
+            raise FormatError("Invalid front: 'notes' must be a list of texts.")
+        verdict = data.get("verdict")
         candidates = tuple(_candidate(one, i) for i, one in enumerate(laws))
         backend = str(data.get("backend", data.get("engine", "")))
         chosen = data.get("chosen")
@@ -321,9 +331,8 @@ class Front:
             raise FormatError("Its front has no law at the place of the chosen one.")
         form = str(data.get("form", ""))
         intervals = read_intervals(data.get("intervals", []))
-        return cls(
-            candidates, measure, backend, tuple(notes), form, chosen, intervals, tuple(doubts)
-        )
+        told = None if verdict is None else Verdict.from_dict(verdict)
+        return cls(candidates, measure, backend, tuple(notes), form, chosen, intervals, told)
 
 
 def _candidate(one: Any, row: int) -> Candidate:
@@ -331,10 +340,10 @@ def _candidate(one: Any, row: int) -> Candidate:
         losses = tuple(_number(v) for v in one["losses"])
         loss, terms, tree = (_number(one[key]) for key in ("loss", "terms", "tree"))
         law = Law.from_dict(one["law"])
-        free = one.get("free_run")
+        given = [one.get(key) for key in ("evidence", "standard_error")]
         return Candidate(
             law, loss, terms, tree, losses, one["certified"] is True, str(one.get("backend", "")),
-            None if free is None else _number(free),
+            *(None if v is None else _number(v) for v in given),
         )  # fmt: skip
     except (SjepaError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         reason = " ".join(str(error).split())[:80]

@@ -157,31 +157,24 @@ def load(cls: type[Law], path: str | Path) -> Law:
 
 
 def validate(front: Front, x: Any, t: Any = None, u: Any = None, *, held: bool = False) -> Front:
-    """The front judged by free runs on data that it was not fitted to.
+    """The front compared on data that it was not fitted to.
 
-    Every law runs as it is through stretches of the data, from starts that are fitted. The
-    simplest that no longer law beats by more than chance is what ``best`` gives then, and the
-    table has the errors in units of the noise.
+    Every law is simulated as it is through segments of the data, from starts that are fitted; the
+    one of the highest evidence is what ``best`` gives then, and ``verdict`` is that on these data.
 
     Parameters
     ----------
-    x, t, u : states, times and actions, as for ``discover``
+    x, t, u : states, times and inputs, as for ``discover``
     held : bool
-        Whether actions are constant between samples, and not smooth.
+        Whether inputs are constant between samples (zero-order hold), and not smooth.
     """
     from sjepa.data import Trajectories
     from sjepa.models import Simulator
-    from sjepa.models.free_runs import judge
-    from sjepa.models.stretches import Stretches
+    from sjepa.search.ladder import validated
 
     simulator = Simulator(front.best())
     data = simulator.select(Trajectories.of(x, t, u))
-    stretches = Stretches.of(data, order=simulator.order, held=held)
-    chosen, runs = judge([c.law for c in front], stretches, folds=0)
-    rows = [replace(c, free_run=float(r.errors.mean())) for c, r in zip(front, runs, strict=False)]
-    kept = front.intervals if front[chosen] is front.best_candidate() else ()
-    rows = [*rows, *front.candidates[len(rows) :]]
-    return replace(front, candidates=tuple(rows), chosen=chosen, intervals=kept)
+    return validated(front, data, simulator.order, held)
 
 
 def update(front: Front, x: Any, t: Any = None, u: Any = None) -> Front:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from sjepa.symbolic import Front, Law
+from sjepa.symbolic.verdict import Rival, Verdict
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,21 @@ class Learned:
     rivals: Sequence[Any] = ()
     correction: nn.Module | None = None
 
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the law is adequate and what else it could be, with the reasons."""
+        verdict = self.front.verdict
+        rivals = tuple(Rival(r.law, 1.0) for r in self.rivals)
+        if verdict is not None and self.law == self.front.best():
+            adequate = False if self.doubts else verdict.adequate
+            reasons = (*(d for d in self.doubts if d not in verdict.reasons), *verdict.reasons)
+            return replace(
+                verdict, law=self.law, adequate=adequate, rivals=(*verdict.rivals, *rivals),
+                reasons=reasons,
+            )  # fmt: skip
+        reasons = tuple(self.doubts or self.notes)
+        return Verdict(self.law, not self.doubts, rivals, reasons, dict(self.figures))
+
     @classmethod
     def of_front(
         cls,
@@ -39,19 +55,23 @@ class Learned:
         notes: Sequence[str] = (),
         doubts: Sequence[str] = (),
     ) -> Learned:
-        """The law of a front over given coordinates, by default its best, with the front's doubts.
+        """The law of a front over given coordinates, by default its best, with its verdict.
 
-        Figures are of the data that were searched: what the law leaves of their variance, and its
-        free runs where there were any.
+        Figures are of the data that were searched: the share of their variance that the law leaves
+        unexplained.
         """
         law = front.best() if law is None else law
         place = front.position(law)
         row = front.best_candidate() if place is None else front[place]
         figures = {"residual_training": row.loss}
-        if row.free_run is not None:
-            figures["free_run"] = row.free_run
-        told = [note for note in front.notes if note not in front.doubts]
-        return cls(law, front, encoder, [*notes, *told], [*doubts, *front.doubts], figures)
+        verdict = front.verdict
+        if verdict is not None and law == front.best():
+            figures |= verdict.figures
+            if verdict.adequate is False:
+                doubts = [*doubts, *verdict.reasons]
+            else:
+                notes = [*notes, *verdict.reasons]
+        return cls(law, front, encoder, [*notes, *front.notes], doubts, figures)
 
 
 def fixed(module: nn.Module | None) -> nn.Module | None:

@@ -15,7 +15,7 @@ from itertools import combinations, combinations_with_replacement, product
 import numpy as np
 import sympy
 
-from sjepa.backend.constants import Array, Columns, Placed, _Search, polish, projected
+from sjepa.search.parametric import Array, Columns, Placed, _Search, polish, projected
 from sjepa.symbolic import Library, canonicalise
 from sjepa.symbolic.parse import symbol
 from sjepa.symbolic.shapes import Shape, weight

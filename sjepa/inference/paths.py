@@ -1,4 +1,4 @@
-"""Paths of a law from many starts at once, beside stretches of data."""
+"""Paths of a law from many starts at once, beside segments of measured trajectories."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from sjepa.models.stretches import Stretches
+from sjepa.inference.segments import Segments
 from sjepa.symbolic import Law
 from sjepa.symbolic.emit import NUMPY, run
 from sjepa.symbolic.program import Program, compile_program
@@ -18,26 +18,26 @@ from sjepa.symbolic.use import order_of
 
 # Paths end here, in units of the spread around the mean: a law that blows up is wrong by enough.
 FAR = 30.0
-# Numbers of a path that are filled in at once; bounds the memory to a few megabytes.
+# Values of a path that are filled in at once; bounds the memory to a few megabytes.
 BETWEEN = 65_536
 
 
 class _Field:
-    """The law with its numbers, as instructions on a memory that has all but states and actions.
+    """The law with its coefficients, as instructions on a memory that has all but states and inputs.
 
     With a `matrix` (outputs, terms) they give the terms of which the equations are sums.
     """
 
     def __init__(
-        self, program: Program, numbers: Sequence[np.ndarray], matrix: np.ndarray | None = None
+        self, program: Program, coefficients: Sequence[np.ndarray], matrix: np.ndarray | None = None
     ) -> None:
         self.program, self.matrix = program, matrix
         self.memory: list[Any] = [None] * program.size
-        for slot, value in (*program.constants, *zip(program.coefficients, numbers, strict=True)):
+        for slot, value in (*program.constants, *zip(program.coefficients, coefficients, strict=True)):
             self.memory[slot] = value
 
     def __call__(self, z: np.ndarray, u: np.ndarray | None) -> np.ndarray:
-        """Values of the equations for states (size, ...) with actions (m, S)."""
+        """Values of the equations for states (size, ...) with inputs (m, S)."""
         memory, shape = self.memory, z.shape[1:]
         memory[: len(z)] = z
         if u is not None:
@@ -53,44 +53,44 @@ class _Field:
         return (self.matrix @ rows.reshape(len(rows), -1)).reshape(-1, *shape)
 
 
-class Runner:
-    """Runs of one structure with any numbers, all stretches at once."""
+class Shooter:
+    """Simulations of one structure with any coefficients, all segments at once."""
 
-    def __init__(self, law: Law, stretches: Stretches) -> None:
-        self.law, self.stretches, self.discrete = law, stretches, law.dynamics == "discrete"
+    def __init__(self, law: Law, segments: Segments) -> None:
+        self.law, self.segments, self.discrete = law, segments, law.dynamics == "discrete"
         self.order = order_of(law)
         self.outputs = len(law.outputs)
         self.size = self.order * self.outputs
-        self.uses_actions = len(law.inputs) > self.size
-        d, spread = stretches.x.shape[2], stretches.spread
-        far = FAR * spread + np.abs(stretches.middle)
+        self.uses_inputs = len(law.inputs) > self.size
+        d, spread = segments.x.shape[2], segments.spread
+        far = FAR * spread + np.abs(segments.middle)
         if self.order == 2:
-            moving = np.abs(stretches.start[:, d:]).max(axis=0)
+            moving = np.abs(segments.start[:, d:]).max(axis=0)
             far, spread = np.concatenate([far, FAR * moving]), np.concatenate([spread, moving])
         self.far, self.spread = far, np.maximum(spread, 1e-300)
 
-    def _field(self, numbers: np.ndarray, shape: tuple[int, ...]) -> _Field:
-        """For numbers (..., S, p), or one set of them (p,) for starts of that shape (..., S)."""
+    def _field(self, coefficients: np.ndarray, shape: tuple[int, ...]) -> _Field:
+        """For coefficients (..., S, p), or one set of them (p,) for starts of that shape (..., S)."""
         law = self.law
-        if numbers.ndim == 1 and law.free:  # terms once, and all sums of them in one product
+        if coefficients.ndim == 1 and law.free:  # terms once, and all sums of them in one product
             terms = {t: i for i, t in enumerate({t: 0 for e in law.equations for _, t in e.pairs})}
             matrix = np.zeros((self.outputs, len(terms)))
             places = [(i, terms[t]) for i, e in enumerate(law.equations) for _, t in e.pairs]
-            matrix[tuple(np.array(places, dtype=int).reshape(-1, 2).T)] = numbers
+            matrix[tuple(np.array(places, dtype=int).reshape(-1, 2).T)] = coefficients
             return _Field(_compiled(tuple(terms), law.symbols), (), matrix)
-        each = np.broadcast_to(numbers, (*shape, numbers.shape[-1]))
+        each = np.broadcast_to(coefficients, (*shape, coefficients.shape[-1]))
         # The components come first here: every operation is on arrays in one piece.
         return _Field(law.program, list(np.ascontiguousarray(np.moveaxis(each, -1, 0))))
 
     def velocity(self, z: np.ndarray, u: np.ndarray | None, field: _Field) -> np.ndarray:
-        """Of states (size, ...) with actions (m, S)."""
+        """Of states (size, ...) with inputs (m, S)."""
         change = field(z, u)
         return change if self.order == 1 else np.concatenate([z[self.size // 2 :], change])
 
-    def path(self, numbers: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """States (H k + 1, ..., S, size) for numbers (..., S, p) and starts (..., S, size)."""
-        data, every = self.stretches, self.stretches.every
-        field = self._field(numbers, start.shape[:-1])
+    def path(self, coefficients: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """States (H k + 1, ..., S, size) for coefficients (..., S, p) and starts (..., S, size)."""
+        data, every = self.segments, self.segments.every
+        field = self._field(coefficients, start.shape[:-1])
         z = np.ascontiguousarray(np.moveaxis(start, -1, 0))
         nodes = np.ascontiguousarray(data.t[:, ::every].T)
         steps, ahead = (nodes[1:] - nodes[:-1]) / data.substeps, None
@@ -102,14 +102,14 @@ class Runner:
         with np.errstate(all="ignore"):
             for h, step in enumerate(zip(steps, halves, sixths, strict=True)):
                 u = None
-                if data.u is not None and self.uses_actions:
+                if data.u is not None and self.uses_inputs:
                     u = np.moveaxis(data.u[..., h, :, :], (-1, -2), (0, 1))
                 z, slope = self._next(z, step, u, field, ahead)
                 if not (np.abs(z) <= far).all():
                     z = np.clip(np.where(np.isfinite(z), z, far), -far, far)
                 path[(h + 1) * every] = z
                 if every > 1:
-                    # Without a jump of actions between, the next step begins with this velocity.
+                    # Without a jump of inputs between, the next step begins with this velocity.
                     ahead = self.velocity(z, None if u is None else u[:, 2], field)
                     slopes[h : h + 2] = slope, ahead
             together = max(1, BETWEEN // (every * z.size))
@@ -123,9 +123,9 @@ class Runner:
         self, path: np.ndarray, slopes: np.ndarray, nodes: np.ndarray, here: slice
     ) -> None:
         """Fill in the states between the nodes of some steps, by cubics with their slopes."""
-        every, after = self.stretches.every, slice(here.start + 1, here.stop + 1)
+        every, after = self.segments.every, slice(here.start + 1, here.stop + 1)
         rows = slice(here.start * every, here.stop * every)
-        times = self.stretches.t[:, rows].T.reshape(here.stop - here.start, every, -1)
+        times = self.segments.t[:, rows].T.reshape(here.stop - here.start, every, -1)
         wide = [1] * (path.ndim - 2)  # one axis of components, and those of copies
         step = nodes[after] - nodes[here]
         share = (times[:, 1:] - nodes[here][:, None]) / step[:, None]
@@ -152,7 +152,7 @@ class Runner:
         if self.discrete:
             following = self.velocity(z, None if u is None else u[:, 0], field)
             return following, following
-        n, (part, half, sixth) = self.stretches.substeps, step
+        n, (part, half, sixth) = self.segments.substeps, step
         slope = self.velocity(z, None if u is None else u[:, 0], field) if slope is None else slope
         for k in range(n):
             first = middle = last = None
@@ -165,46 +165,30 @@ class Runner:
             z = z + sixth * (k1 + 2 * (k2 + k3) + k4)
         return z, slope
 
-    def normal(self, path: np.ndarray, jacobian: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Each stretch's normal equations, sum of squares, log volume of its start; residuals."""
-        left = self.residual(path)
-        r, a, b = blocks(left, jacobian, self.size)
-        volumes = np.linalg.slogdet(a.transpose(0, 2, 1) @ a)[1]
-        return *normal_equations(r, a, b), (left**2).sum(axis=(0, 2)), volumes, left
-
-    def linearised(
-        self, numbers: np.ndarray, start: np.ndarray, numbers_too: bool = True
+    def linearized(
+        self, coefficients: np.ndarray, start: np.ndarray, coefficients_too: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
         """The path (H + 1, S, size), and its derivatives (H + 1, S, d, size + p) by differences."""
-        p, s = numbers.shape[-1], self.size
-        copies = 1 + s + (p if numbers_too else 0)
+        p, s = coefficients.shape[-1], self.size
+        copies = 1 + s + (p if coefficients_too else 0)
         starts = np.repeat(start[None], copies, axis=0)
-        given = np.repeat(np.broadcast_to(numbers, (len(start), p))[None], copies, axis=0).copy()
+        given = np.repeat(np.broadcast_to(coefficients, (len(start), p))[None], copies, axis=0).copy()
         by = np.empty(copies - 1)
         for i in range(s):
             by[i] = 1e-6 * self.spread[i]
             starts[1 + i, :, i] += by[i]
         for i in range(copies - 1 - s):
-            by[s + i] = 1e-6 * max(abs(float(np.mean(numbers[..., i]))), 1e-6)
+            by[s + i] = 1e-6 * max(abs(float(np.mean(coefficients[..., i]))), 1e-6)
             given[1 + s + i, :, i] += by[s + i]
         paths = self.path(given, starts)  # (H + 1, copies, S, size)
-        d = self.stretches.x.shape[2]
+        d = self.segments.x.shape[2]
         change = (paths[:, 1:, :, :d] - paths[:, :1, :, :d]) / by[:, None, None]
-        return paths[:, 0], self.stretches.scaled(np.moveaxis(change, 1, -1))
+        return paths[:, 0], self.segments.scaled(np.moveaxis(change, 1, -1))
 
     def residual(self, path: np.ndarray) -> np.ndarray:
-        """What was seen less the path, in units of noise (H + 1, S, d)."""
-        seen = np.moveaxis(self.stretches.x, 1, 0)
-        return self.stretches.scaled(seen - path[..., : seen.shape[-1]])
-
-    def errors(self, path: np.ndarray) -> np.ndarray:
-        """Mean square of each stretch, for the values that a fitted start leaves over."""
-        left = self.residual(path)
-        count = left.shape[0] * left.shape[2]
-        return (left**2).sum(axis=(0, 2)) / max(count - self.size, 1)
-
-    def total(self, path: np.ndarray) -> float:
-        return float(self.errors(path).sum())
+        """Measurements less the path, in units of noise (H + 1, S, d)."""
+        measured = np.moveaxis(self.segments.x, 1, 0)
+        return self.segments.scaled(measured - path[..., : measured.shape[-1]])
 
 
 @lru_cache(maxsize=256)
@@ -228,22 +212,3 @@ def _cubic(
     near, far = rest**2 * (1 + 2 * share), share**2 * (1 + 2 * rest)
     bend, back = step * share * rest**2, step * share**2 * rest
     return a * near + b * far + slope_a * bend - slope_b * back
-
-
-def blocks(
-    residual: np.ndarray, jacobian: np.ndarray, size: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Residuals (S, n) and their derivatives by starts (S, n, size) and by numbers (S, n, p)."""
-    stretches = residual.shape[1]
-    r = np.moveaxis(residual, 1, 0).reshape(stretches, -1)
-    j = np.moveaxis(jacobian, 1, 0).reshape(stretches, r.shape[1], -1)
-    return r, j[..., :size], j[..., size:]
-
-
-def normal_equations(
-    r: np.ndarray, a: np.ndarray, b: np.ndarray, inverse: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Each stretch's normal equations of the numbers, its start eliminated (by a's `inverse`)."""
-    left = b - a @ ((np.linalg.pinv(a) if inverse is None else inverse) @ b)
-    across = left.transpose(0, 2, 1)
-    return across @ left, (across @ r[..., None])[..., 0]

@@ -1,7 +1,7 @@
-"""Noise of measured actions: what it does to free runs, and runs that are weighed by it.
+"""Noise of measured inputs: what it does to simulations, and weights that allow for it.
 
-A run is driven by the actions as they were measured. Their noise moves it further and further away
-from what was seen, however clean the states are; a true law leaves that, too.
+A simulation is driven by the inputs as they were measured. Their noise moves it further and further
+away from the measured states, however clean those are; the right law leaves that, too.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from sjepa.data import Trajectories
 from sjepa.data._check import spread
 from sjepa.data.forms import NOISY
 from sjepa.data.noise import noise_level
-from sjepa.models.runner import Runner
-from sjepa.models.stretches import MIN_STEPS, Stretches
+from sjepa.inference.paths import Shooter
+from sjepa.inference.segments import MIN_STEPS, Segments
 from sjepa.symbolic import Law
 
 
-# Actions as rough as this share of their spread are no smooth or held signal with noise on it.
+# Actions as rough as this share of their spread are no smooth or zoh signal with noise on it.
 ROUGH = 0.3
 # Values of a stretch that are weighed together, a matrix of so many rows for each.
 SIZE = 200
@@ -29,32 +29,32 @@ LEVELS = np.concatenate([[0.0], np.geomspace(0.03, 1.0, 15)])
 MATTERS = 0.1
 
 
-def weighed(stretches: Stretches, data: Trajectories, law: Law, held: bool) -> Stretches:
-    """The stretches with weights for what noise of the actions leaves under a law near the truth.
+def weighed(segments: Segments, data: Trajectories, law: Law, zoh: bool) -> Segments:
+    """The segments with weights for what noise of the actions leaves under a law near the truth.
 
     How noisy the actions are is what makes the residuals of this law most likely, whatever its
     numbers and starts: at most as noisy as the actions are rough.
     """
-    if data.u is None or stretches.u is None:
-        return stretches
+    if data.u is None or segments.u is None:
+        return segments
     rough, sizes = noise_level(data.u, data.t), spread(data.u)
     rough = np.where((rough > NOISY * sizes) & (rough < ROUGH * sizes), rough, 0.0)
     if not rough.any():
-        return stretches
-    count = max(SIZE // stretches.x.shape[2], MIN_STEPS)
+        return segments
+    count = max(SIZE // segments.x.shape[2], MIN_STEPS)
     nodes = replace(
-        stretches,
-        x=stretches.x[:, :: stretches.every][:, : count + 1],
-        t=stretches.t[:, :: stretches.every][:, : count + 1],
-        u=stretches.u[:, :count],
+        segments,
+        x=segments.x[:, :: segments.every][:, : count + 1],
+        t=segments.t[:, :: segments.every][:, : count + 1],
+        u=segments.u[:, :count],
         every=1,
     )
     free = law.with_free_terms()
-    runner = Runner(free, nodes)
-    if not runner.uses_actions:
-        return stretches
-    path, jacobian = runner.linearised(free.coefficients, nodes.start)
-    left, away = runner.residual(path), _response(free, nodes, path, rough, held)
+    shooter = Shooter(free, nodes)
+    if not shooter.uses_inputs:
+        return segments
+    path, jacobian = shooter.linearized(free.coefficients, nodes.start)
+    left, away = shooter.residual(path), _response(free, nodes, path, rough, zoh)
     r, a, b = (np.moveaxis(v, 1, 0).reshape(len(nodes), left.shape[0] * left.shape[2], -1)
                for v in (left, jacobian, away))  # fmt: skip
     # What numbers and starts could make up for tells nothing about noise.
@@ -68,24 +68,24 @@ def weighed(stretches: Stretches, data: Trajectories, law: Law, held: bool) -> S
     whole = np.linalg.svd(b, full_matrices=False)
     added = (level * whole[1]) ** 2
     if added.sum() < MATTERS * r.size:
-        return stretches
+        return segments
     shrunk = 1 - 1 / np.sqrt(1 + added)
     weights = np.eye(r.shape[1]) - (whole[0] * shrunk[:, None]) @ whole[0].transpose(0, 2, 1)
     return replace(nodes, weights=weights)
 
 
 def _response(
-    law: Law, nodes: Stretches, path: np.ndarray, rough: np.ndarray, held: bool
+    law: Law, nodes: Segments, path: np.ndarray, rough: np.ndarray, zoh: bool
 ) -> np.ndarray:
     """Change of the path (H + 1, S, d, noises), in units of noise, by that of each measurement."""
     assert nodes.u is not None
     steps, m = nodes.u.shape[1], nodes.u.shape[3]
     moved = np.zeros((steps + 1, steps, 3))
     here = np.arange(steps)
-    moved[here, here] = [1.0, 1.0, 1.0] if held else [1.0, 0.5, 0.0]
-    if not held:
+    moved[here, here] = [1.0, 1.0, 1.0] if zoh else [1.0, 0.5, 0.0]
+    if not zoh:
         moved[here + 1, here] = [0.0, 0.5, 1.0]
-    moved = moved[: steps + (not held)]
+    moved = moved[: steps + (not zoh)]
     by = 1e-4 * rough
     bumps = np.zeros((m, *moved.shape, m))
     for k in range(m):
@@ -93,7 +93,7 @@ def _response(
     bumps = bumps.reshape(-1, 1, steps, 3, m)  # copies for each stretch
     u = nodes.u + bumps
     start = np.broadcast_to(path[0], (len(u), *path[0].shape))
-    runs = Runner(law, replace(nodes, u=u)).path(law.coefficients, start)
+    runs = Shooter(law, replace(nodes, u=u)).path(law.coefficients, start)
     d = nodes.x.shape[2]
     change = (runs[..., :d] - path[:, None, :, :d]) / nodes.unit / 1e-4
     return np.moveaxis(change, 1, -1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import sympy
 
 from sjepa.backend.problem import Problem
 from sjepa.symbolic.law import Law
@@ -14,17 +15,28 @@ from sjepa.symbolic.law import Law
 CLOSE = 0.25
 
 
-def exchanges(problem: Problem, law: Law) -> list[Law]:
+def exchanges(problem: Problem, law: Law, count: int = 3) -> list[Law]:
     """Laws with one term of one equation exchanged for one that weighs no more, nearest first."""
-    return _nearest(problem, law, drop=True)
+    return _nearest(problem, law, True, count)
 
 
-def extensions(problem: Problem, law: Law) -> list[Law]:
+def extensions(problem: Problem, law: Law, count: int = 3) -> list[Law]:
     """Laws with one more term in one equation, the largest fall of the loss first."""
-    return _nearest(problem, law, drop=False)
+    return _nearest(problem, law, False, count)
 
 
-def _nearest(problem: Problem, law: Law, drop: bool) -> list[Law]:
+def reductions(law: Law) -> list[Law]:
+    """Laws with one term of one equation left out (backward elimination)."""
+    found = []
+    for j, row in enumerate(law.terms):
+        for k in range(len(row)):
+            rest = sympy.Add(*(sympy.Float(c) * t for i, (c, t) in enumerate(row) if i != k))
+            less = [*law.expressions[:j], rest, *law.expressions[j + 1 :]]
+            found.append(Law(less, law.inputs, law.outputs, law.dynamics))
+    return found
+
+
+def _nearest(problem: Problem, law: Law, drop: bool, count: int) -> list[Law]:
     library, sums = problem.candidate_library, problem.sums
     own = library.coefficients(law)
     losses = np.maximum(sums.loss(own), 1e-300)
@@ -36,7 +48,7 @@ def _nearest(problem: Problem, law: Law, drop: bool) -> list[Law]:
         if ratio <= 1 + CLOSE:
             found.append((ratio, j, term, trial))
     found.sort(key=lambda one: one[:3])
-    return [library.law(f[3], problem.outputs, problem.dynamics).canonical() for f in found]
+    return [library.law(f[3], problem.outputs, problem.dynamics).canonical() for f in found[:count]]
 
 
 def _trials(problem: Problem, own: np.ndarray, drop: bool) -> Iterator[tuple[int, np.ndarray, int]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import sympy
 
-from sjepa.backend.constants import Array, Columns, Placed, projected
+from sjepa.search.parametric import Array, Columns, Placed, projected
 from sjepa.symbolic.gram import MAX_SIZE
 from sjepa.symbolic.parse import symbol
 from sjepa.symbolic.shapes import POWERS, Shape

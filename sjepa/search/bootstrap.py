@@ -23,9 +23,9 @@ from sjepa.backend.executors import run_on
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, SjepaError
-from sjepa.models.free_runs import free_run, solve_scaled
-from sjepa.models.selection import FEW
-from sjepa.models.stretches import Stretches
+from sjepa.inference.constants import MIN_BLOCKS
+from sjepa.inference.segments import Segments
+from sjepa.inference.shooting import shoot, solve_scaled
 from sjepa.symbolic import Front, Law, Library
 from sjepa.symbolic.gram import Gram
 from sjepa.symbolic.intervals import LEVEL, Interval
@@ -203,18 +203,18 @@ def _free_runs(
     or with too few stretches.
     """
     try:
-        stretches = Stretches.of(data, order=order, held=held)
+        segments = Segments.of(data, order=order, zoh=held)
     except SjepaError:
         return {}
-    count = len(stretches)
-    if order != 1 or count < FEW or not stretches.noisy:
+    count = len(segments)
+    if order != 1 or count <= MIN_BLOCKS or not segments.noisy:
         return {}
-    run, free = free_run(law, stretches), law.with_free_terms()
-    curvature, slope = run.curvature.sum(axis=0), run.slope.sum(axis=0)
+    run, free = shoot(law, segments), law.with_free_terms()
+    curvature, slope, _ = run.normal
     without = np.stack(
         [
-            solve_scaled(curvature - c, slope - s)
-            for c, s in zip(run.curvature, run.slope, strict=True)
+            solve_scaled(curvature.sum(axis=0) - c, slope.sum(axis=0) - s)
+            for c, s in zip(curvature, slope, strict=True)
         ]
     )
     width = stdtrit(count - 1, (1 + LEVEL) / 2) * np.sqrt(count - 1) * without.std(axis=0)

@@ -1,0 +1,226 @@
+"""The evidence of laws and their adequacy, by simulation where states are noisy, else by regression.
+
+One likelihood, one code length and one test, on one of two residuals. *Simulation* compares states
+with states and is right for any noise; it costs a few dozen integrations a law. *Regression*
+compares derivatives (or next values, or a column of a table) with the law's; it costs next to
+nothing, and noise in the inputs biases it, so it serves where there is none to speak of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import sympy
+
+from sjepa.data.rows import OnRows
+from sjepa.inference.adequacy import Blocks, predictability, whiteness
+from sjepa.inference.constants import EXACT, SIGNIFICANCE
+from sjepa.inference.noise import Array
+from sjepa.inference.probes import bumps, covered, segment_blocks
+from sjepa.inference.score import Fit, TermValues
+from sjepa.inference.segments import Segments
+from sjepa.inference.shooting import ShootingFit, shoot
+from sjepa.symbolic import Law, Library
+
+
+# Blocks of rows in a test of a regression, and inputs that stand for all.
+BLOCKS, MAX_POINTS = 40, 1_000
+
+
+class Adequacy(NamedTuple):
+    """Whether what a law leaves is noise, by which test, and what to say of it."""
+
+    adequate: bool | None
+    reason: str
+    p_value: float | None = None
+
+
+@dataclass(eq=False)
+class Simulation:
+    """Evidence by multiple shooting. Fits are kept: rungs of a search share them."""
+
+    segments: Segments
+    complexity: Callable[[Law], float]
+    refit: bool = True
+    rounded: bool = False  # whether readings lie on a grid as coarse as their noise
+    fits: dict[Law, tuple[Fit, ShootingFit]] = field(default_factory=dict)
+    _values: TermValues | None = None
+
+    def fit(self, law: Law) -> Fit:
+        if law not in self.fits:
+            shot = shoot(law, self.segments, refit=self.refit)
+            fitted = shot.law.canonical()
+            self.fits[law] = (
+                Fit(
+                    fitted,
+                    shot.noise.log_likelihood,
+                    self.complexity(law),
+                    len(shot.law.coefficients) if self.refit else 0,
+                    self._terms(fitted).cancelling_digits(fitted),
+                    lambda: shot.residual,
+                    shot.values,
+                ),
+                shot,
+            )
+        return self.fits[law][0]
+
+    def _terms(self, law: Law) -> TermValues:
+        if self._values is None:
+            self._values = TermValues(self.segments.inputs_of(law))
+        return self._values
+
+    def adequacy(self, law: Law) -> Adequacy:
+        self.fit(law)
+        shot = self.fits[law][1]
+        segments, count = self.segments, len(self.segments)
+        trajectories = int(segments.trajectory.max()) + 1
+        half = segments.trajectory % 2 if trajectories > 3 else np.arange(count) % 2
+        if (shot.unexplained <= EXACT).all():
+            return Adequacy(True, "Simulations reproduce the data to 3 parts in 10,000.")
+        if covered(shot.path, half):
+            p = predictability(segment_blocks(shot, half))
+            if p is not None:
+                return _by_predictability(p)
+        if self.rounded:
+            return Adequacy(
+                None,
+                "The readings are rounded as coarsely as the residuals are large, and the path does "
+                "not return to where it was: whether the residuals are noise cannot be told.",
+            )
+        size = shot.path.shape[2]
+        p = whiteness(shot.residual, shot.jacobian[..., :size])
+        if p is None:
+            return Adequacy(
+                None, "There are too few observations to tell whether the residuals are noise."
+            )
+        if p < SIGNIFICANCE:
+            return Adequacy(
+                False,
+                f"The residuals are not white (p = {p:.1g} by their signs): a term is missing or "
+                "wrong, or the noise has a memory of more than one step. The path does not return "
+                "to where it was, so that these cannot be told apart: measure other trajectories.",
+                p,
+            )
+        return Adequacy(
+            True,
+            f"The residuals are white (p = {p:.2g} by their signs), which assumes noise with a "
+            "memory of at most one step. The path does not return to where it was: other "
+            "trajectories would test the law further.",
+            p,
+        )
+
+
+def _by_predictability(p: float) -> Adequacy:
+    if p < SIGNIFICANCE:
+        return Adequacy(
+            False,
+            f"The residuals are predictable from the state (p = {p:.1g}): a term is missing or "
+            "wrong, or a state is not measured. Extend the library, or try order=2 or lags=1.",
+            p,
+        )
+    return Adequacy(
+        True, f"The residuals are not predictable from the state (p = {p:.2g} on data left out).", p
+    )
+
+
+@dataclass(eq=False)
+class Regression:
+    """Evidence on rows of a regression: targets (n, k), and any function of the inputs on them.
+
+    `floor` (k,) is the mean square error of the rows themselves, as far as it is computed.
+    """
+
+    on_rows: OnRows
+    targets: Array
+    complexity: Callable[[Law], float]
+    floor: Array
+    losses: Callable[[Law], Array] | None = None  # mean squares (k,), where rows need no look
+    fits: dict[Law, Fit] = field(default_factory=dict)
+
+    def residual(self, law: Law) -> Array:
+        return np.asarray(self.targets - self.on_rows(law.numpy()))
+
+    @cached_property
+    def points(self) -> Array:
+        """Inputs as they occur."""
+        kept: list[Array] = []
+
+        def look(z: Array) -> Array:
+            kept.append(z[:: max(1, len(z) // MAX_POINTS)])
+            return np.zeros((len(z), 1))
+
+        self.on_rows(look)
+        return np.concatenate(kept)
+
+    def fit(self, law: Law) -> Fit:
+        if law not in self.fits:
+            square = np.maximum(self._squares(law), np.maximum(self.floor, 1e-300))
+            values = np.array([-0.5 * len(self.targets) * float(np.log(square).sum())])
+            self.fits[law] = Fit(
+                law, values, self.complexity(law), _parameters(law),
+                self._values.cancelling_digits(law), lambda: self.residual(law)[:, None],
+                self.targets.size,
+            )  # fmt: skip
+        return self.fits[law]
+
+    @cached_property
+    def _values(self) -> TermValues:
+        return TermValues(self.points)
+
+    def _squares(self, law: Law) -> Array:
+        if self.losses is not None:
+            return self.losses(law)
+        return np.asarray((self.residual(law) ** 2).mean(axis=0))
+
+    def unexplained(self, law: Law) -> Array:
+        """Share (k,) of the variance of the targets; of their mean square where they are constant."""
+        square = (self.targets**2).mean(axis=0)
+        variance = self.targets.var(axis=0)
+        unit = np.where(variance > EXACT * square, variance, square)
+        return np.asarray(self._squares(law) / np.maximum(unit, 1e-300))
+
+    def exact(self, law: Law) -> bool:
+        """Whether nothing is left but the error of the rows themselves."""
+        return bool((self._squares(law) <= self.floor).all())
+
+    def adequacy(self, law: Law) -> Adequacy:
+        if self.exact(law) or (self.unexplained(law) <= EXACT).all():
+            return Adequacy(True, "The law reproduces the derivatives to 3 parts in 10,000.")
+        n = len(self.targets)
+        block = np.arange(n) * BLOCKS // n
+        half = np.arange(BLOCKS) % 2
+        middle = self.on_rows(lambda z: np.concatenate([np.ones((len(z), 1)), z], axis=1))
+        weight = np.where(np.abs(middle[:, :1]) > 0, middle[:, :1], 1.0)
+        if not covered((middle[:, 1:] / weight)[:, None], half[block], rows=True):
+            return Adequacy(
+                None,
+                "The data do not return to where they were: whether a term is missing cannot be "
+                "told from these residuals.",
+            )
+        left, flexible = self.residual(law), self.on_rows(bumps(self.points))
+        ps = []
+        for j, row in enumerate(law.terms):
+            own = np.zeros((n, 0))
+            if row:
+                terms = Library([t for _, t in row], law.inputs, canonical=False)
+                own = self.on_rows(terms.numpy())
+            columns = np.concatenate([own, flexible], axis=1)
+            parts = [columns[block == b] for b in range(BLOCKS)]
+            information = np.stack([c.T @ c for c in parts])
+            score = np.stack([c.T @ left[block == b, j] for b, c in enumerate(parts)])
+            p = predictability(Blocks(information, score, half, own.shape[1]))
+            if p is not None:
+                ps.append(p)
+        if not ps:
+            return Adequacy(None, "There are too few rows to tell whether a term is missing.")
+        return _by_predictability(min(1.0, min(ps) * len(ps)))
+
+
+def _parameters(law: Law) -> int:
+    """Coefficients of a law: one for each term, and those inside terms."""
+    inside = sum(len(t.atoms(sympy.Float)) for row in law.terms for _, t in row)
+    return sum(map(len, law.terms)) + inside

@@ -1,0 +1,111 @@
+"""The score of a law in nats: log likelihood less one code length for structure and coefficients.
+
+Noise that is correlated in time repeats itself, so the likelihood counts each correlation time of
+the residuals once. The time is that of the law which leaves least: what a worse law leaves besides
+noise must not discount the evidence against it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import sympy
+
+from sjepa.inference.constants import ODDS, STRUCTURE
+from sjepa.inference.noise import Array, correlation_time
+from sjepa.symbolic import Law, Library
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A law fitted to data: log likelihood (B,) of each block of them, and how long it is.
+
+    `parameters` counts the fitted coefficients, `digits` are nats for those that nearly cancel,
+    `residual` (n, B, d) is taken where it is asked for.
+    """
+
+    law: Law
+    log_likelihood: Array
+    complexity: float
+    parameters: int
+    digits: float
+    residual: Callable[[], Array]
+    values: int
+
+    @cached_property
+    def correlation_time(self) -> float:
+        return correlation_time(self.residual())
+
+    @cached_property
+    def total(self) -> float:
+        return float(self.log_likelihood.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores of fits to the same data, and how sure their differences are."""
+
+    fits: tuple[Fit, ...]
+
+    @cached_property
+    def correlation_time(self) -> float:
+        return max(self.fits, key=lambda f: f.total).correlation_time
+
+    def code_length(self, fit: Fit) -> float:
+        """Nats for the structure and for coefficients as precise as the data tell them."""
+        each = 0.5 * math.log(max(fit.values / self.correlation_time, 1.0))
+        return STRUCTURE * fit.complexity + each * fit.parameters + fit.digits
+
+    def score(self, fit: Fit) -> float:
+        return fit.total / self.correlation_time - self.code_length(fit)
+
+    @cached_property
+    def best(self) -> Fit:
+        return max(self.fits, key=self.score)
+
+    def lead(self, fit: Fit) -> float:
+        """Nats by which the best law is ahead of this one."""
+        return self.score(self.best) - self.score(fit)
+
+    def standard_error(self, fit: Fit) -> float:
+        """Of the lead, from how it varies between blocks (jackknife)."""
+        gain = (self.best.log_likelihood - fit.log_likelihood) / self.correlation_time
+        return float(np.sqrt(len(gain)) * gain.std(ddof=1)) if len(gain) > 1 else math.nan
+
+    @property
+    def rivals(self) -> list[Fit]:
+        """Other laws within the odds, most likely first."""
+        best = self.best
+        near = [f for f in self.fits if f is not best and self.lead(f) < ODDS]
+        return sorted(near, key=self.lead)
+
+
+class TermValues:
+    """Terms of laws at some points (rows, inputs), each evaluated once."""
+
+    def __init__(self, points: Array) -> None:
+        self.points = points
+        self._known: dict[sympy.Expr, Array] = {}
+
+    def __call__(self, term: sympy.Expr, law: Law) -> Array:
+        if term not in self._known:
+            library = Library([term], law.inputs, canonical=False)
+            self._known[term] = library.numpy()(self.points)[:, 0]
+        return self._known[term]
+
+    def cancelling_digits(self, law: Law) -> float:
+        """Nats for terms that are larger than their sum: near-cancelling ones need more digits."""
+        total = 0.0
+        for row in law.terms:
+            if len(row) < 2:
+                continue
+            parts = np.stack([c * self(term, law) for c, term in row], axis=1)
+            size = np.sqrt((parts**2).mean(axis=0))
+            whole = np.sqrt((parts.sum(axis=1) ** 2).mean())
+            if np.isfinite(size).all() and whole > 0:
+                total += float(np.log(np.maximum(size / whole, 1.0)).sum())
+        return total

@@ -1,0 +1,136 @@
+"""Multiple shooting: a law's coefficients and the first state of every segment, fitted together.
+
+A regression compares derivatives or integrals, and noise in the states biases it. A simulation
+compares states with states: under the right law nothing but the noise of the observations is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sjepa.inference.noise import Array, Profile, profile
+from sjepa.inference.paths import Shooter
+from sjepa.inference.segments import Segments
+from sjepa.symbolic import Law
+
+
+# Steps of Levenberg and Marquardt; a gain of this many nats in one is not worth another.
+ITERATIONS, GAIN = 12, 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class ShootingFit:
+    """A law with the coefficients that simulate the data best, and what it leaves.
+
+    ``residual`` (n, S, d) is in units of the segments, ``noise`` its likelihood with the scales
+    profiled, ``path`` (n, S, size) the simulated states and ``jacobian`` (n, S, d, size + p) the
+    derivatives by starts and coefficients.
+    """
+
+    law: Law
+    segments: Segments
+    path: Array
+    residual: Array
+    jacobian: Array
+    noise: Profile
+
+    @property
+    def log_likelihood(self) -> float:
+        return self.noise.total
+
+    @property
+    def values(self) -> int:
+        return self.residual.size
+
+    @property
+    def weighted(self) -> Array:
+        """Square roots (n, S, d) of the precision that each residual counts with."""
+        return np.sqrt(self.noise.weight) / self.noise.scale[self.segments.trajectory]
+
+    @property
+    def unexplained(self) -> Array:
+        """Mean square residual (d,) of the states, as a share of their variance."""
+        unit = self.segments.unit / self.segments.spread
+        return np.asarray((self.residual**2).mean(axis=(0, 1)) * unit**2)
+
+    @cached_property
+    def normal(self) -> tuple[Array, Array, Array]:
+        """Each segment's normal equations (S, p, p), (S, p), starts eliminated; log volumes (S,)."""
+        size = self.path.shape[2]
+        r, a, b = blocks(self.residual, self.jacobian, size, self.weighted)
+        volumes = np.linalg.slogdet(a.transpose(0, 2, 1) @ a)[1]
+        return *normal_equations(r, a, b), volumes
+
+
+def shoot(law: Law, segments: Segments, *, refit: bool = True) -> ShootingFit:
+    """Fit coefficients and starts; without `refit` only the starts."""
+    free = law.with_free_terms()
+    shooter = Shooter(free, segments)
+    coefficients, start = free.coefficients, segments.start.copy()
+    group, p = segments.trajectory, len(free.coefficients)
+    path, jacobian = shooter.linearized(coefficients, start, refit)
+    residual = shooter.residual(path)
+    noise, damping = profile(residual, group), 1e-3
+    for _ in range(ITERATIONS):
+        root = np.sqrt(noise.weight) / noise.scale[group]
+        move, shift = _step(residual, jacobian, shooter.size, root, damping)
+        moved = coefficients + move if refit and p else coefficients
+        trial, slopes = shooter.linearized(moved, start + shift, refit)
+        left = shooter.residual(trial)
+        new = profile(left, group)
+        if np.isfinite(new.total) and new.total > noise.total:
+            gain = new.total - noise.total
+            coefficients, start, path, jacobian = moved, start + shift, trial, slopes
+            residual, noise, damping = left, new, damping * 0.1
+            if gain < GAIN:
+                break
+        elif damping > 1e6:
+            break
+        else:
+            damping *= 10.0
+    fitted = free.with_coefficients(coefficients) if np.isfinite(coefficients).all() else free
+    return ShootingFit(fitted, segments, path, residual, jacobian, noise)
+
+
+def _step(
+    residual: Array, jacobian: Array, size: int, root: Array, damping: float
+) -> tuple[Array, Array]:
+    """Moves of the coefficients (p,) and of the starts (S, size)."""
+    r, a, b = blocks(residual, jacobian, size, root)
+    inverse = np.linalg.pinv(a)
+    curvature, slope = normal_equations(r, a, b, inverse)
+    h = curvature.sum(axis=0)
+    move = solve_scaled(h + damping * np.diag(np.diag(h)), slope.sum(axis=0))
+    return move, (inverse @ (r - b @ move)[..., None])[..., 0]
+
+
+def blocks(
+    residual: Array, jacobian: Array, size: int, root: Array
+) -> tuple[Array, Array, Array]:
+    """Weighted residuals (S, n), their derivatives by starts (S, n, size) and coefficients."""
+    segments = residual.shape[1]
+    r = np.moveaxis(residual * root, 1, 0).reshape(segments, -1)
+    j = np.moveaxis(jacobian * root[..., None], 1, 0).reshape(segments, r.shape[1], -1)
+    return r, j[..., :size], j[..., size:]
+
+
+def normal_equations(
+    r: Array, a: Array, b: Array, inverse: Array | None = None
+) -> tuple[Array, Array]:
+    """Each segment's normal equations of the coefficients, its start eliminated."""
+    left = b - a @ ((np.linalg.pinv(a) if inverse is None else inverse) @ b)
+    across = left.transpose(0, 2, 1)
+    return across @ left, (across @ r[..., None])[..., 0]
+
+
+def solve_scaled(a: Array, b: Array) -> Array:
+    """Least squares by normal equations whose unknowns have any units."""
+    if not len(b):
+        return np.zeros(b.shape)
+    scale = np.sqrt(np.maximum(np.diag(a), 1e-300))
+    solved = np.linalg.lstsq(a / np.outer(scale, scale), (b.T / scale).T, rcond=1e-12)[0]
+    solved = (solved.T / scale).T
+    return np.where(np.isfinite(solved), solved, 0.0)

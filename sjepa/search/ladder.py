@@ -1,0 +1,441 @@
+"""From a problem to a verdict: proposals of one rung after the other, decided by one evidence.
+
+The backend's own front comes first, then neighbors of the best law, then terms with nonlinear
+parameters. A rung is climbed while the law is not adequate, or so long that a shorter one with a
+parametric term could have better odds. Settings of a rung steer the effort; what is believed in the
+end is decided in :mod:`sjepa.inference`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from sjepa.backend import Backend, Problem
+from sjepa.data import Trajectories
+from sjepa.data.derivatives import slope_error
+from sjepa.data.forms import Rows, is_noisy
+from sjepa.data.rows import OnRows
+from sjepa.errors import SjepaError
+from sjepa.inference.constants import ODDS, STRUCTURE
+from sjepa.inference.evidence import Adequacy, Regression, Simulation
+from sjepa.inference.input_noise import weighed
+from sjepa.inference.noise import resolution
+from sjepa.inference.score import Fit, Scores
+from sjepa.inference.segments import Segments
+from sjepa.search.neighbors import exchanges, extensions, reductions
+from sjepa.search.parametric import on_library, solve_open
+from sjepa.search.quotients import quotient_sets
+from sjepa.search.supports import BELOW
+from sjepa.search.templates import propose
+from sjepa.symbolic import Front, Law, Library
+from sjepa.symbolic.front import Candidate
+from sjepa.symbolic.shapes import Shape, weight, wide
+from sjepa.symbolic.verdict import Rival, Verdict
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much of each rung is looked at. None of this changes what is believed of a law."""
+
+    laws: int = 12  # of a front, simulated
+    crude: float = 10.0  # laws with more than this many times the lowest loss are not simulated
+    neighbors: int = 3  # of each kind in each round
+    rounds: int = 4
+    segments: int = 4  # fewer make no simulation
+    rows: int = 20  # fewer do not tell parameters inside terms
+    points: int = 5  # observations for one such row
+    max_inputs: int = 6  # beyond, the extended library would be thousands of columns
+    max_rows: int = 5_000  # that tell parameters; there are hundreds of columns for each
+
+
+# Errors of derivatives are computed to within this factor in the mean square, and sums of squares
+# are not told apart below the second number.
+ROOM, ROUNDING = 100.0, 1e-11
+
+
+@dataclass(frozen=True)
+class Climbed:
+    """A front with its verdict, and the problem it answers."""
+
+    front: Front
+    problem: Problem
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Searches for the law of measured states on rows that are ready.
+
+    `names` are all inputs that a simulation knows; `ordered` is False for given derivatives, whose
+    states may come in any order; without `refit` coefficients stay as constraints made them.
+    """
+
+    backend: Backend
+    rows: Rows
+    data: Trajectories
+    names: tuple[str, ...]
+    order: int = 1
+    end: float = math.inf
+    refit: bool = True
+    ordered: bool = True
+    effort: Effort = Effort()
+
+    def climb(
+        self, problem: Problem, templates: Sequence[Shape] | Literal["wide"] | None, extend: bool
+    ) -> Climbed:
+        """The law of the problem's library and of term templates, and how far to believe it."""
+        floor = self._floor
+        if floor is not None:
+            problem = problem.with_(exact=float((floor / problem.variance).max()))
+        if templates is not None and templates != "wide":
+            found, problem = self._parametric(problem, list(templates))
+            return self.conclude(found, problem)
+        front = problem.solve(self.backend)
+        evidence = self._evidence(problem, front)
+        if evidence is None:
+            return Climbed(front, problem, None)
+        best = self._explored(front, problem, evidence)
+        adequacy = evidence.adequacy(best)
+        if templates == "wide" or (extend and self._worth(best, adequacy, problem, evidence)):
+            try:
+                more, wider = self._extended(problem)
+            except SjepaError as error:
+                note = f"the search for parametric terms failed: {error}"
+                front = replace(front, notes=(*front.notes, note))
+            else:
+                laws = [c.law for c in front if wider.admits(c.law)]
+                both = Front.of(
+                    [*(wider.candidate(law) for law in laws), *more], front.measure,
+                    front.backend, front.notes,
+                )  # fmt: skip
+                evidence = self._again(evidence, wider)
+                best = self._explored(both, wider, evidence)
+                front, problem, adequacy = both, wider, evidence.adequacy(best)
+        return self._concluded(front, problem, evidence, best, adequacy)
+
+    # Evidence ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _noisy(self) -> bool:
+        if self.rows.form in ("weak", "zoh"):
+            return True
+        return is_noisy(self.data) if self.rows.noisy is None else self.rows.noisy
+
+    @cached_property
+    def _floor(self) -> np.ndarray | None:
+        """Mean square error (k,) of clean derivatives; None where noise decides."""
+        if self.rows.form != "derivative" or self.order != 1 or not self.ordered or self._noisy:
+            return None
+        smoothing = self.rows.again.get("like")
+        error = slope_error(self.data, None if smoothing is None else smoothing.noise)
+        variance = self.rows.targets.var(axis=0)
+        return np.maximum(ROOM * error, ROUNDING * variance)
+
+    @cached_property
+    def _segments(self) -> Segments | None:
+        """None where the data are too short or too fast to be simulated through."""
+        if not self.ordered:
+            return None
+        smoothing = self.rows.again.get("like") if self.order == 1 else None
+        try:
+            segments = Segments.of(
+                self.data, order=self.order, zoh=self.rows.form == "zoh", smoothing=smoothing,
+                derivatives=self.rows.found if self.order == 1 else None,
+            )  # fmt: skip
+        except SjepaError:
+            return None
+        return segments if len(segments) >= self.effort.segments else None
+
+    def _evidence(self, problem: Problem, front: Front) -> Simulation | Regression | None:
+        segments = self._segments
+        if not len(front):
+            return None
+        if segments is not None and (self._noisy or problem.targets is None or self.order == 2):
+            law = self._simulated(front.best())
+            segments = weighed(segments, self.data, law, self.rows.form == "zoh")
+            steps = resolution(self.data.x)
+            rounded = bool((steps > 2 * segments.unit).any())
+            return Simulation(segments, problem.complexity, self.refit, rounded)
+        if problem.targets is None:
+            return None
+        every = -(-len(self.rows.targets) // self.effort.max_rows)
+        floor = self._floor if self._floor is not None else np.zeros(len(problem.outputs))
+        return Regression(
+            self.rows.thinned(every), self.rows.targets[::every], problem.complexity, floor,
+            lambda law: problem.losses(law) * problem.variance,
+        )  # fmt: skip
+
+    def _again(
+        self, evidence: Simulation | Regression, problem: Problem
+    ) -> Simulation | Regression:
+        """The same data and fits for laws of another problem."""
+        if isinstance(evidence, Simulation):
+            return replace(evidence, complexity=problem.complexity)
+        losses = lambda law: problem.losses(law) * problem.variance  # noqa: E731
+        return replace(evidence, complexity=problem.complexity, losses=losses, fits={})
+
+    def _simulated(self, law: Law) -> Law:
+        """The law with all states, velocities and inputs as its inputs."""
+        if law.inputs == self.names:
+            return law
+        return Law(law.expressions, self.names, law.outputs, law.dynamics, canonical=False)
+
+    # Rungs ---------------------------------------------------------------------------------------
+
+    def _time_left(self, problem: Problem) -> bool:
+        return problem.clock() < self.end
+
+    def _explored(
+        self, front: Front, problem: Problem, evidence: Simulation | Regression
+    ) -> Law:
+        """The law of the highest score among those of a front and neighbors of the best."""
+        effort = self.effort
+        limit = effort.crude * min(c.loss for c in front)
+        near = [c for c in front if c.loss <= limit]
+        if isinstance(evidence, Simulation):
+            n = 0.5 * evidence.segments.x.size
+            near.sort(key=lambda c: n * math.log(c.loss + 1e-300) / 8 + STRUCTURE * c.terms)
+            near = sorted(near[: effort.laws], key=front.complexity)
+            if front.best_candidate() not in near:
+                near.insert(0, front.best_candidate())
+        laws = [self._simulated(c.law) for c in near]
+        fits = {law: evidence.fit(law) for law in self._in_time(laws, problem)}
+        for _ in range(effort.rounds):
+            best = max(fits, key=lambda law: Scores(tuple(fits.values())).score(fits[law]))
+            if not (self.refit and problem.library is not None and self._time_left(problem)):
+                break
+            inside = self._inside(best, problem)
+            near = []
+            if inside is not None:
+                near += exchanges(problem, inside, effort.neighbors)
+                near += extensions(problem, inside, effort.neighbors)
+            near += reductions(best) if isinstance(evidence, Simulation) else []
+            new = [law for law in map(self._simulated, near) if law not in fits]
+            fits |= {law: evidence.fit(law) for law in self._in_time(new, problem)}
+            scores = Scores(tuple(fits.values()))
+            if scores.best is fits[best]:
+                break
+        scores = Scores(tuple(fits.values()))
+        return next(law for law, fit in fits.items() if fit is scores.best)
+
+    def _in_time(self, laws: Sequence[Law], problem: Problem) -> Iterable[Law]:
+        for i, law in enumerate(laws):
+            if i == 0 or self._time_left(problem):
+                yield law
+
+    def _inside(self, law: Law, problem: Problem) -> Law | None:
+        """The law in the problem's own inputs, if its terms are those of the library."""
+        own = Law(law.expressions, problem.names, law.outputs, law.dynamics, canonical=False)
+        own = own.canonical()
+        return own if problem.candidate_library.covers(own) else None
+
+    def _worth(
+        self, law: Law, adequacy: Adequacy, problem: Problem, evidence: Simulation | Regression
+    ) -> bool:
+        """Whether a law with a parametric term could have better odds."""
+        effort = self.effort
+        rows = 0 if problem.targets is None else len(problem.targets)
+        if self.rows.form == "weak":  # windows of slow motion are few, and not needed
+            rows = int(self.data.lengths.sum()) // effort.points
+        if len(problem.names) > effort.max_inputs or rows < effort.rows:
+            return False
+        if isinstance(evidence, Regression):
+            if evidence.exact(law):
+                return False
+            if self._floor is not None:
+                return True
+        if adequacy.adequate is False:
+            return True
+        # At the least: a plain term and one with a parameter, three coefficients in all.
+        fit = evidence.fit(law)
+        each = 0.5 * math.log(max(fit.values / fit.correlation_time, 1.0))
+        least = STRUCTURE * 3.5 + 3 * each
+        weights = problem.library.term_weights if problem.library is not None else {}
+        lengths = (
+            STRUCTURE * sum(weights.get(t, weight(t)) for _, t in row) + each * len(row)
+            for row in law.terms
+        )
+        return any(length - least > 2 * ODDS for length in lengths)
+
+    def _extended(self, problem: Problem) -> tuple[Front, Problem]:
+        """Laws with terms of the extended library."""
+        templates = self._templates(problem)
+        if not (self.rows.form == "weak" and self.order == 1 and self.ordered and self.refit):
+            return self._parametric(problem, templates)
+        base = problem.library
+        assert base is not None
+        laws = propose(
+            self.data, base, templates, problem.outputs, lambda: self._time_left(problem)
+        )
+        terms = dict.fromkeys(t for law in laws for row in law.canonical().terms for _, t in row)
+        new = [t for t in terms if t not in base.term_weights]
+        weights = [*base.weights, *map(weight, new)]
+        library = Library([*base.terms, *new], base.inputs, weights, canonical=False)
+        wider = on_library(self._thinned(problem), library, self._on_rows)
+        rows = [wider.candidate(law.canonical()) for law in laws]
+        return Front(tuple(sorted(rows, key=lambda c: c.terms)), problem.measure), wider
+
+    def _parametric(
+        self, problem: Problem, templates: list[Shape]
+    ) -> tuple[Front, Problem]:
+        """The backend's front with the parameters of term templates found on the rows."""
+        floor = self._floor
+        clean = floor is not None
+        limit = self._dense(problem) if floor is None else floor / problem.variance
+        if math.isfinite(self.end):
+            left = max(self.end - problem.clock(), 0.0)
+            problem = problem.with_(budget=replace(problem.budget, seconds=left / 2))
+        return solve_open(
+            self.backend, self._thinned(problem), templates, self._on_rows, self._points(problem),
+            limit, clean, lambda: self._time_left(problem), quotient_sets if clean else None,
+        )  # fmt: skip
+
+    def _templates(self, problem: Problem) -> list[Shape]:
+        inputs = self.data.action_names or ()
+        states = [n for n in problem.names if n not in inputs]
+        points = self._points(problem)
+        # Noise takes what is nearly nothing below it.
+        low = points.min(axis=0) > -BELOW * np.ptp(points, axis=0) * self._noisy
+        return wide(states, inputs, [n for n, ok in zip(problem.names, low, strict=True) if ok])
+
+    def _dense(self, problem: Problem) -> np.ndarray:
+        """About what noise leaves: all terms of the library, for the rows they leave free."""
+        sums, usable = problem.sums, problem.usable
+        solved = [sums.solve(usable[:, j], j) for j in range(usable.shape[1])]
+        rows, terms = sums.rows, len(sums.xx)
+        return sums.loss(np.stack(solved, axis=1)) * 1.3 * rows / max(rows - terms, 1)
+
+    @cached_property
+    def _every(self) -> int:
+        return -(-len(self.rows.targets) // self.effort.max_rows)
+
+    @cached_property
+    def _on_rows(self) -> OnRows:
+        return self.rows.thinned(self._every)
+
+    def _points(self, problem: Problem) -> np.ndarray:
+        """Inputs as they occur, a thousand of them."""
+        kept: list[np.ndarray] = []
+
+        def look(z: np.ndarray) -> np.ndarray:
+            kept.append(z[:: max(1, len(z) // 1000)])
+            return np.zeros((len(z), 1))
+
+        self._on_rows(look)
+        x = np.concatenate(kept)
+        return x[:: -(-len(x) // 1000)]
+
+    def _thinned(self, problem: Problem) -> Problem:
+        """The problem on the rows of `_on_rows`: more columns of all of them would fill memory."""
+        if (every := self._every) == 1:
+            return problem
+        assert problem.targets is not None
+        rows = "inputs" if problem.features is None else "features"
+        some = {rows: getattr(problem, rows)[::every], "targets": problem.targets[::every]}
+        return problem.with_(**some)
+
+    # The verdict ---------------------------------------------------------------------------------
+
+    def conclude(self, front: Front, problem: Problem) -> Climbed:
+        """The verdict on a front that was found elsewhere."""
+        return self._concluded(front, problem, self._evidence(problem, front))
+
+    def _concluded(
+        self,
+        front: Front,
+        problem: Problem,
+        evidence: Simulation | Regression | None,
+        best: Law | None = None,
+        adequacy: Adequacy | None = None,
+    ) -> Climbed:
+        """The front with scores, the chosen law among its rows, and the verdict."""
+        if evidence is None or not len(front):
+            return Climbed(front, problem, None)
+        best = self._explored(front, problem, evidence) if best is None else best
+        adequacy = evidence.adequacy(best) if adequacy is None else adequacy
+        fits: dict[Law, Fit] = {
+            law: (one[0] if isinstance(one, tuple) else one) for law, one in evidence.fits.items()
+        }
+        scores = Scores(tuple(fits.values()))
+        chosen = fits[best]
+
+        def row(law: Law, fit: Fit, like: Candidate | None) -> Candidate:
+            own = Law(fit.law.expressions, problem.names, law.outputs, law.dynamics)
+            moved = isinstance(evidence, Simulation) and self.refit and self._noisy
+            found = problem.candidate(own if moved or like is None else like.law)
+            return replace(
+                found,
+                evidence=-scores.lead(fit),
+                standard_error=scores.standard_error(fit),
+                certified=like.certified if like is not None else False,
+                backend=like.backend if like is not None else "",
+            )
+
+        rows = []
+        for c in front:
+            law = self._simulated(c.law)
+            fit = fits.get(law)
+            rows.append(c if fit is None else row(law, fit, c))
+        if best not in [self._simulated(c.law) for c in front]:
+            rows.append(row(best, chosen, None))
+        marked = next(c for c in rows if c.evidence == 0.0)
+        kept = [
+            c for c in rows
+            if c is marked or not any(
+                o is not c and o.loss <= c.loss and front.complexity(o) < front.complexity(c)
+                for o in rows
+            )
+        ]  # fmt: skip
+        kept.sort(key=lambda c: (front.complexity(c), c.loss))
+        front = replace(front, candidates=tuple(kept), chosen=kept.index(marked))
+        verdict = _verdict(marked.law, scores, adequacy)
+        return Climbed(replace(front, verdict=verdict), problem, verdict)
+
+
+def validated(front: Front, data: Trajectories, order: int, zoh: bool) -> Front:
+    """The front with scores and a verdict by simulations through data that it was not fitted to."""
+    segments = Segments.of(data, order=order, zoh=zoh)
+    evidence = Simulation(segments, lambda law: front.complexity(known[law]), refit=False)
+    known = {c.law: c for c in front}
+    scores = Scores(tuple(evidence.fit(c.law) for c in front))
+    best = next(c for c in front if evidence.fit(c.law) is scores.best)
+    rows = [
+        replace(
+            c,
+            evidence=-scores.lead(evidence.fit(c.law)),
+            standard_error=scores.standard_error(evidence.fit(c.law)),
+        )
+        for c in front
+    ]
+    verdict = _verdict(best.law, scores, evidence.adequacy(best.law))
+    kept = front.intervals if best is front.best_candidate() else ()
+    return replace(
+        front, candidates=tuple(rows), chosen=front.candidates.index(best), intervals=kept,
+        verdict=verdict,
+    )  # fmt: skip
+
+
+def _verdict(law: Law, scores: Scores, adequacy: Adequacy) -> Verdict:
+    chosen = scores.best
+    rivals = tuple(
+        Rival(fit.law, math.exp(scores.lead(fit)))
+        for fit in scores.rivals
+        if fit.law.skeleton[0] != chosen.law.skeleton[0]
+    )
+    reasons = [adequacy.reason]
+    if rivals:
+        text = "; ".join(rivals[0].law.lines(digits=3))
+        more = "" if len(rivals) == 1 else f" and {len(rivals) - 1} more"
+        reasons.append(
+            f"The data do not decide against {text} (odds {rivals[0].odds:.2g} to 1){more}."
+        )
+    figures = {"correlation_time": scores.correlation_time, "laws_compared": len(scores.fits)}
+    if adequacy.p_value is not None:
+        figures["p_value"] = adequacy.p_value
+    return Verdict(law, adequacy.adequate, rivals, tuple(reasons), figures)

@@ -1,0 +1,77 @@
+"""What is said of a chosen law: whether it is adequate, what else it could be, and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sjepa.errors import FormatError
+from sjepa.symbolic.law import Law
+
+
+@dataclass(frozen=True)
+class Rival:
+    """Another law that the data cannot exclude; `odds` are those of the chosen law against it."""
+
+    law: Law
+    odds: float
+
+    def __repr__(self) -> str:
+        return f"{'; '.join(self.law.lines(digits=3))} (odds {self.odds:.2g})"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Which law to believe, whether it is good enough, and what cannot be told.
+
+    Attributes
+    ----------
+    law : Law
+        The law of the highest evidence.
+    adequate : bool or None
+        Whether what it leaves is noise: True, False, or None where the data do not tell.
+    rivals : tuple of Rival
+        Other laws within odds of 20 to 1, most likely first.
+    reasons : tuple of str
+        Sentences that say why, with what each test assumes.
+    figures : mapping
+        The numbers behind them: ``p_value``, ``correlation_time``, ``unexplained``, ...
+    """
+
+    law: Law
+    adequate: bool | None = None
+    rivals: tuple[Rival, ...] = ()
+    reasons: tuple[str, ...] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def word(self) -> str:
+        return {True: "adequate", False: "not adequate", None: "undecided"}[self.adequate]
+
+    def __repr__(self) -> str:
+        lines = [*self.law.lines(digits=4), f"verdict: {self.word}"]
+        return "\n".join([*lines, *(f"  {reason}" for reason in self.reasons)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that :meth:`from_dict` reads back; laws travel as text."""
+        return {
+            "law": self.law.to_dict(),
+            "adequate": self.adequate,
+            "rivals": [{"law": r.law.to_dict(), "odds": r.odds} for r in self.rivals],
+            "reasons": list(self.reasons),
+            "figures": {k: v for k, v in self.figures.items() if math.isfinite(v)},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Verdict:
+        try:
+            rivals = tuple(Rival(Law.from_dict(r["law"]), float(r["odds"])) for r in data["rivals"])
+            reasons, adequate = data["reasons"], data["adequate"]
+            figures = {str(k): float(v) for k, v in data["figures"].items()}
+            if adequate not in (True, False, None) or not all(isinstance(r, str) for r in reasons):
+                raise ValueError("adequate or reasons")
+            return cls(Law.from_dict(data["law"]), adequate, rivals, tuple(reasons), figures)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise FormatError(f"Invalid verdict: {' '.join(str(error).split())[:80]}.") from None
