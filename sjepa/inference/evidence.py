@@ -47,26 +47,35 @@ class Simulation:
     complexity: Callable[[Law], float]
     refit: bool = True
     rounded: bool = False  # whether readings lie on a grid as coarse as their noise
-    fits: dict[Law, tuple[Fit, ShootingFit]] = field(default_factory=dict)
+    fits: dict[Law, Fit] = field(default_factory=dict)
+    shots: dict[Law, ShootingFit] = field(default_factory=dict)
     _values: TermValues | None = None
 
     def fit(self, law: Law) -> Fit:
         if law not in self.fits:
             shot = shoot(law, self.segments, refit=self.refit)
             fitted = shot.law.canonical()
-            self.fits[law] = (
-                Fit(
-                    fitted,
-                    shot.noise.log_likelihood,
-                    self.complexity(law),
-                    len(shot.law.coefficients) if self.refit else 0,
-                    self._terms(fitted).cancelling_digits(fitted),
-                    lambda: shot.residual,
-                    shot.values,
-                ),
-                shot,
-            )
-        return self.fits[law][0]
+            self.shots[law] = shot
+            self.fits[law] = Fit(
+                fitted, shot.noise.log_likelihood, self.complexity(law),
+                len(shot.law.coefficients) if self.refit else 0,
+                self._terms(fitted).cancelling_digits(fitted), lambda: shot.residual, shot.values,
+            )  # fmt: skip
+        return self.fits[law]
+
+    def least_needed(self, law: Law, count: int) -> list[int]:
+        """Places of the terms, counted over all equations, that the likelihood needs least.
+
+        By Wald's statistic; where terms have parameters of their own, by what they contribute.
+        """
+        shot = self.shots[law]
+        if not shot.law.free:
+            needed = self._terms(law).contributions(shot.law)
+        else:
+            covariance = np.linalg.pinv(shot.normal[0].sum(axis=0))
+            deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+            needed = np.abs(shot.law.coefficients) / deviation
+        return [int(i) for i in np.argsort(needed)[:count]]
 
     def _terms(self, law: Law) -> TermValues:
         if self._values is None:
@@ -75,7 +84,7 @@ class Simulation:
 
     def adequacy(self, law: Law) -> Adequacy:
         self.fit(law)
-        shot = self.fits[law][1]
+        shot = self.shots[law]
         segments, count = self.segments, len(self.segments)
         trajectories = int(segments.trajectory.max()) + 1
         half = segments.trajectory % 2 if trajectories > 3 else np.arange(count) % 2

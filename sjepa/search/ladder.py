@@ -9,7 +9,7 @@ end is decided in :mod:`sjepa.inference`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -43,7 +43,7 @@ from sjepa.symbolic.verdict import Rival, Verdict
 class Effort:
     """How much of each rung is looked at. None of this changes what is believed of a law."""
 
-    laws: int = 12  # of a front, simulated
+    laws: int = 8  # of a front, simulated
     crude: float = 10.0  # laws with more than this many times the lowest loss are not simulated
     neighbors: int = 3  # of each kind in each round
     rounds: int = 4
@@ -100,9 +100,9 @@ class Ladder:
         evidence = self._evidence(problem, front)
         if evidence is None:
             return Climbed(front, problem, None)
-        best = self._explored(front, problem, evidence)
-        adequacy = evidence.adequacy(best)
-        if templates == "wide" or (extend and self._worth(best, adequacy, problem, evidence)):
+        self._compare(front, problem, evidence)
+        best = _best(evidence.fits)
+        if templates == "wide" or (extend and self._worth(best, problem, evidence)):
             try:
                 more, wider = self._extended(problem)
             except SjepaError as error:
@@ -110,14 +110,13 @@ class Ladder:
                 front = replace(front, notes=(*front.notes, note))
             else:
                 laws = [c.law for c in front if wider.admits(c.law)]
-                both = Front.of(
+                front = Front.of(
                     [*(wider.candidate(law) for law in laws), *more], front.measure,
                     front.backend, front.notes,
                 )  # fmt: skip
-                evidence = self._again(evidence, wider)
-                best = self._explored(both, wider, evidence)
-                front, problem, adequacy = both, wider, evidence.adequacy(best)
-        return self._concluded(front, problem, evidence, best, adequacy)
+                problem, evidence = wider, self._again(evidence, wider)
+                self._compare(more, problem, evidence)
+        return self._concluded(front, problem, evidence)
 
     # Evidence ------------------------------------------------------------------------------------
 
@@ -191,43 +190,46 @@ class Ladder:
     def _time_left(self, problem: Problem) -> bool:
         return problem.clock() < self.end
 
-    def _explored(
+    def _compare(
         self, front: Front, problem: Problem, evidence: Simulation | Regression
-    ) -> Law:
-        """The law of the highest score among those of a front and neighbors of the best."""
+    ) -> None:
+        """Fit the laws of a front that may be the best."""
         effort = self.effort
+        if not len(front):
+            return
         limit = effort.crude * min(c.loss for c in front)
         near = [c for c in front if c.loss <= limit]
         if isinstance(evidence, Simulation):
             n = 0.5 * evidence.segments.x.size
             near.sort(key=lambda c: n * math.log(c.loss + 1e-300) / 8 + STRUCTURE * c.terms)
-            near = sorted(near[: effort.laws], key=front.complexity)
-            if front.best_candidate() not in near:
-                near.insert(0, front.best_candidate())
-        laws = [self._simulated(c.law) for c in near]
-        fits = {law: evidence.fit(law) for law in self._in_time(laws, problem)}
-        for _ in range(effort.rounds):
-            best = max(fits, key=lambda law: Scores(tuple(fits.values())).score(fits[law]))
-            if not (self.refit and problem.library is not None and self._time_left(problem)):
-                break
-            inside = self._inside(best, problem)
-            near = []
-            if inside is not None:
-                near += exchanges(problem, inside, effort.neighbors)
-                near += extensions(problem, inside, effort.neighbors)
-            near += reductions(best) if isinstance(evidence, Simulation) else []
-            new = [law for law in map(self._simulated, near) if law not in fits]
-            fits |= {law: evidence.fit(law) for law in self._in_time(new, problem)}
-            scores = Scores(tuple(fits.values()))
-            if scores.best is fits[best]:
-                break
-        scores = Scores(tuple(fits.values()))
-        return next(law for law, fit in fits.items() if fit is scores.best)
+            near = near[: effort.laws]
+        if front.best_candidate() not in near:
+            near.append(front.best_candidate())
+        self._fitted([c.law for c in near], problem, evidence)
 
-    def _in_time(self, laws: Sequence[Law], problem: Problem) -> Iterable[Law]:
-        for i, law in enumerate(laws):
-            if i == 0 or self._time_left(problem):
-                yield law
+    def _explore(self, problem: Problem, evidence: Simulation | Regression) -> None:
+        """Fit neighbors of the best law as long as one of them becomes the best."""
+        effort, pool = self.effort, evidence.fits
+        if not self.refit or problem.library is None:
+            return
+        for _ in range(effort.rounds):
+            best, laws = _best(pool), []
+            if (inside := self._inside(best, problem)) is not None:
+                laws += exchanges(problem, inside, effort.neighbors)
+                laws += extensions(problem, inside, effort.neighbors)
+            if isinstance(evidence, Simulation):
+                places = evidence.least_needed(best, effort.neighbors)
+                laws += reductions(evidence.shots[best].law, places)
+            self._fitted(laws, problem, evidence)
+            if _best(pool) is best or not self._time_left(problem):
+                break
+
+    def _fitted(
+        self, laws: Sequence[Law], problem: Problem, evidence: Simulation | Regression
+    ) -> None:
+        for law in laws:
+            if not evidence.fits or self._time_left(problem):
+                evidence.fit(self._simulated(law))
 
     def _inside(self, law: Law, problem: Problem) -> Law | None:
         """The law in the problem's own inputs, if its terms are those of the library."""
@@ -235,9 +237,7 @@ class Ladder:
         own = own.canonical()
         return own if problem.candidate_library.covers(own) else None
 
-    def _worth(
-        self, law: Law, adequacy: Adequacy, problem: Problem, evidence: Simulation | Regression
-    ) -> bool:
+    def _worth(self, law: Law, problem: Problem, evidence: Simulation | Regression) -> bool:
         """Whether a law with a parametric term could have better odds."""
         effort = self.effort
         rows = 0 if problem.targets is None else len(problem.targets)
@@ -250,7 +250,7 @@ class Ladder:
                 return False
             if self._floor is not None:
                 return True
-        if adequacy.adequate is False:
+        if evidence.adequacy(law).adequate is False:
             return True
         # At the least: a plain term and one with a parameter, three coefficients in all.
         fit = evidence.fit(law)
@@ -344,26 +344,25 @@ class Ladder:
 
     def conclude(self, front: Front, problem: Problem) -> Climbed:
         """The verdict on a front that was found elsewhere."""
-        return self._concluded(front, problem, self._evidence(problem, front))
+        evidence = self._evidence(problem, front)
+        if evidence is not None:
+            self._compare(front, problem, evidence)
+        return self._concluded(front, problem, evidence)
 
     def _concluded(
         self,
         front: Front,
         problem: Problem,
         evidence: Simulation | Regression | None,
-        best: Law | None = None,
-        adequacy: Adequacy | None = None,
     ) -> Climbed:
         """The front with scores, the chosen law among its rows, and the verdict."""
-        if evidence is None or not len(front):
+        if evidence is None:
             return Climbed(front, problem, None)
-        best = self._explored(front, problem, evidence) if best is None else best
-        adequacy = evidence.adequacy(best) if adequacy is None else adequacy
-        fits: dict[Law, Fit] = {
-            law: (one[0] if isinstance(one, tuple) else one) for law, one in evidence.fits.items()
-        }
+        self._explore(problem, evidence)
+        fits = evidence.fits
+        best = _best(fits)
+        adequacy = evidence.adequacy(best)
         scores = Scores(tuple(fits.values()))
-        chosen = fits[best]
 
         def row(law: Law, fit: Fit, like: Candidate | None) -> Candidate:
             own = Law(fit.law.expressions, problem.names, law.outputs, law.dynamics)
@@ -383,8 +382,8 @@ class Ladder:
             fit = fits.get(law)
             rows.append(c if fit is None else row(law, fit, c))
         if best not in [self._simulated(c.law) for c in front]:
-            rows.append(row(best, chosen, None))
-        marked = next(c for c in rows if c.evidence == 0.0)
+            rows.append(row(best, fits[best], None))
+        marked = max(rows, key=lambda c: -math.inf if c.evidence is None else c.evidence)
         kept = [
             c for c in rows
             if c is marked or not any(
@@ -398,13 +397,18 @@ class Ladder:
         return Climbed(replace(front, verdict=verdict), problem, verdict)
 
 
+def _best(fits: Mapping[Law, Fit]) -> Law:
+    best = Scores(tuple(fits.values())).best
+    return next(law for law, fit in fits.items() if fit is best)
+
+
 def validated(front: Front, data: Trajectories, order: int, zoh: bool) -> Front:
     """The front with scores and a verdict by simulations through data that it was not fitted to."""
     segments = Segments.of(data, order=order, zoh=zoh)
     evidence = Simulation(segments, lambda law: front.complexity(known[law]), refit=False)
     known = {c.law: c for c in front}
     scores = Scores(tuple(evidence.fit(c.law) for c in front))
-    best = next(c for c in front if evidence.fit(c.law) is scores.best)
+    best = known[_best(evidence.fits)]
     rows = [
         replace(
             c,
