@@ -1,4 +1,4 @@
-"""The evidence of laws and their adequacy, by simulation where states are noisy, else by regression.
+"""The evidence of laws and their adequacy: by simulation of noisy states, else by regression.
 
 One likelihood, one code length and one test, on one of two residuals. *Simulation* compares states
 with states and is right for any noise; it costs a few dozen integrations a law. *Regression*
@@ -27,6 +27,8 @@ from sjepa.inference.shooting import ShootingFit, shoot
 from sjepa.symbolic import Law, Library
 
 
+# Lengths of segments where longer ones make too few blocks.
+SHORTER = (2.0, 1.0)
 # Blocks of rows in a test of a regression, and inputs that stand for all.
 BLOCKS, MAX_POINTS = 40, 1_000
 
@@ -47,6 +49,7 @@ class Simulation:
     complexity: Callable[[Law], float]
     refit: bool = True
     rounded: bool = False  # whether readings lie on a grid as coarse as their noise
+    cut: Callable[[float], Segments | None] = lambda length: None  # the same data otherwise
     fits: dict[Law, Fit] = field(default_factory=dict)
     shots: dict[Law, ShootingFit] = field(default_factory=dict)
     _values: TermValues | None = None
@@ -85,20 +88,23 @@ class Simulation:
     def adequacy(self, law: Law) -> Adequacy:
         self.fit(law)
         shot = self.shots[law]
-        segments, count = self.segments, len(self.segments)
-        trajectories = int(segments.trajectory.max()) + 1
-        half = segments.trajectory % 2 if trajectories > 3 else np.arange(count) % 2
         if (shot.unexplained <= EXACT).all():
             return Adequacy(True, "Simulations reproduce the data to 3 parts in 10,000.")
-        if covered(shot.path, half):
-            p = predictability(segment_blocks(shot, half))
+        p = _predicted(shot)
+        for length in SHORTER if p is None else ():  # more blocks, each of less
+            segments = self.cut(length)
+            if segments is not None and len(segments) > len(shot.segments):
+                shot_short = shoot(shot.law, segments, refit=self.refit)
+                p = _predicted(shot_short)
             if p is not None:
-                return _by_predictability(p)
+                break
+        if p is not None:
+            return _by_predictability(p)
         if self.rounded:
             return Adequacy(
                 None,
-                "The readings are rounded as coarsely as the residuals are large, and the path does "
-                "not return to where it was: whether the residuals are noise cannot be told.",
+                "The readings are rounded as coarsely as the residuals are large, and the path "
+                "does not return to where it was: whether the residuals are noise cannot be told.",
             )
         size = shot.path.shape[2]
         p = whiteness(shot.residual, shot.jacobian[..., :size])
@@ -121,6 +127,16 @@ class Simulation:
             "trajectories would test the law further.",
             p,
         )
+
+
+def _predicted(shot: ShootingFit) -> float | None:
+    """The p-value of the test on segments; None where it has no say."""
+    segments = shot.segments
+    trajectories = int(segments.trajectory.max()) + 1
+    half = segments.trajectory % 2 if trajectories > 3 else np.arange(len(segments)) % 2
+    if not covered(shot.path, half):
+        return None
+    return predictability(segment_blocks(shot, half))
 
 
 def _by_predictability(p: float) -> Adequacy:
@@ -186,7 +202,7 @@ class Regression:
         return np.asarray((self.residual(law) ** 2).mean(axis=0))
 
     def unexplained(self, law: Law) -> Array:
-        """Share (k,) of the variance of the targets; of their mean square where they are constant."""
+        """Share (k,) of the variance of the targets, or of the mean square of constant ones."""
         square = (self.targets**2).mean(axis=0)
         variance = self.targets.var(axis=0)
         unit = np.where(variance > EXACT * square, variance, square)
@@ -204,7 +220,7 @@ class Regression:
         half = np.arange(BLOCKS) % 2
         middle = self.on_rows(lambda z: np.concatenate([np.ones((len(z), 1)), z], axis=1))
         weight = np.where(np.abs(middle[:, :1]) > 0, middle[:, :1], 1.0)
-        if not covered((middle[:, 1:] / weight)[:, None], half[block], rows=True):
+        if not covered((middle[:, 1:] / weight)[None], half[block]):
             return Adequacy(
                 None,
                 "The data do not return to where they were: whether a term is missing cannot be "

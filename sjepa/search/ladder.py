@@ -27,7 +27,7 @@ from sjepa.inference.evidence import Adequacy, Regression, Simulation
 from sjepa.inference.input_noise import weighed
 from sjepa.inference.noise import resolution
 from sjepa.inference.score import Fit, Scores
-from sjepa.inference.segments import Segments
+from sjepa.inference.segments import LENGTH, Segments
 from sjepa.search.neighbors import exchanges, extensions, reductions
 from sjepa.search.parametric import on_library, solve_open
 from sjepa.search.quotients import quotient_sets
@@ -36,7 +36,7 @@ from sjepa.search.templates import propose
 from sjepa.symbolic import Front, Law, Library
 from sjepa.symbolic.front import Candidate
 from sjepa.symbolic.shapes import Shape, weight, wide
-from sjepa.symbolic.verdict import Rival, Verdict
+from sjepa.symbolic.verdict import Domain, Rival, Verdict
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,6 @@ class Effort:
     crude: float = 10.0  # laws with more than this many times the lowest loss are not simulated
     neighbors: int = 3  # of each kind in each round
     rounds: int = 4
-    segments: int = 4  # fewer make no simulation
     rows: int = 20  # fewer do not tell parameters inside terms
     points: int = 5  # observations for one such row
     max_inputs: int = 6  # beyond, the extended library would be thousands of columns
@@ -136,31 +135,29 @@ class Ladder:
         variance = self.rows.targets.var(axis=0)
         return np.maximum(ROOM * error, ROUNDING * variance)
 
-    @cached_property
-    def _segments(self) -> Segments | None:
-        """None where the data are too short or too fast to be simulated through."""
+    def _cut(self, length: float) -> Segments | None:
+        """Segments of a length; None where the data are too short or fast to be simulated."""
         if not self.ordered:
             return None
         smoothing = self.rows.again.get("like") if self.order == 1 else None
         try:
-            segments = Segments.of(
+            return Segments.of(
                 self.data, order=self.order, zoh=self.rows.form == "zoh", smoothing=smoothing,
-                derivatives=self.rows.found if self.order == 1 else None,
+                derivatives=self.rows.found if self.order == 1 else None, length=length,
             )  # fmt: skip
         except SjepaError:
             return None
-        return segments if len(segments) >= self.effort.segments else None
 
     def _evidence(self, problem: Problem, front: Front) -> Simulation | Regression | None:
-        segments = self._segments
         if not len(front):
             return None
-        if segments is not None and (self._noisy or problem.targets is None or self.order == 2):
+        simulate = self._noisy or problem.targets is None or self.order == 2
+        if simulate and (segments := self._cut(LENGTH)) is not None:
             law = self._simulated(front.best())
             segments = weighed(segments, self.data, law, self.rows.form == "zoh")
             steps = resolution(self.data.x)
             rounded = bool((steps > 2 * segments.unit).any())
-            return Simulation(segments, problem.complexity, self.refit, rounded)
+            return Simulation(segments, problem.complexity, self.refit, rounded, self._cut)
         if problem.targets is None:
             return None
         every = -(-len(self.rows.targets) // self.effort.max_rows)
@@ -190,9 +187,7 @@ class Ladder:
     def _time_left(self, problem: Problem) -> bool:
         return problem.clock() < self.end
 
-    def _compare(
-        self, front: Front, problem: Problem, evidence: Simulation | Regression
-    ) -> None:
+    def _compare(self, front: Front, problem: Problem, evidence: Simulation | Regression) -> None:
         """Fit the laws of a front that may be the best."""
         effort = self.effort
         if not len(front):
@@ -281,9 +276,7 @@ class Ladder:
         rows = [wider.candidate(law.canonical()) for law in laws]
         return Front(tuple(sorted(rows, key=lambda c: c.terms)), problem.measure), wider
 
-    def _parametric(
-        self, problem: Problem, templates: list[Shape]
-    ) -> tuple[Front, Problem]:
+    def _parametric(self, problem: Problem, templates: list[Shape]) -> tuple[Front, Problem]:
         """The backend's front with the parameters of term templates found on the rows."""
         floor = self._floor
         clean = floor is not None
@@ -340,6 +333,22 @@ class Ladder:
         some = {rows: getattr(problem, rows)[::every], "targets": problem.targets[::every]}
         return problem.with_(**some)
 
+    def _domain(self, evidence: Simulation | Regression, law: Law) -> Domain | None:
+        if self.order == 1 and not self.ordered:
+            return None
+        segments = evidence.segments if isinstance(evidence, Simulation) else self._cut(LENGTH)
+        if segments is None:
+            return None
+        noise = segments.unit
+        if isinstance(evidence, Simulation):
+            noise = noise * evidence.shots[law].noise.scale.mean(axis=0)
+        durations = [float(t[-1] - t[0]) for t in self.data.t]
+        low, high = _ranges(self.data, segments)
+        return Domain(
+            tuple(low), tuple(high), tuple(noise.tolist()), float(np.median(durations)),
+            int(np.median(self.data.lengths)),
+        )  # fmt: skip
+
     # The verdict ---------------------------------------------------------------------------------
 
     def conclude(self, front: Front, problem: Problem) -> Climbed:
@@ -393,8 +402,24 @@ class Ladder:
         ]  # fmt: skip
         kept.sort(key=lambda c: (front.complexity(c), c.loss))
         front = replace(front, candidates=tuple(kept), chosen=kept.index(marked))
-        verdict = _verdict(marked.law, scores, adequacy)
+        verdict = replace(
+            _verdict(marked.law, scores, adequacy), domain=self._domain(evidence, best)
+        )
         return Climbed(replace(front, verdict=verdict), problem, verdict)
+
+
+def _ranges(data: Trajectories, segments: Segments) -> tuple[list[float], list[float]]:
+    """Least and largest values of states, velocities of second-order laws, and inputs."""
+    x = np.concatenate(data.x)
+    low, high = [x.min(axis=0)], [x.max(axis=0)]
+    if segments.start.shape[1] > x.shape[1]:
+        low.append(-2 * segments.speed)
+        high.append(2 * segments.speed)
+    if data.u is not None:
+        u = np.concatenate(data.u)
+        low.append(u.min(axis=0))
+        high.append(u.max(axis=0))
+    return np.concatenate(low).tolist(), np.concatenate(high).tolist()
 
 
 def _best(fits: Mapping[Law, Fit]) -> Law:
