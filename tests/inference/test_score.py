@@ -78,7 +78,7 @@ def test_the_standard_error_is_that_of_a_sum_of_blocks() -> None:
     ]
     assert np.mean(errors) == pytest.approx(gains.sum(axis=1).std(), rel=0.1)
     single = fit(0.0, blocks=1)
-    assert math.isnan(Scores((single,)).standard_error(single))
+    assert Scores((single,)).standard_error(single) is None
 
 
 def test_near_cancelling_terms_pay_for_their_digits() -> None:
