@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,14 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from sjepa.backend import Backend, Budget, Problem
 from sjepa.backend.registry import make_backend
+from sjepa.data.forms import Rows
 from sjepa.data.names import numbered
-from sjepa.errors import ConfigError
+from sjepa.errors import ConfigError, LawError, NumericalWarning
 from sjepa.estimator.fitted import Equations
 from sjepa.estimator.kinds import draw_seed
+from sjepa.search.ladder import Ladder
 from sjepa.symbolic import Front, Grammar, Law, Library
+from sjepa.symbolic.verdict import Verdict
 
 
 if TYPE_CHECKING:
@@ -61,6 +65,8 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     front_ : Front
     law_ : Law
         The chosen formula.
+    verdict_ : Verdict
+        Whether it is adequate, what else the data allow, and why.
 
     Examples
     --------
@@ -73,6 +79,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     law_: Law
     front_: Front
+    verdict_: Verdict | None
     seed_: int
 
     def __init__(
@@ -110,14 +117,28 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         inputs = self._input_names()
         outputs = _output_names([name] if columns is None else list(columns), y, inputs)
         space = self._space(backend, inputs, X)
+        # Rows of a table come in any order; tests compare blocks of them.
+        order = np.random.default_rng(self.seed_).permutation(len(X))
+        X, y, weights = X[order], y[order], None if weights is None else weights[order]
         problem = Problem(
             X, y, inputs, outputs, weights=weights, dynamics="discrete", seed=self.seed_,
             budget=self.budget if isinstance(self.budget, Budget) else Budget(self.budget),
             library=space if isinstance(space, Library) else None,
             grammar=space if isinstance(space, Grammar) else None, adequate=self.delta,
         )  # fmt: skip
-        self.front_ = problem.solve(backend)
-        self.law_ = self.front_.best() if self.delta is None else self.front_.select(self.delta)
+        rows = Rows("discrete", np.asarray(problem.targets), X, noisy=False)
+        ladder = Ladder(backend, rows, None, tuple(inputs), end=problem.deadline(), ordered=False)
+        extend = self.library is None and self.grammar is None and not backend.trees
+        self.front_ = ladder.climb(problem, None, extend and self.delta is None).front
+        self.law_ = self.front_.best()
+        if self.delta is not None:
+            try:
+                self.law_ = self.front_.select(self.delta)
+            except LawError as error:
+                warnings.warn(f"{error} The best law is taken.", NumericalWarning, stacklevel=2)
+        self.verdict_ = self.front_.verdict
+        if self.verdict_ is not None and self.verdict_.adequate is False:
+            warnings.warn(self.verdict_.reasons[0], NumericalWarning, stacklevel=2)
         return self
 
     def predict(self, X: Any, index: int | None = None) -> np.ndarray:

@@ -13,6 +13,7 @@ longer memory than that.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,9 +26,6 @@ from sjepa.inference.shooting import solve_scaled
 
 # Ridge on the correction as a share of its mean information: it learns directions that show.
 RIDGE = 0.03
-# Of the scores of both halves, which measure the product of the same two corrections, each in units
-# of its own half: 0.43 over 576 simulated data sets of eight kinds of noise.
-CORRELATION = 0.5
 # Autocorrelations of the signs that are looked at, as in Ljung and Box; fewer of short segments.
 LAGS = 10
 
@@ -52,34 +50,48 @@ def predictability(blocks: Blocks) -> float | None:
     """
     if min(np.bincount(blocks.half, minlength=2)) < MIN_BLOCKS + blocks.p // 4:
         return None
-    z = [_tested(blocks, blocks.half == k) for k in (0, 1)]
-    return float(ndtr(-sum(z) / math.sqrt(2 + 2 * CORRELATION)))
+    scale = np.sqrt(np.maximum(np.diagonal(blocks.information.sum(axis=0))[blocks.p :], 1e-300))
+    one, two = (_Half.of(blocks, blocks.half == k, scale) for k in (0, 1))
+    z = two.test(one.learned) + one.test(two.learned)
+    # Both scores measure the product of the same two corrections, each in units of its own half.
+    a, b = one.inverse @ two.information, two.inverse @ one.information
+    both = np.trace(a @ b)
+    alone = np.trace(a @ one.inverse @ one.information) * np.trace(
+        b @ two.inverse @ two.information
+    )
+    correlation = min(max(float(both) / math.sqrt(max(float(alone), 1e-300)), 0.0), 1.0)
+    return float(ndtr(-z / math.sqrt(2 + 2 * correlation)))
 
 
-def _tested(blocks: Blocks, learn: Array) -> float:
-    """The normal score of the correction that some blocks learn, on the others."""
-    p = blocks.p
-    direction = _correction(blocks.information[learn].sum(0), blocks.score[learn].sum(0), p)
-    h, g = blocks.information[~learn], blocks.score[~learn]
-    whole = h.sum(axis=0)
-    # The law's coefficients are fitted to the tested half too; what they could make good is taken
-    # out of the correction, and out of each block's share in it.
-    along = whole[:p, p:] @ direction
-    shift = solve_scaled(whole[:p, :p], along)
-    moved = solve_scaled(whole[:p, :p], g[:, :p].sum(axis=0))
-    full = np.concatenate([-shift, direction])
-    each = (g - h[:, :, :p] @ moved) @ full
-    return _t_to_normal(each)
+@dataclass(frozen=True, eq=False)
+class _Half:
+    """What some of the blocks say of a correction, the law's own coefficients eliminated.
 
+    ``information`` (m, m), its regularized ``inverse``, the correction that is ``learned`` (m,),
+    and each block's share ``score`` (B, m) in it.
+    """
 
-def _correction(h: Array, g: Array, p: int) -> Array:
-    scale = np.sqrt(np.maximum(np.diag(h)[p:], 1e-300))
-    fitted = solve_scaled(h[:p, :p], h[:p, p:])
-    own = h[p:, p:] - h[p:, :p] @ fitted
-    left = g[p:] - fitted.T @ g[:p]
-    own = own / np.outer(scale, scale)
-    ridge = RIDGE * max(float(np.trace(own)), 1e-300) / len(own)
-    return np.asarray(np.linalg.solve(own + ridge * np.eye(len(own)), left / scale) / scale)
+    information: Array
+    inverse: Array
+    learned: Array
+    score: Array
+
+    @classmethod
+    def of(cls, blocks: Blocks, here: Array, scale: Array) -> _Half:
+        h, g, p = blocks.information[here], blocks.score[here], blocks.p
+        whole = h.sum(axis=0)
+        made_good = solve_scaled(whole[:p, :p], whole[:p, p:])  # (p, m)
+        information = (whole[p:, p:] - whole[p:, :p] @ made_good) / np.outer(scale, scale)
+        # At the coefficients that fit these blocks best, and apart from what those can explain.
+        left = g - h[:, :, :p] @ solve_scaled(whole[:p, :p], g[:, :p].sum(axis=0))
+        score = (left[:, p:] - left[:, :p] @ made_good) / scale
+        ridge = RIDGE * max(float(np.trace(information)), 1e-300) / len(scale)
+        inverse = np.linalg.inv(information + ridge * np.eye(len(scale)))
+        return cls(information, inverse, inverse @ score.sum(axis=0), score)
+
+    def test(self, correction: Array) -> float:
+        """The normal score of a correction that others learned."""
+        return _t_to_normal(self.score @ correction)
 
 
 def _t_to_normal(each: Array) -> float:

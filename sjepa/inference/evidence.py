@@ -214,7 +214,7 @@ class Regression:
 
     def adequacy(self, law: Law) -> Adequacy:
         if self.exact(law) or (self.unexplained(law) <= EXACT).all():
-            return Adequacy(True, "The law reproduces the derivatives to 3 parts in 10,000.")
+            return Adequacy(True, "The law reproduces the targets to 3 parts in 10,000.")
         n = len(self.targets)
         block = np.arange(n) * BLOCKS // n
         half = np.arange(BLOCKS) % 2
@@ -223,8 +223,7 @@ class Regression:
         if not covered((middle[:, 1:] / weight)[None], half[block]):
             return Adequacy(
                 None,
-                "The data do not return to where they were: whether a term is missing cannot be "
-                "told from these residuals.",
+                "The data are too sparse to tell from rows left out whether a term is missing.",
             )
         left, flexible = self.residual(law), self.on_rows(bumps(self.points))
         ps = []
@@ -242,7 +241,11 @@ class Regression:
                 ps.append(p)
         if not ps:
             return Adequacy(None, "There are too few rows to tell whether a term is missing.")
-        return _by_predictability(min(1.0, min(ps) * len(ps)))
+        p = min(1.0, min(ps) * len(ps))
+        if p >= SIGNIFICANCE and not any(t.free_symbols for row in law.terms for _, t in row):
+            none = "No structure was found: nothing explains the data better than a constant."
+            return Adequacy(None, none, p)
+        return _by_predictability(p)
 
 
 def _parameters(law: Law) -> int:

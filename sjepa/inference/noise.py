@@ -16,8 +16,8 @@ from sjepa.inference.constants import DEGREES_OF_FREEDOM, PRIOR_VALUES
 
 Array = np.ndarray
 
-# Fixed-point steps of the scale; each halves what is left of the way at least.
-_STEPS = 12
+# Fixed-point steps of the scale, which grows at most (nu + 1)-fold in each; few are needed mostly.
+_STEPS = 60
 
 
 class Profile(NamedTuple):

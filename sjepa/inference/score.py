@@ -71,10 +71,10 @@ class Scores:
         """Nats by which the best law is ahead of this one."""
         return self.score(self.best) - self.score(fit)
 
-    def standard_error(self, fit: Fit) -> float:
-        """Of the lead, from how it varies between blocks (jackknife)."""
+    def standard_error(self, fit: Fit) -> float | None:
+        """Of the lead, from how it varies between blocks (jackknife); None for a single block."""
         gain = (self.best.log_likelihood - fit.log_likelihood) / self.correlation_time
-        return float(np.sqrt(len(gain)) * gain.std(ddof=1)) if len(gain) > 1 else math.nan
+        return float(np.sqrt(len(gain)) * gain.std(ddof=1)) if len(gain) > 1 else None
 
     @property
     def rivals(self) -> list[Fit]:

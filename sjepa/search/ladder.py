@@ -71,13 +71,14 @@ class Climbed:
 class Ladder:
     """Searches for the law of measured states on rows that are ready.
 
-    `names` are all inputs that a simulation knows; `ordered` is False for given derivatives, whose
-    states may come in any order; without `refit` coefficients stay as constraints made them.
+    `names` are all inputs that a simulation knows; `ordered` is False for given derivatives and
+    tables, whose rows may come in any order; without `refit` coefficients stay as constraints made
+    them.
     """
 
     backend: Backend
     rows: Rows
-    data: Trajectories
+    data: Trajectories | None
     names: tuple[str, ...]
     order: int = 1
     end: float = math.inf
@@ -123,12 +124,16 @@ class Ladder:
     def _noisy(self) -> bool:
         if self.rows.form in ("weak", "zoh"):
             return True
-        return is_noisy(self.data) if self.rows.noisy is None else self.rows.noisy
+        if self.rows.noisy is None and self.data is not None:
+            return is_noisy(self.data)
+        return bool(self.rows.noisy)
 
     @cached_property
     def _floor(self) -> np.ndarray | None:
         """Mean square error (k,) of clean derivatives; None where noise decides."""
-        if self.rows.form != "derivative" or self.order != 1 or not self.ordered or self._noisy:
+        if self.data is None or not self.ordered or self._noisy:
+            return None
+        if self.rows.form != "derivative" or self.order != 1:
             return None
         smoothing = self.rows.again.get("like")
         error = slope_error(self.data, None if smoothing is None else smoothing.noise)
@@ -137,7 +142,7 @@ class Ladder:
 
     def _cut(self, length: float) -> Segments | None:
         """Segments of a length; None where the data are too short or fast to be simulated."""
-        if not self.ordered:
+        if self.data is None or not self.ordered:
             return None
         smoothing = self.rows.again.get("like") if self.order == 1 else None
         try:
@@ -153,6 +158,7 @@ class Ladder:
             return None
         simulate = self._noisy or problem.targets is None or self.order == 2
         if simulate and (segments := self._cut(LENGTH)) is not None:
+            assert self.data is not None
             law = self._simulated(front.best())
             segments = weighed(segments, self.data, law, self.rows.form == "zoh")
             steps = resolution(self.data.x)
@@ -236,7 +242,8 @@ class Ladder:
         """Whether a law with a parametric term could have better odds."""
         effort = self.effort
         rows = 0 if problem.targets is None else len(problem.targets)
-        if self.rows.form == "weak":  # windows of slow motion are few, and not needed
+        if self.rows.form == "weak" and self.data is not None:
+            # Windows of slow motion are few, and not needed.
             rows = int(self.data.lengths.sum()) // effort.points
         if len(problem.names) > effort.max_inputs or rows < effort.rows:
             return False
@@ -264,7 +271,7 @@ class Ladder:
         if not (self.rows.form == "weak" and self.order == 1 and self.ordered and self.refit):
             return self._parametric(problem, templates)
         base = problem.library
-        assert base is not None
+        assert base is not None and self.data is not None
         laws = propose(
             self.data, base, templates, problem.outputs, lambda: self._time_left(problem)
         )
@@ -290,7 +297,7 @@ class Ladder:
         )  # fmt: skip
 
     def _templates(self, problem: Problem) -> list[Shape]:
-        inputs = self.data.action_names or ()
+        inputs = () if self.data is None else self.data.action_names or ()
         states = [n for n in problem.names if n not in inputs]
         points = self._points(problem)
         # Noise takes what is nearly nothing below it.
@@ -334,7 +341,7 @@ class Ladder:
         return problem.with_(**some)
 
     def _domain(self, evidence: Simulation | Regression, law: Law) -> Domain | None:
-        if self.order == 1 and not self.ordered:
+        if self.data is None or not self.ordered:
             return None
         segments = evidence.segments if isinstance(evidence, Simulation) else self._cut(LENGTH)
         if segments is None:

@@ -85,8 +85,12 @@ class Verdict:
             rivals = tuple(Rival(Law.from_dict(r["law"]), float(r["odds"])) for r in data["rivals"])
             reasons, adequate = data["reasons"], data["adequate"]
             figures = {str(k): float(v) for k, v in data["figures"].items()}
-            if adequate not in (True, False, None) or not all(isinstance(r, str) for r in reasons):
-                raise ValueError("adequate or reasons")
+            if type(adequate) not in (bool, type(None)) or not isinstance(reasons, list):
+                raise ValueError("'adequate' or 'reasons'")
+            if not all(isinstance(r, str) for r in reasons):
+                raise ValueError("'reasons' must be texts")
+            if not all(map(math.isfinite, (*figures.values(), *(r.odds for r in rivals)))):
+                raise ValueError("figures and odds must be finite")
             domain = data.get("domain")
             if domain is not None:
                 sides = (tuple(map(float, domain[key])) for key in ("low", "high", "noise"))
