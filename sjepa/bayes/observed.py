@@ -65,7 +65,9 @@ def fit_observed(
     mode = numbers - np.linalg.solve(precision, numbers / scales**2) if len(numbers) else numbers
     values, vectors = np.linalg.eigh(precision) if len(numbers) else (np.ones(0), np.eye(0))
     around = 0.5 * starts * math.log(2 * math.pi) - 0.5 * volumes.sum()
-    density = run.log_likelihood + around - float((0.5 * (mode / scales) ** 2 + np.log(scales)).sum())
+    density = (
+        run.log_likelihood + around - float((0.5 * (mode / scales) ** 2 + np.log(scales)).sum())
+    )
     # The normal density's own constant and that of Laplace's integral cancel.
     evidence = density - 0.5 * float(np.log(np.maximum(values, 1e-300)).sum())
     noise = torch.as_tensor(segments.unit * run.noise.scale.mean(axis=0))

@@ -23,17 +23,13 @@ from sjepa.inference.noise import Array
 from sjepa.inference.shooting import solve_scaled
 
 
-# Bumps of the correction, and their width in standard deviations of the state.
-BUMPS, WIDTH = 40, 0.5
 # Ridge on the correction as a share of its mean information: it learns directions that show.
 RIDGE = 0.03
-# Share of the states of one half that must lie within a width of states of the other.
-COVERED = 0.75
 # Of the scores of both halves, which measure the product of the same two corrections, each in units
 # of its own half: 0.43 over 576 simulated data sets of eight kinds of noise, 0.85 to 0.89 where the
 # law has one input. The larger one errs on the side of the law.
 CORRELATION = 0.9
-# Autocorrelations of the signs that are looked at, as in Ljung and Box.
+# Autocorrelations of the signs that are looked at, as in Ljung and Box; fewer of short segments.
 LAGS = 10
 
 
@@ -83,7 +79,7 @@ def _correction(h: Array, g: Array, p: int) -> Array:
     own = h[p:, p:] - h[p:, :p] @ fitted
     left = g[p:] - fitted.T @ g[:p]
     own = own / np.outer(scale, scale)
-    ridge = RIDGE * max(float(np.trace(own)) , 1e-300)/len(own)
+    ridge = RIDGE * max(float(np.trace(own)), 1e-300) / len(own)
     return np.asarray(np.linalg.solve(own + ridge * np.eye(len(own)), left / scale) / scale)
 
 
@@ -105,7 +101,8 @@ def whiteness(residual: Array, starts: Array) -> float | None:
     a little of the noise away, which is allowed for.
     """
     n, count, d = residual.shape
-    if n * count < 5 * LAGS or n <= LAGS + 2:
+    lags = min(LAGS, n // 6)
+    if lags < 3:
         return None
     rows = np.moveaxis(starts, 1, 0).reshape(count, n * d, -1)
     q = np.linalg.qr(rows)[0].reshape(count, n, d, -1)
@@ -117,8 +114,8 @@ def whiteness(residual: Array, starts: Array) -> float | None:
         rho = float((z[1:] * z[:-1]).sum() / max(float((z[:-1] ** 2).sum()), 1e-300))
         rho = min(max(rho, 0.0), 1.0)
         signs = np.sign(r[1:] - rho * r[:-1])
-        for lag in range(1, LAGS + 1):
+        for lag in range(1, lags + 1):
             pairs = signs[lag:] * signs[:-lag]
             lost = float((taken[:, lag:] * taken[:, :-lag]).sum()) * (1 - rho) ** 2
             total += (float(pairs.sum()) + 2 / np.pi * lost) ** 2 / pairs.size
-    return float(chdtrc(d * LAGS, total))
+    return float(chdtrc(d * lags, total))

@@ -1,4 +1,4 @@
-"""The evidence of laws and their adequacy, by simulation where states are noisy, else by regression.
+"""The evidence of laws and their adequacy: by simulation of noisy states, else by regression.
 
 One likelihood, one code length and one test, on one of two residuals. *Simulation* compares states
 with states and is right for any noise; it costs a few dozen integrations a law. *Regression*
@@ -27,6 +27,8 @@ from sjepa.inference.shooting import ShootingFit, shoot
 from sjepa.symbolic import Law, Library
 
 
+# Lengths of segments where longer ones make too few blocks.
+SHORTER = (2.0, 1.0)
 # Blocks of rows in a test of a regression, and inputs that stand for all.
 BLOCKS, MAX_POINTS = 40, 1_000
 
@@ -47,26 +49,36 @@ class Simulation:
     complexity: Callable[[Law], float]
     refit: bool = True
     rounded: bool = False  # whether readings lie on a grid as coarse as their noise
-    fits: dict[Law, tuple[Fit, ShootingFit]] = field(default_factory=dict)
+    cut: Callable[[float], Segments | None] = lambda length: None  # the same data otherwise
+    fits: dict[Law, Fit] = field(default_factory=dict)
+    shots: dict[Law, ShootingFit] = field(default_factory=dict)
     _values: TermValues | None = None
 
     def fit(self, law: Law) -> Fit:
         if law not in self.fits:
             shot = shoot(law, self.segments, refit=self.refit)
             fitted = shot.law.canonical()
-            self.fits[law] = (
-                Fit(
-                    fitted,
-                    shot.noise.log_likelihood,
-                    self.complexity(law),
-                    len(shot.law.coefficients) if self.refit else 0,
-                    self._terms(fitted).cancelling_digits(fitted),
-                    lambda: shot.residual,
-                    shot.values,
-                ),
-                shot,
-            )
-        return self.fits[law][0]
+            self.shots[law] = shot
+            self.fits[law] = Fit(
+                fitted, shot.noise.log_likelihood, self.complexity(law),
+                len(shot.law.coefficients) if self.refit else 0,
+                self._terms(fitted).cancelling_digits(fitted), lambda: shot.residual, shot.values,
+            )  # fmt: skip
+        return self.fits[law]
+
+    def least_needed(self, law: Law, count: int) -> list[int]:
+        """Places of the terms, counted over all equations, that the likelihood needs least.
+
+        By Wald's statistic; where terms have parameters of their own, by what they contribute.
+        """
+        shot = self.shots[law]
+        if not shot.law.free:
+            needed = self._terms(law).contributions(shot.law)
+        else:
+            covariance = np.linalg.pinv(shot.normal[0].sum(axis=0))
+            deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+            needed = np.abs(shot.law.coefficients) / deviation
+        return [int(i) for i in np.argsort(needed)[:count]]
 
     def _terms(self, law: Law) -> TermValues:
         if self._values is None:
@@ -75,21 +87,24 @@ class Simulation:
 
     def adequacy(self, law: Law) -> Adequacy:
         self.fit(law)
-        shot = self.fits[law][1]
-        segments, count = self.segments, len(self.segments)
-        trajectories = int(segments.trajectory.max()) + 1
-        half = segments.trajectory % 2 if trajectories > 3 else np.arange(count) % 2
+        shot = self.shots[law]
         if (shot.unexplained <= EXACT).all():
             return Adequacy(True, "Simulations reproduce the data to 3 parts in 10,000.")
-        if covered(shot.path, half):
-            p = predictability(segment_blocks(shot, half))
+        p = _predicted(shot)
+        for length in SHORTER if p is None else ():  # more blocks, each of less
+            segments = self.cut(length)
+            if segments is not None and len(segments) > len(shot.segments):
+                shot_short = shoot(shot.law, segments, refit=self.refit)
+                p = _predicted(shot_short)
             if p is not None:
-                return _by_predictability(p)
+                break
+        if p is not None:
+            return _by_predictability(p)
         if self.rounded:
             return Adequacy(
                 None,
-                "The readings are rounded as coarsely as the residuals are large, and the path does "
-                "not return to where it was: whether the residuals are noise cannot be told.",
+                "The readings are rounded as coarsely as the residuals are large, and the path "
+                "does not return to where it was: whether the residuals are noise cannot be told.",
             )
         size = shot.path.shape[2]
         p = whiteness(shot.residual, shot.jacobian[..., :size])
@@ -112,6 +127,16 @@ class Simulation:
             "trajectories would test the law further.",
             p,
         )
+
+
+def _predicted(shot: ShootingFit) -> float | None:
+    """The p-value of the test on segments; None where it has no say."""
+    segments = shot.segments
+    trajectories = int(segments.trajectory.max()) + 1
+    half = segments.trajectory % 2 if trajectories > 3 else np.arange(len(segments)) % 2
+    if not covered(shot.path, half):
+        return None
+    return predictability(segment_blocks(shot, half))
 
 
 def _by_predictability(p: float) -> Adequacy:
@@ -177,7 +202,7 @@ class Regression:
         return np.asarray((self.residual(law) ** 2).mean(axis=0))
 
     def unexplained(self, law: Law) -> Array:
-        """Share (k,) of the variance of the targets; of their mean square where they are constant."""
+        """Share (k,) of the variance of the targets, or of the mean square of constant ones."""
         square = (self.targets**2).mean(axis=0)
         variance = self.targets.var(axis=0)
         unit = np.where(variance > EXACT * square, variance, square)
@@ -195,7 +220,7 @@ class Regression:
         half = np.arange(BLOCKS) % 2
         middle = self.on_rows(lambda z: np.concatenate([np.ones((len(z), 1)), z], axis=1))
         weight = np.where(np.abs(middle[:, :1]) > 0, middle[:, :1], 1.0)
-        if not covered((middle[:, 1:] / weight)[:, None], half[block], rows=True):
+        if not covered((middle[:, 1:] / weight)[None], half[block]):
             return Adequacy(
                 None,
                 "The data do not return to where they were: whether a term is missing cannot be "

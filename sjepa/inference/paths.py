@@ -23,7 +23,7 @@ BETWEEN = 65_536
 
 
 class _Field:
-    """The law with its coefficients, as instructions on a memory that has all but states and inputs.
+    """The law with its coefficients: instructions on a memory that lacks only states and inputs.
 
     With a `matrix` (outputs, terms) they give the terms of which the equations are sums.
     """
@@ -33,7 +33,10 @@ class _Field:
     ) -> None:
         self.program, self.matrix = program, matrix
         self.memory: list[Any] = [None] * program.size
-        for slot, value in (*program.constants, *zip(program.coefficients, coefficients, strict=True)):
+        for slot, value in (
+            *program.constants,
+            *zip(program.coefficients, coefficients, strict=True),
+        ):
             self.memory[slot] = value
 
     def __call__(self, z: np.ndarray, u: np.ndarray | None) -> np.ndarray:
@@ -62,15 +65,15 @@ class Shooter:
         self.outputs = len(law.outputs)
         self.size = self.order * self.outputs
         self.uses_inputs = len(law.inputs) > self.size
-        d, spread = segments.x.shape[2], segments.spread
+        spread = segments.spread
         far = FAR * spread + np.abs(segments.middle)
         if self.order == 2:
-            moving = np.abs(segments.start[:, d:]).max(axis=0)
-            far, spread = np.concatenate([far, FAR * moving]), np.concatenate([spread, moving])
+            far = np.concatenate([far, FAR * segments.speed])
+            spread = np.concatenate([spread, segments.speed])
         self.far, self.spread = far, np.maximum(spread, 1e-300)
 
     def _field(self, coefficients: np.ndarray, shape: tuple[int, ...]) -> _Field:
-        """For coefficients (..., S, p), or one set of them (p,) for starts of that shape (..., S)."""
+        """For coefficients (..., S, p), or one set (p,) of them for starts of shape (..., S)."""
         law = self.law
         if coefficients.ndim == 1 and law.free:  # terms once, and all sums of them in one product
             terms = {t: i for i, t in enumerate({t: 0 for e in law.equations for _, t in e.pairs})}
@@ -172,7 +175,9 @@ class Shooter:
         p, s = coefficients.shape[-1], self.size
         copies = 1 + s + (p if coefficients_too else 0)
         starts = np.repeat(start[None], copies, axis=0)
-        given = np.repeat(np.broadcast_to(coefficients, (len(start), p))[None], copies, axis=0).copy()
+        given = np.repeat(
+            np.broadcast_to(coefficients, (len(start), p))[None], copies, axis=0
+        ).copy()
         by = np.empty(copies - 1)
         for i in range(s):
             by[i] = 1e-6 * self.spread[i]

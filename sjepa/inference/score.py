@@ -97,6 +97,14 @@ class TermValues:
             self._known[term] = library.numpy()(self.points)[:, 0]
         return self._known[term]
 
+    def contributions(self, law: Law) -> Array:
+        """Root mean square of each term of all equations, as a share of its equation."""
+        found = []
+        for row in law.terms:
+            size = np.array([np.sqrt(np.mean((c * self(t, law)) ** 2)) for c, t in row])
+            found.append(size / max(float(size.sum()), 1e-300))
+        return np.concatenate(found) if found else np.zeros(0)
+
     def cancelling_digits(self, law: Law) -> float:
         """Nats for terms that are larger than their sum: near-cancelling ones need more digits."""
         total = 0.0

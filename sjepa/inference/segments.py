@@ -16,12 +16,11 @@ from sjepa.symbolic import Law
 
 
 # A segment lasts this many times spread over root mean square velocity: 2 pi would be a period.
-LENGTH = 2.0
+# Longer ones tell coefficients better and are harder to fit; chaos forgets a start in about ten.
+LENGTH = 4.0
 # Segments and steps in each; more of either adds work and little evidence.
 MAX_SEGMENTS, MAX_STEPS = 48, 100
 MIN_STEPS = 4
-# Slow motion is cut into this many segments if each has so many observations.
-MIN_SEGMENTS, MIN_POINTS = 8, 25
 # Observations on either side from which a start is estimated, in very long data.
 NEAR = 300
 # A step of the integration, in the same unit of time, and the most of them between observations:
@@ -39,9 +38,9 @@ class Segments:
 
     Inputs `u` (S, H, 3, m) are those at the start, the middle and the end of each step. `start`
     (S, size) are estimates of the first states, `unit` (d,) a typical size of the noise, or of
-    rounding where there is none, and `spread` (d,) that of the motion. `trajectory` (S,) says where
-    a segment was cut from. `weights` (S, n, n) whiten the values of a segment, in that unit, where
-    measured inputs have noise of their own.
+    rounding where there is none, `spread` and `speed` (d,) those of states and velocities.
+    `trajectory` (S,) says where a segment was cut from. `weights` (S, n, n) whiten the values of a
+    segment, in that unit, where measured inputs have noise of their own.
     """
 
     x: np.ndarray
@@ -51,6 +50,7 @@ class Segments:
     start: np.ndarray
     unit: np.ndarray
     spread: np.ndarray
+    speed: np.ndarray
     substeps: int
     trajectory: np.ndarray
     weights: np.ndarray | None = None
@@ -65,7 +65,6 @@ class Segments:
         smoothing: Smoothing | None = None,
         derivatives: Derivatives | None = None,
         length: float = LENGTH,
-        min_segments: int = MIN_SEGMENTS,
     ) -> Segments:
         """Evenly spread over the data.
 
@@ -83,16 +82,14 @@ class Segments:
         slopes = np.concatenate([a[good] for a, good in zip(found.x_dot, found.valid, strict=True)])
         if not len(slopes):
             slopes = np.concatenate(found.x_dot)
-        rate = float((np.sqrt((slopes[:, :d] ** 2).mean(axis=0)) / spread).max())
+        speed = np.sqrt((slopes[:, :d] ** 2).mean(axis=0))
+        rate = float((speed / spread).max())
         step = _check.median_step(sample.t)
         if not rate * step <= MAX_SUBSTEPS * STEP:
             raise DataError("The states move faster than they were observed; observe more often.")
         # Fine sampling: integrate in longer steps, and read the states between them off a cubic.
         every = 1 if zoh else max(1, int(STEP / max(rate * step, 1e-12)))
         room = int(_check.medians(data.lengths[None])[0]) - 1
-        total = int(data.lengths.sum())
-        if total >= min_segments * MIN_POINTS:  # slow motion: shorter segments rather than few
-            room = min(room, total // min_segments)
         every = min(every, max(1, room // MIN_STEPS))
         count = int(min(max(length / max(rate * step * every, 1e-12), MIN_STEPS), MAX_STEPS))
         span = every * max(1, min(count, room // every))
@@ -131,6 +128,7 @@ class Segments:
             np.stack([smooth[i][k] for i, k in first]).astype(float),
             np.maximum(noise, FLOOR * spread),
             spread,
+            speed,
             max(1, int(np.ceil(rate * step * every / STEP))),
             np.unique([i for i, _ in places], return_inverse=True)[1],
         )

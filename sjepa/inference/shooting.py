@@ -58,7 +58,7 @@ class ShootingFit:
 
     @cached_property
     def normal(self) -> tuple[Array, Array, Array]:
-        """Each segment's normal equations (S, p, p), (S, p), starts eliminated; log volumes (S,)."""
+        """Each segment's normal equations, its start eliminated; log volumes of the starts."""
         size = self.path.shape[2]
         r, a, b = blocks(self.residual, self.jacobian, size, self.weighted)
         volumes = np.linalg.slogdet(a.transpose(0, 2, 1) @ a)[1]
@@ -107,9 +107,7 @@ def _step(
     return move, (inverse @ (r - b @ move)[..., None])[..., 0]
 
 
-def blocks(
-    residual: Array, jacobian: Array, size: int, root: Array
-) -> tuple[Array, Array, Array]:
+def blocks(residual: Array, jacobian: Array, size: int, root: Array) -> tuple[Array, Array, Array]:
     """Weighted residuals (S, n), their derivatives by starts (S, n, size) and coefficients."""
     segments = residual.shape[1]
     r = np.moveaxis(residual * root, 1, 0).reshape(segments, -1)

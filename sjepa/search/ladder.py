@@ -9,7 +9,7 @@ end is decided in :mod:`sjepa.inference`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -27,7 +27,7 @@ from sjepa.inference.evidence import Adequacy, Regression, Simulation
 from sjepa.inference.input_noise import weighed
 from sjepa.inference.noise import resolution
 from sjepa.inference.score import Fit, Scores
-from sjepa.inference.segments import Segments
+from sjepa.inference.segments import LENGTH, Segments
 from sjepa.search.neighbors import exchanges, extensions, reductions
 from sjepa.search.parametric import on_library, solve_open
 from sjepa.search.quotients import quotient_sets
@@ -36,18 +36,17 @@ from sjepa.search.templates import propose
 from sjepa.symbolic import Front, Law, Library
 from sjepa.symbolic.front import Candidate
 from sjepa.symbolic.shapes import Shape, weight, wide
-from sjepa.symbolic.verdict import Rival, Verdict
+from sjepa.symbolic.verdict import Domain, Rival, Verdict
 
 
 @dataclass(frozen=True)
 class Effort:
     """How much of each rung is looked at. None of this changes what is believed of a law."""
 
-    laws: int = 12  # of a front, simulated
+    laws: int = 8  # of a front, simulated
     crude: float = 10.0  # laws with more than this many times the lowest loss are not simulated
     neighbors: int = 3  # of each kind in each round
     rounds: int = 4
-    segments: int = 4  # fewer make no simulation
     rows: int = 20  # fewer do not tell parameters inside terms
     points: int = 5  # observations for one such row
     max_inputs: int = 6  # beyond, the extended library would be thousands of columns
@@ -100,9 +99,9 @@ class Ladder:
         evidence = self._evidence(problem, front)
         if evidence is None:
             return Climbed(front, problem, None)
-        best = self._explored(front, problem, evidence)
-        adequacy = evidence.adequacy(best)
-        if templates == "wide" or (extend and self._worth(best, adequacy, problem, evidence)):
+        self._compare(front, problem, evidence)
+        best = _best(evidence.fits)
+        if templates == "wide" or (extend and self._worth(best, problem, evidence)):
             try:
                 more, wider = self._extended(problem)
             except SjepaError as error:
@@ -110,14 +109,13 @@ class Ladder:
                 front = replace(front, notes=(*front.notes, note))
             else:
                 laws = [c.law for c in front if wider.admits(c.law)]
-                both = Front.of(
+                front = Front.of(
                     [*(wider.candidate(law) for law in laws), *more], front.measure,
                     front.backend, front.notes,
                 )  # fmt: skip
-                evidence = self._again(evidence, wider)
-                best = self._explored(both, wider, evidence)
-                front, problem, adequacy = both, wider, evidence.adequacy(best)
-        return self._concluded(front, problem, evidence, best, adequacy)
+                problem, evidence = wider, self._again(evidence, wider)
+                self._compare(more, problem, evidence)
+        return self._concluded(front, problem, evidence)
 
     # Evidence ------------------------------------------------------------------------------------
 
@@ -137,31 +135,29 @@ class Ladder:
         variance = self.rows.targets.var(axis=0)
         return np.maximum(ROOM * error, ROUNDING * variance)
 
-    @cached_property
-    def _segments(self) -> Segments | None:
-        """None where the data are too short or too fast to be simulated through."""
+    def _cut(self, length: float) -> Segments | None:
+        """Segments of a length; None where the data are too short or fast to be simulated."""
         if not self.ordered:
             return None
         smoothing = self.rows.again.get("like") if self.order == 1 else None
         try:
-            segments = Segments.of(
+            return Segments.of(
                 self.data, order=self.order, zoh=self.rows.form == "zoh", smoothing=smoothing,
-                derivatives=self.rows.found if self.order == 1 else None,
+                derivatives=self.rows.found if self.order == 1 else None, length=length,
             )  # fmt: skip
         except SjepaError:
             return None
-        return segments if len(segments) >= self.effort.segments else None
 
     def _evidence(self, problem: Problem, front: Front) -> Simulation | Regression | None:
-        segments = self._segments
         if not len(front):
             return None
-        if segments is not None and (self._noisy or problem.targets is None or self.order == 2):
+        simulate = self._noisy or problem.targets is None or self.order == 2
+        if simulate and (segments := self._cut(LENGTH)) is not None:
             law = self._simulated(front.best())
             segments = weighed(segments, self.data, law, self.rows.form == "zoh")
             steps = resolution(self.data.x)
             rounded = bool((steps > 2 * segments.unit).any())
-            return Simulation(segments, problem.complexity, self.refit, rounded)
+            return Simulation(segments, problem.complexity, self.refit, rounded, self._cut)
         if problem.targets is None:
             return None
         every = -(-len(self.rows.targets) // self.effort.max_rows)
@@ -191,43 +187,44 @@ class Ladder:
     def _time_left(self, problem: Problem) -> bool:
         return problem.clock() < self.end
 
-    def _explored(
-        self, front: Front, problem: Problem, evidence: Simulation | Regression
-    ) -> Law:
-        """The law of the highest score among those of a front and neighbors of the best."""
+    def _compare(self, front: Front, problem: Problem, evidence: Simulation | Regression) -> None:
+        """Fit the laws of a front that may be the best."""
         effort = self.effort
+        if not len(front):
+            return
         limit = effort.crude * min(c.loss for c in front)
         near = [c for c in front if c.loss <= limit]
         if isinstance(evidence, Simulation):
             n = 0.5 * evidence.segments.x.size
             near.sort(key=lambda c: n * math.log(c.loss + 1e-300) / 8 + STRUCTURE * c.terms)
-            near = sorted(near[: effort.laws], key=front.complexity)
-            if front.best_candidate() not in near:
-                near.insert(0, front.best_candidate())
-        laws = [self._simulated(c.law) for c in near]
-        fits = {law: evidence.fit(law) for law in self._in_time(laws, problem)}
-        for _ in range(effort.rounds):
-            best = max(fits, key=lambda law: Scores(tuple(fits.values())).score(fits[law]))
-            if not (self.refit and problem.library is not None and self._time_left(problem)):
-                break
-            inside = self._inside(best, problem)
-            near = []
-            if inside is not None:
-                near += exchanges(problem, inside, effort.neighbors)
-                near += extensions(problem, inside, effort.neighbors)
-            near += reductions(best) if isinstance(evidence, Simulation) else []
-            new = [law for law in map(self._simulated, near) if law not in fits]
-            fits |= {law: evidence.fit(law) for law in self._in_time(new, problem)}
-            scores = Scores(tuple(fits.values()))
-            if scores.best is fits[best]:
-                break
-        scores = Scores(tuple(fits.values()))
-        return next(law for law, fit in fits.items() if fit is scores.best)
+            near = near[: effort.laws]
+        if front.best_candidate() not in near:
+            near.append(front.best_candidate())
+        self._fitted([c.law for c in near], problem, evidence)
 
-    def _in_time(self, laws: Sequence[Law], problem: Problem) -> Iterable[Law]:
-        for i, law in enumerate(laws):
-            if i == 0 or self._time_left(problem):
-                yield law
+    def _explore(self, problem: Problem, evidence: Simulation | Regression) -> None:
+        """Fit neighbors of the best law as long as one of them becomes the best."""
+        effort, pool = self.effort, evidence.fits
+        if not self.refit or problem.library is None:
+            return
+        for _ in range(effort.rounds):
+            best, laws = _best(pool), []
+            if (inside := self._inside(best, problem)) is not None:
+                laws += exchanges(problem, inside, effort.neighbors)
+                laws += extensions(problem, inside, effort.neighbors)
+            if isinstance(evidence, Simulation):
+                places = evidence.least_needed(best, effort.neighbors)
+                laws += reductions(evidence.shots[best].law, places)
+            self._fitted(laws, problem, evidence)
+            if _best(pool) is best or not self._time_left(problem):
+                break
+
+    def _fitted(
+        self, laws: Sequence[Law], problem: Problem, evidence: Simulation | Regression
+    ) -> None:
+        for law in laws:
+            if not evidence.fits or self._time_left(problem):
+                evidence.fit(self._simulated(law))
 
     def _inside(self, law: Law, problem: Problem) -> Law | None:
         """The law in the problem's own inputs, if its terms are those of the library."""
@@ -235,9 +232,7 @@ class Ladder:
         own = own.canonical()
         return own if problem.candidate_library.covers(own) else None
 
-    def _worth(
-        self, law: Law, adequacy: Adequacy, problem: Problem, evidence: Simulation | Regression
-    ) -> bool:
+    def _worth(self, law: Law, problem: Problem, evidence: Simulation | Regression) -> bool:
         """Whether a law with a parametric term could have better odds."""
         effort = self.effort
         rows = 0 if problem.targets is None else len(problem.targets)
@@ -250,7 +245,7 @@ class Ladder:
                 return False
             if self._floor is not None:
                 return True
-        if adequacy.adequate is False:
+        if evidence.adequacy(law).adequate is False:
             return True
         # At the least: a plain term and one with a parameter, three coefficients in all.
         fit = evidence.fit(law)
@@ -281,9 +276,7 @@ class Ladder:
         rows = [wider.candidate(law.canonical()) for law in laws]
         return Front(tuple(sorted(rows, key=lambda c: c.terms)), problem.measure), wider
 
-    def _parametric(
-        self, problem: Problem, templates: list[Shape]
-    ) -> tuple[Front, Problem]:
+    def _parametric(self, problem: Problem, templates: list[Shape]) -> tuple[Front, Problem]:
         """The backend's front with the parameters of term templates found on the rows."""
         floor = self._floor
         clean = floor is not None
@@ -340,30 +333,45 @@ class Ladder:
         some = {rows: getattr(problem, rows)[::every], "targets": problem.targets[::every]}
         return problem.with_(**some)
 
+    def _domain(self, evidence: Simulation | Regression, law: Law) -> Domain | None:
+        if self.order == 1 and not self.ordered:
+            return None
+        segments = evidence.segments if isinstance(evidence, Simulation) else self._cut(LENGTH)
+        if segments is None:
+            return None
+        noise = segments.unit
+        if isinstance(evidence, Simulation):
+            noise = noise * evidence.shots[law].noise.scale.mean(axis=0)
+        durations = [float(t[-1] - t[0]) for t in self.data.t]
+        low, high = _ranges(self.data, segments)
+        return Domain(
+            tuple(low), tuple(high), tuple(noise.tolist()), float(np.median(durations)),
+            int(np.median(self.data.lengths)),
+        )  # fmt: skip
+
     # The verdict ---------------------------------------------------------------------------------
 
     def conclude(self, front: Front, problem: Problem) -> Climbed:
         """The verdict on a front that was found elsewhere."""
-        return self._concluded(front, problem, self._evidence(problem, front))
+        evidence = self._evidence(problem, front)
+        if evidence is not None:
+            self._compare(front, problem, evidence)
+        return self._concluded(front, problem, evidence)
 
     def _concluded(
         self,
         front: Front,
         problem: Problem,
         evidence: Simulation | Regression | None,
-        best: Law | None = None,
-        adequacy: Adequacy | None = None,
     ) -> Climbed:
         """The front with scores, the chosen law among its rows, and the verdict."""
-        if evidence is None or not len(front):
+        if evidence is None:
             return Climbed(front, problem, None)
-        best = self._explored(front, problem, evidence) if best is None else best
-        adequacy = evidence.adequacy(best) if adequacy is None else adequacy
-        fits: dict[Law, Fit] = {
-            law: (one[0] if isinstance(one, tuple) else one) for law, one in evidence.fits.items()
-        }
+        self._explore(problem, evidence)
+        fits = evidence.fits
+        best = _best(fits)
+        adequacy = evidence.adequacy(best)
         scores = Scores(tuple(fits.values()))
-        chosen = fits[best]
 
         def row(law: Law, fit: Fit, like: Candidate | None) -> Candidate:
             own = Law(fit.law.expressions, problem.names, law.outputs, law.dynamics)
@@ -383,8 +391,8 @@ class Ladder:
             fit = fits.get(law)
             rows.append(c if fit is None else row(law, fit, c))
         if best not in [self._simulated(c.law) for c in front]:
-            rows.append(row(best, chosen, None))
-        marked = next(c for c in rows if c.evidence == 0.0)
+            rows.append(row(best, fits[best], None))
+        marked = max(rows, key=lambda c: -math.inf if c.evidence is None else c.evidence)
         kept = [
             c for c in rows
             if c is marked or not any(
@@ -394,8 +402,29 @@ class Ladder:
         ]  # fmt: skip
         kept.sort(key=lambda c: (front.complexity(c), c.loss))
         front = replace(front, candidates=tuple(kept), chosen=kept.index(marked))
-        verdict = _verdict(marked.law, scores, adequacy)
+        verdict = replace(
+            _verdict(marked.law, scores, adequacy), domain=self._domain(evidence, best)
+        )
         return Climbed(replace(front, verdict=verdict), problem, verdict)
+
+
+def _ranges(data: Trajectories, segments: Segments) -> tuple[list[float], list[float]]:
+    """Least and largest values of states, velocities of second-order laws, and inputs."""
+    x = np.concatenate(data.x)
+    low, high = [x.min(axis=0)], [x.max(axis=0)]
+    if segments.start.shape[1] > x.shape[1]:
+        low.append(-2 * segments.speed)
+        high.append(2 * segments.speed)
+    if data.u is not None:
+        u = np.concatenate(data.u)
+        low.append(u.min(axis=0))
+        high.append(u.max(axis=0))
+    return np.concatenate(low).tolist(), np.concatenate(high).tolist()
+
+
+def _best(fits: Mapping[Law, Fit]) -> Law:
+    best = Scores(tuple(fits.values())).best
+    return next(law for law, fit in fits.items() if fit is best)
 
 
 def validated(front: Front, data: Trajectories, order: int, zoh: bool) -> Front:
@@ -404,7 +433,7 @@ def validated(front: Front, data: Trajectories, order: int, zoh: bool) -> Front:
     evidence = Simulation(segments, lambda law: front.complexity(known[law]), refit=False)
     known = {c.law: c for c in front}
     scores = Scores(tuple(evidence.fit(c.law) for c in front))
-    best = next(c for c in front if evidence.fit(c.law) is scores.best)
+    best = known[_best(evidence.fits)]
     rows = [
         replace(
             c,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import sympy
@@ -25,14 +25,15 @@ def extensions(problem: Problem, law: Law, count: int = 3) -> list[Law]:
     return _nearest(problem, law, False, count)
 
 
-def reductions(law: Law) -> list[Law]:
-    """Laws with one term of one equation left out (backward elimination)."""
+def reductions(law: Law, places: Sequence[int]) -> list[Law]:
+    """Laws with one term left out (backward elimination); `places` count terms of all equations."""
+    every = [(j, k) for j, row in enumerate(law.terms) for k in range(len(row))]
     found = []
-    for j, row in enumerate(law.terms):
-        for k in range(len(row)):
-            rest = sympy.Add(*(sympy.Float(c) * t for i, (c, t) in enumerate(row) if i != k))
-            less = [*law.expressions[:j], rest, *law.expressions[j + 1 :]]
-            found.append(Law(less, law.inputs, law.outputs, law.dynamics))
+    for j, k in (every[i] for i in places):
+        row = law.terms[j]
+        rest = sympy.Add(*(sympy.Float(c) * t for i, (c, t) in enumerate(row) if i != k))
+        less = [*law.expressions[:j], rest, *law.expressions[j + 1 :]]
+        found.append(Law(less, law.inputs, law.outputs, law.dynamics))
     return found
 
 

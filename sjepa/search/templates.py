@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 
 import sympy
 
-from sjepa.search.parametric import Columns
-from sjepa.search.supports import Described, Describer
 from sjepa.data import Trajectories
 from sjepa.data.integrals import integral_rows
+from sjepa.search.parametric import Columns
+from sjepa.search.supports import Described, Describer
 from sjepa.symbolic import Law, Library
 from sjepa.symbolic.shapes import Shape
 

@@ -169,7 +169,8 @@ class Front:
         form = [f"  form: {self.form}"] if self.form else []
         notes = [f"  note: {n}" for n in self.notes]
         if self.verdict is not None:
-            notes += [f"  verdict: {self.verdict.word}", *(f"    {r}" for r in self.verdict.reasons)]
+            notes.append(f"  verdict: {self.verdict.word}")
+            notes += [f"    {reason}" for reason in self.verdict.reasons]
         return "\n".join([*lines, *form, *interval_lines(self.intervals), *notes])
 
     def _repr_html_(self) -> str:
@@ -216,6 +217,7 @@ class Front:
         )
 
     validate = use.validate
+    next_experiment = use.next_experiment
     update = use.update
 
     def position(self, law: Law) -> int | None:

@@ -6,8 +6,7 @@ when they are called; the contract in pyproject.toml names this file as the one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +20,8 @@ from sjepa.symbolic.text import to_text
 
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sjepa.data import Trajectories
     from sjepa.models import Simulation, Simulator
     from sjepa.symbolic.front import Front
@@ -175,6 +176,32 @@ def validate(front: Front, x: Any, t: Any = None, u: Any = None, *, held: bool =
     simulator = Simulator(front.best())
     data = simulator.select(Trajectories.of(x, t, u))
     return validated(front, data, simulator.order, held)
+
+
+def next_experiment(
+    front: Front, n: int = 3, bounds: Mapping[str, tuple[float, float]] | None = None
+) -> pd.DataFrame:
+    """Where to measure next: the starts at which the rivals of ``best()`` differ most from it.
+
+    Parameters
+    ----------
+    n : int
+        How many starts.
+    bounds : mapping, optional
+        Least and largest value of states, velocities and (constant) inputs by name; by default the
+        range of the data.
+
+    Returns
+    -------
+    DataFrame
+        A column for each input of the law, and ``separation``: by how many standard deviations of
+        the noise the nearest rival's path differs.
+    """
+    from sjepa.search.experiment import next_experiment as propose
+
+    if front.verdict is None:
+        raise LawError("This front has no verdict, so it has no rivals to tell apart.")
+    return propose(front.verdict, n, bounds)
 
 
 def update(front: Front, x: Any, t: Any = None, u: Any = None) -> Front:

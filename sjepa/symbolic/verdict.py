@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sjepa.errors import FormatError
+from sjepa.errors import FormatError, SjepaError
 from sjepa.symbolic.law import Law
 
 
@@ -20,6 +20,17 @@ class Rival:
 
     def __repr__(self) -> str:
         return f"{'; '.join(self.law.lines(digits=3))} (odds {self.odds:.2g})"
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Where a law was compared with data: ranges of its inputs, noise of its states, duration."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    noise: tuple[float, ...]
+    duration: float
+    samples: int
 
 
 @dataclass(frozen=True)
@@ -37,7 +48,9 @@ class Verdict:
     reasons : tuple of str
         Sentences that say why, with what each test assumes.
     figures : mapping
-        The numbers behind them: ``p_value``, ``correlation_time``, ``unexplained``, ...
+        The numbers behind them: ``p_value``, ``correlation_time``, ...
+    domain : Domain, optional
+        Where the data lie, for :meth:`sjepa.Front.next_experiment`.
     """
 
     law: Law
@@ -45,6 +58,7 @@ class Verdict:
     rivals: tuple[Rival, ...] = ()
     reasons: tuple[str, ...] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
+    domain: Domain | None = None
 
     @property
     def word(self) -> str:
@@ -62,6 +76,7 @@ class Verdict:
             "rivals": [{"law": r.law.to_dict(), "odds": r.odds} for r in self.rivals],
             "reasons": list(self.reasons),
             "figures": {k: v for k, v in self.figures.items() if math.isfinite(v)},
+            "domain": None if self.domain is None else asdict(self.domain),
         }
 
     @classmethod
@@ -74,8 +89,15 @@ class Verdict:
                 raise ValueError("'adequate' or 'reasons'")
             if not all(isinstance(r, str) for r in reasons):
                 raise ValueError("'reasons' must be texts")
-            if not all(map(math.isfinite, (*figures.values(), *(r.odds for r in rivals)))):
-                raise ValueError("figures and odds must be finite")
-            return cls(Law.from_dict(data["law"]), adequate, rivals, tuple(reasons), figures)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            numbers = [*figures.values(), *(r.odds for r in rivals)]
+            domain = data.get("domain")
+            if domain is not None:
+                sides = [tuple(map(float, domain[key])) for key in ("low", "high", "noise")]
+                domain = Domain(*sides, float(domain["duration"]), int(domain["samples"]))
+                numbers += [*(v for side in sides for v in side), domain.duration]
+            if not all(map(math.isfinite, numbers)):
+                raise ValueError("figures, odds and domain must be finite")
+            law = Law.from_dict(data["law"])
+            return cls(law, adequate, rivals, tuple(reasons), figures, domain)
+        except (SjepaError, LookupError, TypeError, ValueError, AttributeError) as error:
             raise FormatError(f"Invalid verdict: {' '.join(str(error).split())[:80]}.") from None
