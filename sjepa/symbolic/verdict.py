@@ -92,9 +92,10 @@ class Verdict:
             numbers = [*figures.values(), *(r.odds for r in rivals)]
             domain = data.get("domain")
             if domain is not None:
-                sides = [tuple(map(float, domain[key])) for key in ("low", "high", "noise")]
-                domain = Domain(*sides, float(domain["duration"]), int(domain["samples"]))
-                numbers += [*(v for side in sides for v in side), domain.duration]
+                low, high, noise = (tuple(map(float, domain[k])) for k in ("low", "high", "noise"))
+                duration, samples = float(domain["duration"]), int(domain["samples"])
+                numbers += [*low, *high, *noise, duration]
+                domain = Domain(low, high, noise, duration, samples)
             if not all(map(math.isfinite, numbers)):
                 raise ValueError("figures, odds and domain must be finite")
             law = Law.from_dict(data["law"])
