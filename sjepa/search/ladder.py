@@ -198,9 +198,8 @@ class Ladder:
             n = 0.5 * evidence.segments.x.size
             near.sort(key=lambda c: n * math.log(c.loss + 1e-300) / 8 + STRUCTURE * c.terms)
             near = near[: effort.laws]
-        if front.best_candidate() not in near:
-            near.append(front.best_candidate())
-        self._fitted([c.law for c in near], problem, evidence)
+        knee = front.best_candidate()  # first: it is believed where there is no time for others
+        self._fitted([knee.law, *(c.law for c in near if c is not knee)], problem, evidence)
 
     def _explore(self, problem: Problem, evidence: Simulation | Regression) -> None:
         """Fit neighbors of the best law as long as one of them becomes the best."""
