@@ -29,7 +29,7 @@ from sjepa.inference.noise import resolution
 from sjepa.inference.score import Fit, Scores
 from sjepa.inference.segments import LENGTH, Segments
 from sjepa.search.neighbors import exchanges, extensions, reductions
-from sjepa.search.parametric import on_library, solve_open
+from sjepa.search.parametric import Source, on_library, solve_open
 from sjepa.search.quotients import quotient_sets
 from sjepa.search.supports import BELOW
 from sjepa.search.templates import propose
@@ -261,7 +261,7 @@ class Ladder:
         """Laws with terms of the extended library."""
         templates = self._templates(problem)
         if not (self.rows.form == "weak" and self.order == 1 and self.ordered and self.refit):
-            return self._parametric(problem, templates)
+            return self._parametric(problem, templates, quotient_sets)
         base = problem.library
         assert base is not None
         laws = propose(
@@ -275,7 +275,9 @@ class Ladder:
         rows = [wider.candidate(law.canonical()) for law in laws]
         return Front(tuple(sorted(rows, key=lambda c: c.terms)), problem.measure), wider
 
-    def _parametric(self, problem: Problem, templates: list[Shape]) -> tuple[Front, Problem]:
+    def _parametric(
+        self, problem: Problem, templates: list[Shape], also: Source | None = None
+    ) -> tuple[Front, Problem]:
         """The backend's front with the parameters of term templates found on the rows."""
         floor = self._floor
         clean = floor is not None
@@ -285,7 +287,7 @@ class Ladder:
             problem = problem.with_(budget=replace(problem.budget, seconds=left / 2))
         return solve_open(
             self.backend, self._thinned(problem), templates, self._on_rows, self._points(problem),
-            limit, clean, lambda: self._time_left(problem), quotient_sets if clean else None,
+            limit, clean, lambda: self._time_left(problem), also if clean else None,
         )  # fmt: skip
 
     def _templates(self, problem: Problem) -> list[Shape]:
