@@ -465,7 +465,10 @@ def _verdict(law: Law, scores: Scores, adequacy: Adequacy) -> Verdict:
         reasons.append(
             f"The data do not decide against {text} (odds {rivals[0].odds:.2g} to 1){more}."
         )
-    figures = {"correlation_time": scores.correlation_time, "laws_compared": float(len(scores.fits))}
+    figures = {
+        "correlation_time": scores.correlation_time,
+        "laws_compared": float(len(scores.fits)),
+    }
     if adequacy.p_value is not None:
         figures["p_value"] = adequacy.p_value
     return Verdict(law, adequacy.adequate, rivals, tuple(reasons), figures)
