@@ -174,15 +174,26 @@ def test_noisy_data_at_random_times() -> None:
     np.testing.assert_allclose(law.with_free_terms().coefficients, [1, -4], rtol=0.02)
 
 
-def test_doubtful_laws_come_with_a_warning() -> None:
+def test_few_rows_leave_a_law_undecided_and_a_poor_library_makes_it_inadequate() -> None:
     from sjepa.errors import NumericalWarning
 
-    with pytest.warns(NumericalWarning, match="Only 3 rows for 3 candidate terms"):
-        sjepa.discover(oscillator(T)[:3], 0.02)
-    with pytest.warns(NumericalWarning, match="of the variance unexplained"):
+    few = sjepa.discover(oscillator(T)[:3], 0.02).verdict
+    assert few is None or few.adequate is None
+    with pytest.warns(NumericalWarning) as caught:
         front = sjepa.discover(oscillator(T), T, feature_names=NAMES, library=["q*p"])
     # Kept with the front, for whoever reads it later.
-    assert any("of the variance unexplained" in note for note in front.notes)
+    assert front.verdict is not None and front.verdict.adequate is False
+    assert str(caught[0].message) in front.verdict.reasons
+    assert str(caught[0].message) in str(front)
+
+
+def test_small_libraries_are_searched_exactly_by_default() -> None:
+    x = oscillator(T)
+    assert sjepa.discover(x, T).backend == "subset"
+    many = sjepa.Library.polynomial(NAMES, 11)
+    assert len(many) > 64
+    assert sjepa.discover(x, T, feature_names=NAMES, library=many, budget=1.0).backend == "stlsq"
+    assert sjepa.discover(x, T, backend="stlsq").backend == "stlsq"
 
 
 @dataclass(frozen=True)
@@ -226,7 +237,7 @@ def test_noisy_quotients_of_sums_end_in_no_term_that_nobody_proposed() -> None:
     assert front.form == "weak" and len(front)
 
 
-def test_numbers_inside_trees_that_free_runs_move_are_judged_on_the_integrals() -> None:
+def test_parameters_inside_trees_that_simulations_move_are_compared_on_the_integrals() -> None:
     """Those of the search on smoothed derivatives are in no library."""
 
     def slope(_: float, s: np.ndarray) -> list[float]:

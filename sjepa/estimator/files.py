@@ -17,6 +17,7 @@ from sjepa.errors import ConfigError, FormatError, SjepaError
 from sjepa.models.pretrained.heads import HeadedEncoder
 from sjepa.runs.saving import METRICS, Saved
 from sjepa.symbolic import Grammar, Library
+from sjepa.symbolic.verdict import Verdict
 from sjepa.training import Dimension, Frozen, identity
 
 
@@ -105,6 +106,7 @@ def saved_from(model: Any) -> Saved:
         "diagnostics": list(model.diagnostics_),
         "doubts": list(getattr(model, "doubts_", ())),
         "figures": finite(getattr(model, "figures_", {})),
+        "verdict": model.verdict_.to_dict() if getattr(model, "verdict_", None) else None,
         "n_features_in": model.n_features_in_,
         "obs_shape": list(model.obs_shape_),
         "history_length": model.history_length_,
@@ -199,6 +201,8 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
             raise FormatError("The model's config.json is damaged: its dimensions.") from None
         model.dimensions_ = pd.DataFrame([asdict(one) for one in tried])
     model.doubts_, model.figures_, model.rivals_ = doubts, figures, []
+    verdict = facts.get("verdict")
+    model.verdict_ = saved.front.verdict if verdict is None else Verdict.from_dict(verdict)
     model.action_names_, model.step_ = tuple(actions or ()), step
     model.seed_ = facts.get("seed", 0)
     if names:

@@ -25,6 +25,7 @@ from sjepa.models.simulate import START_ROWS, rows_of_actions
 from sjepa.runs.saving import save as save_files
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.front import folded
+from sjepa.symbolic.verdict import Verdict
 
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Fitted(BaseEstimator):
     encoder_: Callable[[Any], Any]
     diagnostics_: list[str]
     doubts_: list[str]
+    verdict_: Verdict | None
     action_names_: Sequence[str]
     step_: float
     obs_shape_: tuple[int, ...]

@@ -29,7 +29,7 @@ from sjepa.inference.noise import resolution
 from sjepa.inference.score import Fit, Scores
 from sjepa.inference.segments import LENGTH, Segments
 from sjepa.search.neighbors import exchanges, extensions, reductions
-from sjepa.search.parametric import on_library, solve_open
+from sjepa.search.parametric import Source, on_library, solve_open
 from sjepa.search.quotients import quotient_sets
 from sjepa.search.supports import BELOW
 from sjepa.search.templates import propose
@@ -204,9 +204,8 @@ class Ladder:
             n = 0.5 * evidence.segments.x.size
             near.sort(key=lambda c: n * math.log(c.loss + 1e-300) / 8 + STRUCTURE * c.terms)
             near = near[: effort.laws]
-        if front.best_candidate() not in near:
-            near.append(front.best_candidate())
-        self._fitted([c.law for c in near], problem, evidence)
+        knee = front.best_candidate()  # first: it is believed where there is no time for others
+        self._fitted([knee.law, *(c.law for c in near if c is not knee)], problem, evidence)
 
     def _explore(self, problem: Problem, evidence: Simulation | Regression) -> None:
         """Fit neighbors of the best law as long as one of them becomes the best."""
@@ -269,7 +268,7 @@ class Ladder:
         """Laws with terms of the extended library."""
         templates = self._templates(problem)
         if not (self.rows.form == "weak" and self.order == 1 and self.ordered and self.refit):
-            return self._parametric(problem, templates)
+            return self._parametric(problem, templates, quotient_sets)
         base = problem.library
         assert base is not None and self.data is not None
         laws = propose(
@@ -283,7 +282,9 @@ class Ladder:
         rows = [wider.candidate(law.canonical()) for law in laws]
         return Front(tuple(sorted(rows, key=lambda c: c.terms)), problem.measure), wider
 
-    def _parametric(self, problem: Problem, templates: list[Shape]) -> tuple[Front, Problem]:
+    def _parametric(
+        self, problem: Problem, templates: list[Shape], also: Source | None = None
+    ) -> tuple[Front, Problem]:
         """The backend's front with the parameters of term templates found on the rows."""
         floor = self._floor
         clean = floor is not None
@@ -293,7 +294,7 @@ class Ladder:
             problem = problem.with_(budget=replace(problem.budget, seconds=left / 2))
         return solve_open(
             self.backend, self._thinned(problem), templates, self._on_rows, self._points(problem),
-            limit, clean, lambda: self._time_left(problem), quotient_sets if clean else None,
+            limit, clean, lambda: self._time_left(problem), also if clean else None,
         )  # fmt: skip
 
     def _templates(self, problem: Problem) -> list[Shape]:
@@ -471,7 +472,10 @@ def _verdict(law: Law, scores: Scores, adequacy: Adequacy) -> Verdict:
         reasons.append(
             f"The data do not decide against {text} (odds {rivals[0].odds:.2g} to 1){more}."
         )
-    figures = {"correlation_time": scores.correlation_time, "laws_compared": len(scores.fits)}
+    figures = {
+        "correlation_time": scores.correlation_time,
+        "laws_compared": float(len(scores.fits)),
+    }
     if adequacy.p_value is not None:
         figures["p_value"] = adequacy.p_value
     return Verdict(law, adequacy.adequate, rivals, tuple(reasons), figures)

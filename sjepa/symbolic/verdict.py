@@ -89,12 +89,15 @@ class Verdict:
                 raise ValueError("'adequate' or 'reasons'")
             if not all(isinstance(r, str) for r in reasons):
                 raise ValueError("'reasons' must be texts")
-            if not all(map(math.isfinite, (*figures.values(), *(r.odds for r in rivals)))):
-                raise ValueError("figures and odds must be finite")
+            numbers = [*figures.values(), *(r.odds for r in rivals)]
             domain = data.get("domain")
             if domain is not None:
-                sides = (tuple(map(float, domain[key])) for key in ("low", "high", "noise"))
-                domain = Domain(*sides, float(domain["duration"]), int(domain["samples"]))
+                low, high, noise = (tuple(map(float, domain[k])) for k in ("low", "high", "noise"))
+                duration, samples = float(domain["duration"]), int(domain["samples"])
+                numbers += [*low, *high, *noise, duration]
+                domain = Domain(low, high, noise, duration, samples)
+            if not all(map(math.isfinite, numbers)):
+                raise ValueError("figures, odds and domain must be finite")
             law = Law.from_dict(data["law"])
             return cls(law, adequate, rivals, tuple(reasons), figures, domain)
         except (SjepaError, LookupError, TypeError, ValueError, AttributeError) as error:

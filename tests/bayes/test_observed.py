@@ -16,7 +16,7 @@ from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.data import Trajectories
 from sjepa.data.synthetic.simulate import simulate
 from sjepa.errors import ConfigError, NumericalWarning
-from sjepa.models.stretches import Stretches
+from sjepa.inference.segments import Segments
 
 
 def decays(seed=0, rate=0.7, noise=0.02):
@@ -28,15 +28,15 @@ def decays(seed=0, rate=0.7, noise=0.02):
 
 def test_evidence_is_the_integral_over_coefficient_and_starts():
     data = decays()
-    stretches = Stretches.of(data)
+    segments = Segments.of(data)
     structure = ParametricLaw(Law.from_string("-0.7*x", ["x"]), 1.0)
     rows = Transitions.of(data)
     units, prior = Sizes.of([structure], rows, StepModel()), Prior(coefficients=3.0)
-    found = fit_observed(structure, stretches, units, prior)
+    found = fit_observed(structure, segments, units, prior)
     # x = start exp(-a t): for each a the starts are a linear regression with a flat prior.
     deviation = float(found.noise[0])
-    times = stretches.t - stretches.t[:, :1]
-    seen = stretches.x[..., 0]
+    times = segments.t - segments.t[:, :1]
+    seen = segments.x[..., 0]
     grid = np.linspace(-1.2, -0.3, 4001)
     logs = []
     for a in grid:
@@ -55,8 +55,8 @@ def test_evidence_is_the_integral_over_coefficient_and_starts():
             - 0.5 * np.log(2 * np.pi)
         )
     exact = logsumexp(logs) + np.log(grid[1] - grid[0])
-    # Ours is the density of values in units of the stretches' noise.
-    ours = found.log_evidence - seen.size * np.log(stretches.unit[0])
+    # Ours is the density of values in units of the segments' noise.
+    ours = found.log_evidence - seen.size * np.log(segments.unit[0])
     assert ours == pytest.approx(exact, abs=0.05)
     weights = np.exp(np.array(logs) - max(logs))
     mean = (weights * grid).sum() / weights.sum()

@@ -54,9 +54,7 @@ def test_weights_are_those_of_what_noise_of_inputs_leaves() -> None:
     response = np.zeros((steps + 1, 2, steps))
     for h in range(steps):
         for k in range(h + 1, steps + 1):
-            response[k, :, h] = (
-                ONE[:2, 2] if k == h + 1 else ONE[:2, :2] @ response[k - 1, :, h]
-            )
+            response[k, :, h] = ONE[:2, 2] if k == h + 1 else ONE[:2, :2] @ response[k - 1, :, h]
     deviation = 0.02 * driven(0.0)[1].std()
     b = deviation * (response / weighted.unit[:, None]).reshape(2 * (steps + 1), steps)
     white = weighted.weights[0] @ (b @ b.T + np.eye(len(b))) @ weighted.weights[0].T

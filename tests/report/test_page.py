@@ -213,8 +213,10 @@ def test_held_out_data_are_scored_and_nothing_is_claimed_without_them(front: sje
     assert content.entries[0].held_out == pytest.approx(law.score(data[2:]), abs=1e-9)
     text = Elements(render(content)).text
     assert "no data held out" not in text and "R² of paths held out" in text
-    # The search itself keeps stretches back, and says how well each law does there.
-    assert "Held-out stretches" in Elements(render(collect(front, data))).text
+    # The search itself compares laws, and says how far each is behind the chosen one.
+    assert front.verdict is not None
+    text = Elements(render(collect(front, data))).text
+    assert "Evidence" in text and front.verdict.word in text
 
 
 def test_what_a_law_misses_of_the_velocities_is_a_missing_term() -> None:

@@ -8,7 +8,6 @@ import pytest
 import sjepa
 from sjepa import Backend, Front, Law
 from sjepa.errors import ConfigError, FormatError
-from sjepa.models.bootstrap import _draws
 from tests.command import run
 
 
@@ -75,7 +74,7 @@ def test_a_term_that_a_rival_replaces_is_unsure():
     assert 0.05 < min(shares["a"], shares["b"]) and max(shares["a"], shares["b"]) < 0.95
 
 
-def test_noisy_states_get_intervals_of_free_runs_that_hold_the_truth():
+def test_noisy_states_get_intervals_of_simulations_that_hold_the_truth():
     t = np.arange(0, 40, 0.1)
     x = np.stack([np.cos(2 * t), -2 * np.sin(2 * t)], axis=1)
     x = x + 0.02 * np.random.default_rng(3).normal(size=x.shape)
@@ -91,11 +90,6 @@ def test_noisy_states_get_intervals_of_free_runs_that_hold_the_truth():
 def test_the_same_seed_gives_the_same_answer():
     assert front(n_bootstrap=5).intervals == front(n_bootstrap=5).intervals
     assert front(n_bootstrap=0).intervals == ()
-
-
-def test_a_resample_has_as_many_cells_as_the_data():
-    drawn = _draws(np.random.default_rng(0), 50, 24)
-    assert drawn.shape == (50, 24) and (drawn.sum(axis=1) == 24).all() and drawn.max() > 1
 
 
 def test_backends_that_write_trees_compete_by_the_terms_of_their_laws():

@@ -37,8 +37,8 @@ def test_a_front_survives_being_written_and_read() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.update(measure="size"), "not as it should be"),
-        (lambda d: d.update(laws="x"), "not as it should be"),
+        (lambda d: d.update(measure="size"), "measure"),
+        (lambda d: d.update(laws="x"), "laws"),
         (lambda d: d.update(notes=[1]), "notes"),
         (lambda d: d["laws"][1].update(loss=math.nan), "Row 1 .*no number"),
         (lambda d: d["laws"][0].update(tree=True), "Row 0 .*no number"),

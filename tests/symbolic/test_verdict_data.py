@@ -11,15 +11,17 @@ import pytest
 from sjepa import Front, Law
 from sjepa.errors import FormatError
 from sjepa.symbolic.front import Candidate
-from sjepa.symbolic.verdict import Rival, Verdict
+from sjepa.symbolic.verdict import Domain, Rival, Verdict
 
 
 LAW = Law.from_string(["p", "-sin(q)"], ["q", "p"])
+DOMAIN = Domain((-1.0, -2.0), (1.0, 2.0), (0.01, 0.02), 12.5, 400)
 RIVAL = Rival(Law.from_string(["p", "-0.97*q + 0.13*q**3"], ["q", "p"]), 3.5)
 
 
 def verdict(adequate: bool | None) -> Verdict:
-    return Verdict(LAW, adequate, (RIVAL,), ("One reason.", "Another."), {"p_value": 0.25})
+    reasons, figures = ("One reason.", "Another."), {"p_value": 0.25}
+    return Verdict(LAW, adequate, (RIVAL,), reasons, figures, DOMAIN)
 
 
 @pytest.mark.parametrize("adequate", [True, False, None])
@@ -60,6 +62,11 @@ SPOILT: dict[str, Any] = {
     "figures that are a list": {"figures": [1.0]},
     "figures that are texts": {"figures": {"p_value": "small"}},
     "figures that are no numbers": {"figures": {"p_value": math.nan}},
+    "a domain that is a text": {"domain": "here"},
+    "a domain without sides": {"domain": {"duration": 1.0, "samples": 3}},
+    "a domain without end": {
+        "domain": {"low": [0.0], "high": [math.inf], "noise": [1.0], "duration": 1.0, "samples": 3}
+    },
 }
 
 

@@ -1,4 +1,4 @@
-"""What calls a result into question is told wherever the result is shown."""
+"""The verdict on a result is shown wherever the result is: print, page, files, command line."""
 
 import json
 from pathlib import Path
@@ -29,10 +29,15 @@ def doubtful() -> SJEPA:
         return SJEPA(encoder="identity", library=POOR, random_state=0).fit(states(), T)
 
 
-def test_doubts_about_a_law_of_given_coordinates_are_doubts_of_the_model(
+def test_the_verdict_on_a_law_of_given_coordinates_is_that_of_the_model(
     doubtful: SJEPA, tmp_path: Path
 ) -> None:
-    assert doubtful.doubts_ == list(doubtful.front_.doubts) != []
+    verdict = doubtful.front_.verdict
+    assert verdict is not None and verdict.adequate is False
+    assert doubtful.verdict_.adequate is False and doubtful.verdict_.law == doubtful.law_
+    assert set(verdict.reasons) <= set(doubtful.verdict_.reasons)
+    assert doubtful.doubts_ == list(verdict.reasons) != []
+    assert all(reason in str(doubtful.front_) for reason in verdict.reasons)
     assert set(doubtful.doubts_) <= set(doubtful.diagnostics_)
     assert len(doubtful.diagnostics_) == len(set(doubtful.diagnostics_))
     assert all(f"! {doubt}" in repr(doubtful) for doubt in doubtful.doubts_)
@@ -40,7 +45,9 @@ def test_doubts_about_a_law_of_given_coordinates_are_doubts_of_the_model(
     doubtful.save(tmp_path / "m")
     again = sjepa.load(tmp_path / "m")
     assert again.front_ == doubtful.front_ and again.doubts_ == doubtful.doubts_
+    assert again.front_.verdict == verdict and again.verdict_ == doubtful.verdict_
     sure = SJEPA(encoder="identity", random_state=0).fit(states(), T)
+    assert sure.verdict_.adequate is True
     assert sure.doubts_ == [] and sure.figures_["residual_training"] < 1e-6
 
 
@@ -54,7 +61,9 @@ def test_doubts_stand_first_on_the_page_and_in_the_notebook(doubtful: SJEPA) -> 
     assert "Doubts about this law" not in Elements(render(collect(doubtful.law_))).text
     assert f"<p>! {doubtful.doubts_[0]}" in doubtful._repr_html_()
     of_front = collect(doubtful.front_)
-    assert of_front.doubts == doubtful.front_.doubts
+    verdict = doubtful.front_.verdict
+    assert verdict is not None and of_front.doubts == verdict.reasons
+    assert verdict.word in Elements(render(of_front)).text
 
 
 def test_a_learned_head_has_the_doubts_and_figures_of_its_search() -> None:
@@ -85,6 +94,9 @@ def test_the_command_marks_doubts_and_tells_what_was_held_out(tmp_path: Path) ->
     assert "\n! " not in fine.stderr and "held out" in fine.stderr
     found = run("discover", *data, "--terms", "1,p**2", "-o", tmp_path / "found")
     assert found.returncode == 0 and sjepa.load(tmp_path / "found").doubts_
+    verdict = sjepa.load(tmp_path / "found").front_.verdict
+    assert verdict is not None and verdict.adequate is False
+    assert verdict.reasons[0] in found.stderr + found.stdout
 
 
 def options() -> list[str]:

@@ -1,4 +1,4 @@
-"""Quotients q(x)/p(x) from p(x) x' = q(x): a second way to what numbers inside terms find."""
+"""Quotients q(x)/p(x) from p(x) x' = q(x): a second way to what parametric terms find."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ import sympy
 from scipy.integrate import solve_ivp
 
 import sjepa
-from sjepa.backend import Problem
-from sjepa.backend.constants import Columns, Placed, placed_sets, projected
-from sjepa.backend.implicit import quotient_sets
 from sjepa.errors import NumericalWarning
-from sjepa.models import widening
-from sjepa.models.selection import twin
+from sjepa.search import ladder
+from sjepa.search.parametric import Columns, Placed, placed_sets, projected
+from sjepa.search.quotients import quotient_sets
 from sjepa.symbolic import Law, Library
 from sjepa.symbolic.shapes import wide
 
@@ -171,34 +169,39 @@ def test_the_default_call_finds_a_denominator_in_two_states() -> None:
     assert [len(row) for row in front.best().terms] == [3, 2]
 
 
-def test_noisy_and_textbook_data_and_asked_terms_are_left_to_the_first_way(
+def test_noisy_and_textbook_data_and_given_templates_are_left_to_other_rungs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def never(*args: Any) -> list[Placed]:
         raise AssertionError("quotients were looked for")
 
-    monkeypatch.setattr(widening, "quotient_sets", never)
-    described: list[Any] = []
-    monkeypatch.setattr(widening, "describe", lambda *args: described.extend(args) or [])
+    monkeypatch.setattr(ladder, "quotient_sets", never)
+    proposed: list[Any] = []
+    monkeypatch.setattr(ladder, "propose", lambda *args: proposed.extend(args) or [])
     turning = np.stack([np.cos(2 * T), -2 * np.sin(2 * T)], axis=1)
     sjepa.discover(turning, T)
     sjepa.discover(decay(), T, feature_names=["s"], library=["1", "s", "s/(c + s)"])
-    assert not described
-    with pytest.warns(NumericalWarning, match="nearly cancel"):
+    assert not proposed
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
         sjepa.discover(decay(0.05), T, library="wide")
-    assert described
+    assert proposed
     with pytest.raises(AssertionError, match="quotients"):
         sjepa.discover(decay(), T)
 
 
-def test_a_law_that_only_other_starts_could_tell_apart_is_named() -> None:
+def test_a_law_that_only_other_starts_could_tell_apart_is_a_rival() -> None:
     """Along paths with x + y = 3 the rates 2 - x and y - 1 are one, elsewhere they are not."""
-    x = np.linspace(0.0, 3.0, 60)
-    for total, expected in ((np.full(60, 3.0), "y - 1"), (3.0 + np.sin(7 * x), "")):
+    x = np.linspace(0.0, 3.0, 300)
+    rng = np.random.default_rng(0)
+    for total, expected in ((np.full(300, 3.0), True), (3.0 + np.sin(7 * x), False)):
         rows = np.column_stack([x, total - x])
-        library = Library.from_terms(["1", "x", "y"], ["x", "y"])
-        slopes = 2 - rows[:, :1] + 1e-6 * np.cos(90 * rows[:, :1])  # as derivatives are wrong
-        problem = Problem(rows, slopes, ["x", "y"], ["x"], library=library)
-        best = problem.candidate(Law.from_string(["2 - x"], ["x", "y"], outputs=["x"]))
-        assert expected in twin(best, problem, rows)
-        assert bool(twin(best, problem, rows)) == bool(expected)
+        slopes = np.column_stack([2 - x, x - 2]) + 1e-3 * rng.normal(size=rows.shape)
+        front = sjepa.discover(
+            rows, 0.01, x_dot=slopes, feature_names=["x", "y"], library=["1", "x", "y"],
+            form="derivative",
+        )  # fmt: skip
+        assert front.verdict is not None
+        laws = [front.verdict.law, *(r.law for r in front.verdict.rivals)]
+        forms = {frozenset(str(t) for _, t in law.terms[0]) for law in laws}
+        assert ({frozenset({"1", "x"}), frozenset({"1", "y"})} <= forms) == expected
