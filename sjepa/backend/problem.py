@@ -290,9 +290,8 @@ class Problem:
 
     def _equations(self, law: Law) -> Iterable[tuple[int, Equation]]:
         """With the columns of the targets that they are for."""
-        if law.outputs == self.outputs:
-            return enumerate(law.equations)
-        return zip(map(self.outputs.index, law.outputs), law.equations, strict=True)
+        equations = law.equations if self.library is None else law.expanded
+        return zip(map(self.outputs.index, law.outputs), equations, strict=True)
 
     def _once(self, ask: Callable[[int, Equation], float], j: int, equation: Equation) -> float:
         """Many laws share an equation."""

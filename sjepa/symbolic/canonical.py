@@ -7,23 +7,26 @@ searching for a nicer expression: doubles become the decimal fractions that peop
 1. constants are folded, bottom up;
 2. products and integer powers of sums are multiplied out, as long as the result stays small;
 3. terms over the same denominator are gathered and common factors cancelled;
-4. numbers become doubles again (whole numbers stay whole), tiny left-overs are dropped.
+4. numbers become doubles again (whole numbers stay whole).
 
-Only rewrites that hold wherever the input is defined are used.
+Only rewrites that hold wherever the input is defined are used. A term is dropped only where
+contributions to that same term cancel; how small it is beside other terms is a matter of units.
+
+Expressions are compared in this form and evaluated in another one: multiplied out, ``(x - 1)**50``
+is a sum of huge terms that cancel, so a law keeps factors unless that takes more additions.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-import numpy as np
 import sympy
 
 from sjepa.errors import LawError
 from sjepa.symbolic.operators import NODES
-from sjepa.symbolic.powers import MAX_ROOT, power, rational, tame
+from sjepa.symbolic.powers import MAX_ROOT, NEGLIGIBLE, add, power, rational, tame
 from sjepa.symbolic.text import to_text
 
 
@@ -33,8 +36,6 @@ MAX_TERMS = 200
 MAX_CANCEL = 40
 # Doubles carry 15 to 16 digits; two roads to the same number agree to about this many.
 DIGITS = 14
-# Coefficients below this share of the largest one in the same sum are rounding.
-NEGLIGIBLE = 1e-14
 # exp(c + x) is written exp(c)*exp(x) up to this c; beyond it the factor would be absurd.
 MAX_CONSTANT_EXPONENT = 50
 
@@ -46,11 +47,73 @@ def canonicalise(expr: sympy.Expr) -> sympy.Expr:
     >>> canonicalise((x + 1) * (x - 1.0) + 1) == canonicalise(x**2)
     True
     """
-    exact = _exact(expr)
-    exact = _gather(_join_exponentials(_multiply_out(exact)))
-    if exact.has(sympy.I):  # roots of what is negative wherever it is defined, as sqrt(-x**2)
-        raise LawError(f"{to_text(expr, 4)} is not a real number.")
-    return _doubles(exact)
+    return _reduced(_exact(expr, canonicalise))
+
+
+def factored(expr: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
+    """The form to evaluate, and the canonical one: the same where factors save no addition."""
+    exact = _exact(expr, canonicalise)
+    canonical = _reduced(exact)
+    kept: dict[sympy.Symbol, sympy.Expr] = {}
+    whole = _exact(expr, lambda case: factored(case)[0]) if expr.has(sympy.Piecewise) else exact
+    if any(map(_multiplies_sums, sympy.preorder_traversal(whole))):
+        whole = _keep_factors(whole, kept)
+    if whole != exact:
+        shorter = _reduced(whole).xreplace(kept)
+        if _additions(shorter) <= _additions(canonical):
+            return shorter, canonical
+    return canonical, canonical
+
+
+def _additions(expr: sympy.Expr) -> int:
+    """How many there are: digits cancel in nothing else."""
+    return sum(len(e.args) - 1 for e in sympy.preorder_traversal(expr) if e.is_Add)
+
+
+def _reduced(exact: sympy.Expr) -> sympy.Expr:
+    reduced = _gather(_join_exponentials(_multiply_out(exact)))
+    if reduced.has(sympy.I):  # roots of what is negative wherever it is defined, as sqrt(-x**2)
+        raise LawError(f"{to_text(exact, 4)} is not a real number.")
+    return _doubles(reduced)
+
+
+def _multiplies_sums(expr: sympy.Basic, sign: int = 0) -> bool:
+    """Whether sums are multiplied with each other, above the line (1), below it (-1) or on either.
+
+    One sum times a term loses no digits by being multiplied out; with every further one the
+    digits that cancel add up.
+    """
+    if not (expr.is_Mul or expr.is_Pow):
+        return False
+    exponents = [n for base, n in map(_whole_power, sympy.Mul.make_args(expr)) if base.is_Add]
+    above, below = sum(max(n, 0) for n in exponents), sum(max(-n, 0) for n in exponents)
+    return (above > 1 and sign >= 0) or (below > 1 and sign <= 0)
+
+
+def _keep_factors(expr: sympy.Expr, kept: dict[sympy.Symbol, sympy.Expr]) -> sympy.Expr:
+    """Symbols in place of the sums that would be multiplied with each other."""
+    if not expr.args or isinstance(expr, sympy.Piecewise):
+        return expr
+    if not _multiplies_sums(expr):
+        return _again(expr, [_keep_factors(a, kept) for a in expr.args])
+    factors = []
+    for base, n in map(_whole_power, sympy.Mul.make_args(expr)):
+        if base.is_Add and _multiplies_sums(expr, 1 if n > 0 else -1):
+            form = _reduced(_keep_factors(base, kept)).xreplace(kept)
+            new = sympy.Symbol(f"factor[{len(kept)}]", real=True)  # no name of an input
+            symbol = next((s for s, known in kept.items() if known == form), new)
+            kept[symbol] = form
+            factors.append(symbol**n)
+        else:
+            factors.append(_keep_factors(base, kept) ** n)
+    return sympy.Mul(*factors)
+
+
+def _whole_power(factor: sympy.Expr) -> tuple[sympy.Expr, int]:
+    """A factor as a base and a whole exponent, which is 1 for what is no such power."""
+    if factor.is_Pow and factor.exp.is_Integer:
+        return factor.base, int(factor.exp)
+    return factor, 1
 
 
 @lru_cache(maxsize=4096)
@@ -76,20 +139,23 @@ def threshold(expr: sympy.Expr, smallest: float) -> sympy.Expr:
     kept = [
         term for term in sympy.Add.make_args(expr) if abs(float(term.as_coeff_Mul()[0])) >= smallest
     ]
-    return canonicalise(sympy.Add(*kept))
+    return factored(sympy.Add(*kept))[0]
 
 
-def _exact(expr: sympy.Expr) -> sympy.Expr:
-    """Fold constants and make every number a fraction; rebuilds the tree bottom up."""
+def _exact(expr: sympy.Expr, form: Callable[[sympy.Expr], sympy.Expr]) -> sympy.Expr:
+    """Fold constants and make every number a fraction; rebuilds the tree bottom up.
+
+    `form` is applied to the cases of case distinctions, which no later step looks into.
+    """
     if expr.is_Float:
         return rational(float(expr))
     if expr.is_Rational or expr.is_Symbol or not expr.args:
         return rational(float(expr)) if expr.is_NumberSymbol else expr
     if isinstance(expr, sympy.Piecewise):
         return sympy.Piecewise(
-            *((_exact(value), _exact_condition(condition)) for value, condition in expr.args)
+            *((form(value), _exact_condition(condition, form)) for value, condition in expr.args)
         )
-    arguments = [_exact(a) for a in expr.args]
+    arguments = [_exact(a, form) for a in expr.args]
     rebuilt = _rebuild(expr, arguments)
     if rebuilt.is_number and not rebuilt.is_Rational:
         return rational(_value(rebuilt))
@@ -109,6 +175,8 @@ def _rebuild(expr: sympy.Expr, arguments: list[sympy.Expr]) -> sympy.Expr:
 
 def _again(expr: sympy.Expr, arguments: Iterable[sympy.Expr]) -> sympy.Expr:
     """The same node of other arguments."""
+    if expr.is_Add:
+        return add(arguments)
     return power(*arguments) if expr.is_Pow else expr.func(*arguments)
 
 
@@ -133,14 +201,16 @@ def _fold_signs(product: sympy.Expr) -> sympy.Expr:
     return product
 
 
-def _exact_condition(condition: sympy.Basic) -> sympy.Basic:
+def _exact_condition(
+    condition: sympy.Basic, form: Callable[[sympy.Expr], sympy.Expr]
+) -> sympy.Basic:
     if isinstance(condition, sympy.And | sympy.Or):
-        return condition.func(*(_exact_condition(a) for a in condition.args))
+        return condition.func(*(_exact_condition(a, form) for a in condition.args))
     if isinstance(condition, sympy.core.relational.Relational):
-        return condition.func(*(canonicalise(a) for a in condition.args))
+        return condition.func(*(form(a) for a in condition.args))
     if isinstance(condition, sympy.ITE | sympy.Not):
         # What SymPy makes of a comparison with a comparison; "and" and "or" can say it too.
-        return _exact_condition(sympy.to_nnf(condition, simplify=True))
+        return _exact_condition(sympy.to_nnf(condition, simplify=True), form)
     return condition
 
 
@@ -163,8 +233,33 @@ def _multiply_out(expr: sympy.Expr) -> sympy.Expr:
     rebuilt = _again(expr, (_multiply_out(a) for a in expr.args))
     if (rebuilt.is_Mul or rebuilt.is_Pow) and rebuilt.has(sympy.Add):
         if 1 < _terms(rebuilt) <= MAX_TERMS or _has_product_below(rebuilt):
-            return sympy.expand(rebuilt, deep=False, power_base=False, power_exp=False, log=False)
+            return _expand(rebuilt)
     return rebuilt
+
+
+def _expand(product: sympy.Expr) -> sympy.Expr:
+    """The product multiplied out, without what rounding leaves of contributions that cancel."""
+
+    def multiply(expr: sympy.Expr) -> sympy.Expr:
+        return sympy.expand(expr, deep=False, power_base=False, power_exp=False, log=False)
+
+    expanded = multiply(product)
+    pairs = [a.as_coeff_Mul() for a in sympy.Add.make_args(expanded)]
+    if min(abs(c) for c, _ in pairs) > NEGLIGIBLE * _sizes(product, lambda term: sympy.S.One):
+        return expanded
+    most = multiply(_sizes(product, lambda term: term)).as_coefficients_dict()
+    return sympy.Add(*(c * t for c, t in pairs if abs(c) > NEGLIGIBLE * most[t]))
+
+
+def _sizes(product: sympy.Expr, of: Callable[[sympy.Expr], sympy.Expr]) -> sympy.Expr:
+    """The product with every coefficient of its sums made positive, and something of each term."""
+    if product.is_Add:
+        return sympy.Add(*(abs(c) * of(t) for c, t in (a.as_coeff_Mul() for a in product.args)))
+    if product.is_Mul:
+        return sympy.Mul(*(_sizes(a, of) for a in product.args))
+    if product.is_Pow and product.exp.is_Integer and product.exp.is_positive:
+        return _sizes(product.base, of) ** product.exp
+    return abs(product) if product.is_Number else of(product)
 
 
 def _join_exponentials(expr: sympy.Expr) -> sympy.Expr:
@@ -205,9 +300,9 @@ def _gather(expr: sympy.Expr) -> sympy.Expr:
         groups.setdefault(bottom, []).append(top)
     if all(bottom == 1 for bottom in groups):
         if expr.is_Add or expr.is_Mul:
-            return expr.func(*(_inner(a) for a in expr.args))
+            return _again(expr, [_inner(a) for a in expr.args])
         return _inner(expr)
-    return sympy.Add(*(_quotient(sympy.Add(*tops), bottom) for bottom, tops in groups.items()))
+    return add(_quotient(add(tops), bottom) for bottom, tops in groups.items())
 
 
 def _inner(expr: sympy.Expr) -> sympy.Expr:
@@ -236,7 +331,7 @@ def _product(factors: list[sympy.Expr]) -> sympy.Expr:
 
 def _quotient(top: sympy.Expr, bottom: sympy.Expr) -> sympy.Expr:
     if bottom == 1:
-        return sympy.Add(*(_inner(a) for a in sympy.Add.make_args(top)))
+        return add(_inner(a) for a in sympy.Add.make_args(top))
     if max(_terms(top), _terms(bottom)) <= MAX_CANCEL and _may_share_factor(top, bottom):
         symbols = sorted(top.free_symbols | bottom.free_symbols, key=str)
         # The polynomials are over fractions, so `cancel` returns whole-number coefficients.
@@ -270,18 +365,14 @@ def _leading_coefficient(bottom: sympy.Expr) -> sympy.Rational:
 
 
 def _doubles(expr: sympy.Expr) -> sympy.Expr:
-    """Fractions to doubles, except whole numbers and exponents; drop negligible terms."""
+    """Fractions to doubles, except whole numbers and exponents."""
     if expr.is_Rational:
         return expr if expr.is_Integer and abs(expr) < 10**15 else _as_double(expr)
-    if not expr.args:
+    if not expr.args or isinstance(expr, sympy.Piecewise):
         return expr
-    if isinstance(expr, sympy.Piecewise):
-        return sympy.Piecewise(*((canonicalise(value), c) for value, c in expr.args))
     if expr.is_Pow:
         exponent = expr.exp if _is_structure(expr.exp) else _doubles(expr.exp)
         return _doubles(expr.base) ** exponent
-    if expr.is_Add:
-        return sympy.Add(*(_doubles(a) for a in _significant(expr.args)))
     return expr.func(*(_doubles(a) for a in expr.args))
 
 
@@ -296,9 +387,3 @@ def _as_double(value: sympy.Rational | float) -> sympy.Expr:
         if rounded == int(rounded) and abs(rounded) < 1e15
         else sympy.Float(rounded)
     )
-
-
-def _significant(terms: Iterable[sympy.Expr]) -> list[sympy.Expr]:
-    terms = list(terms)
-    sizes = np.array([abs(float(t.as_coeff_Mul()[0])) for t in terms])
-    return [t for t, size in zip(terms, sizes, strict=True) if size > NEGLIGIBLE * sizes.max()]
