@@ -61,7 +61,8 @@ def factored(expr: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
     if whole != exact:
         shorter = _reduced(whole).xreplace(kept)
         if _additions(shorter) <= _additions(canonical):
-            return shorter, canonical
+            # Of its rounded numbers: what is read back from text has no others.
+            return shorter, canonicalise(shorter)
     return canonical, canonical
 
 
@@ -243,12 +244,14 @@ def _expand(product: sympy.Expr) -> sympy.Expr:
     def multiply(expr: sympy.Expr) -> sympy.Expr:
         return sympy.expand(expr, deep=False, power_base=False, power_exp=False, log=False)
 
+    # SymPy would multiply a denominator with that of the number before it.
+    number, product = product.as_coeff_Mul()
     expanded = multiply(product)
     pairs = [a.as_coeff_Mul() for a in sympy.Add.make_args(expanded)]
-    if min(abs(c) for c, _ in pairs) > NEGLIGIBLE * _sizes(product, lambda term: sympy.S.One):
-        return expanded
-    most = multiply(_sizes(product, lambda term: term)).as_coefficients_dict()
-    return sympy.Add(*(c * t for c, t in pairs if abs(c) > NEGLIGIBLE * most[t]))
+    if min(abs(c) for c, _ in pairs) <= NEGLIGIBLE * _sizes(product, lambda term: sympy.S.One):
+        most = multiply(_sizes(product, lambda term: term)).as_coefficients_dict()
+        pairs = [(c, t) for c, t in pairs if abs(c) > NEGLIGIBLE * most[t]]
+    return sympy.Add(*(number * c * t for c, t in pairs))
 
 
 def _sizes(product: sympy.Expr, of: Callable[[sympy.Expr], sympy.Expr]) -> sympy.Expr:
@@ -298,48 +301,49 @@ def _gather(expr: sympy.Expr) -> sympy.Expr:
     for term in sympy.Add.make_args(expr):
         top, bottom = _fraction(term)
         groups.setdefault(bottom, []).append(top)
-    if all(bottom == 1 for bottom in groups):
-        if expr.is_Add or expr.is_Mul:
-            return _again(expr, [_inner(a) for a in expr.args])
-        return _inner(expr)
     return add(_quotient(add(tops), bottom) for bottom, tops in groups.items())
-
-
-def _inner(expr: sympy.Expr) -> sympy.Expr:
-    """Gather inside function arguments of one term."""
-    if expr.is_Mul or expr.is_Pow:
-        return _again(expr, (_inner(a) for a in expr.args))
-    return _gather(expr) if expr.args else expr
 
 
 def _fraction(term: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
     """Split off the denominators that are sums: only those can hide a common factor."""
     top, bottom = [], []
     for factor in sympy.Mul.make_args(term):
-        is_sum = factor.is_Pow and factor.base.is_Add and factor.exp.is_Integer
-        if is_sum and factor.exp.is_negative:
-            bottom.append(1 / factor)
+        base, exponent = _whole_power(factor)
+        if base.is_Add and exponent < 0:
+            gathered = _gather(base)
+            bottom.append((gathered if gathered.is_Add else base) ** -exponent)
         else:
-            top.append(factor)
+            top.append(_inner(factor))
     return sympy.Mul(*top), _product(bottom)
+
+
+def _inner(expr: sympy.Expr) -> sympy.Expr:
+    """Gather inside function arguments of one factor."""
+    if expr.is_Mul or expr.is_Pow:
+        return _again(expr, (_inner(a) for a in expr.args))
+    return _gather(expr) if expr.args else expr
 
 
 def _product(factors: list[sympy.Expr]) -> sympy.Expr:
     product = sympy.Mul(*factors)
-    return sympy.expand_mul(product) if 1 < _terms(product) <= MAX_TERMS else product
+    return product if product.is_Add or _terms(product) > MAX_TERMS else _expand(product)
 
 
 def _quotient(top: sympy.Expr, bottom: sympy.Expr) -> sympy.Expr:
     if bottom == 1:
-        return add(_inner(a) for a in sympy.Add.make_args(top))
+        return top
     if max(_terms(top), _terms(bottom)) <= MAX_CANCEL and _may_share_factor(top, bottom):
         symbols = sorted(top.free_symbols | bottom.free_symbols, key=str)
         # The polynomials are over fractions, so `cancel` returns whole-number coefficients.
         upper, lower = sympy.Poly(top, *symbols).cancel(sympy.Poly(bottom, *symbols), include=True)
         top, bottom = upper.as_expr(), lower.as_expr()
     leading = _leading_coefficient(bottom)
-    top, bottom = sympy.expand_mul(top / leading), sympy.expand_mul(bottom / leading)
-    return top / bottom
+    return _divided(top, leading) / _divided(bottom, leading)
+
+
+def _divided(total: sympy.Expr, by: sympy.Rational) -> sympy.Expr:
+    """Every coefficient of a sum over a number, which leaves quotients inside it as they are."""
+    return sympy.Add(*(a / by for a in sympy.Add.make_args(total)))
 
 
 def _may_share_factor(top: sympy.Expr, bottom: sympy.Expr) -> bool:

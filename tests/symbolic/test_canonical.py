@@ -173,6 +173,23 @@ def test_what_rounding_leaves_of_equal_terms_is_dropped(text: str, left: str) ->
     assert canonical(text) == canonical(left)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x**4 - x/((x/(y**2 + 1.5))**2 + 1.5)",
+        "z/((z + x + y + log_safe(x)/(z**4 + 1.5))**2 + 1.5)",
+        "z/((x/(y**2 + 1.5) + x/(x**2 + 1.5) + y)**2 + 1.5)",
+    ],
+)
+def test_quotients_inside_quotients_are_the_same_after_a_round_trip(text: str) -> None:
+    law = Law.from_string(text, NAMES, ["f"])
+    again = Law.from_json(law.to_json())
+    assert again == law and again.expressions == law.expressions
+    points = np.random.default_rng(0).uniform(0.5, 2, (20, 3))
+    values = [eval(text, {"log_safe": np.log}, dict(zip(NAMES, p, strict=True))) for p in points]
+    np.testing.assert_allclose(again.numpy()(points)[:, 0], values, rtol=1e-9)
+
+
 FACTORED = [
     ("(x - 1000)**4", 1000.1),
     ("(x - 1)**50", 1.5),
