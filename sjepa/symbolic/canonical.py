@@ -208,11 +208,27 @@ def _exact_condition(
     if isinstance(condition, sympy.And | sympy.Or):
         return condition.func(*(_exact_condition(a, form) for a in condition.args))
     if isinstance(condition, sympy.core.relational.Relational):
-        return condition.func(*(form(a) for a in condition.args))
+        return _relation(condition, form)
     if isinstance(condition, sympy.ITE | sympy.Not):
         # What SymPy makes of a comparison with a comparison; "and" and "or" can say it too.
         return _exact_condition(sympy.to_nnf(condition, simplify=True), form)
     return condition
+
+
+def _relation(
+    relation: sympy.Basic, form: Callable[[sympy.Expr], sympy.Expr]
+) -> sympy.Basic:
+    """A comparison with the first term of the difference free of a factor, so that SymPy, which
+    would divide by whole numbers only, finds nothing to do."""
+    difference = form(relation.lhs - relation.rhs)
+    leading = _leading_coefficient(difference.as_coeff_Add()[1])
+    if leading == 0:
+        return relation.func(difference, 0)
+    number, rest = form(_divided(difference, leading)).as_coeff_Add()
+    relation = relation if leading > 0 else relation.reversed
+    if number == 0 and rest.is_Add and len(rest.args) == 2:  # x > y rather than x - y > 0
+        return relation.func(rest.args[0], -rest.args[1])
+    return relation.func(rest, -number)
 
 
 def _terms(expr: sympy.Expr) -> int:

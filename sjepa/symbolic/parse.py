@@ -354,7 +354,8 @@ class _Reader:
             raise self.fail(node, f"where takes 3 arguments, got {len(node.args)}")
         condition = self.condition(node.args[0], depth)
         a, b = (self.expression(n, depth) for n in node.args[1:])
-        return sympy.Piecewise((a, condition), (b, True))
+        # SymPy's own rewriting of conditions may not end; the canonical form has another one.
+        return sympy.Piecewise((a, condition), (b, True), evaluate=False)
 
     def comparison(self, node: ast.Compare, depth: int) -> sympy.Basic:
         if len(node.ops) != 1 or type(node.ops[0]) not in _RELATIONS:
