@@ -23,7 +23,7 @@ import sympy
 from sympy.core.relational import Relational
 
 from sjepa.errors import LawError, ParseError, did_you_mean
-from sjepa.symbolic.operators import SPELLINGS, Operator
+from sjepa.symbolic.operators import SPELLINGS, Operator, where
 from sjepa.symbolic.powers import MAX_EXPONENT, add, power, tame
 
 
@@ -221,7 +221,7 @@ class _Reader:
             return value
         if not self.indicator:
             raise self.fail(node, "A comparison is only allowed as the condition of where(...)")
-        return sympy.Piecewise((sympy.S.One, value), (sympy.S.Zero, True))
+        return where(value, sympy.S.One, sympy.S.Zero)
 
     def condition(self, node: ast.AST, depth: int) -> sympy.Basic:
         value = self.visit(node, depth + 1)
@@ -354,8 +354,7 @@ class _Reader:
             raise self.fail(node, f"where takes 3 arguments, got {len(node.args)}")
         condition = self.condition(node.args[0], depth)
         a, b = (self.expression(n, depth) for n in node.args[1:])
-        # SymPy's own rewriting of conditions may not end; the canonical form has another one.
-        return sympy.Piecewise((a, condition), (b, True), evaluate=False)
+        return where(condition, a, b)
 
     def comparison(self, node: ast.Compare, depth: int) -> sympy.Basic:
         if len(node.ops) != 1 or type(node.ops[0]) not in _RELATIONS:
