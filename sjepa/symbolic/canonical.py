@@ -215,9 +215,7 @@ def _exact_condition(
     return condition
 
 
-def _relation(
-    relation: sympy.Basic, form: Callable[[sympy.Expr], sympy.Expr]
-) -> sympy.Basic:
+def _relation(relation: sympy.Basic, form: Callable[[sympy.Expr], sympy.Expr]) -> sympy.Basic:
     """A comparison with the first term of the difference free of a factor, so that SymPy, which
     would divide by whole numbers only, finds nothing to do."""
     difference = form(relation.lhs - relation.rhs)

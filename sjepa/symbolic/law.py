@@ -275,6 +275,8 @@ class Law:
         """Drop the terms whose coefficient is smaller than this in size."""
         from sjepa.symbolic.canonical import threshold
 
+        if not isinstance(smallest, int | float | np.number):
+            raise LawError(f"smallest is a number, got {smallest!r:.40}.")
         return self._replace([threshold(e, smallest) for e in self.expressions])
 
     @cached_property
