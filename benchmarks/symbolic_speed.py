@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from sjepa.symbolic import Law, canonicalise, parse
 
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-import rewrites
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from tests.symbolic import rewrites
 
 
 NAMES = ["x", "y", "z"]

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import sympy
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 from sjepa import Grammar, Library, SymbolicRegressor
-from sjepa.errors import ConfigError, LawError
+from sjepa.errors import ConfigError, LawError, SjepaError
 from sjepa.estimator.regressor import MAX_TERMS
 
 
@@ -144,3 +146,32 @@ def test_operon_finds_a_formula_outside_every_library() -> None:
     y = X[:, 0] / (1 + X[:, 1] ** 2)
     model = SymbolicRegressor("operon", random_state=0).fit(X, y)
     assert model.score(X, y) > 0.999
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "weight"),
+    [
+        (np.ones(5), np.ones(5), None),
+        (np.full((5, 2), np.nan), np.ones(5), None),
+        (np.ones((5, 2)), np.ones(4), None),
+        (np.empty((0, 2)), np.empty(0), None),
+        ([["a", "b"], ["c", "d"]], [1.0, 2.0], None),
+        (np.ones((5, 2)), np.ones(5), -np.ones(5)),
+        (np.ones((5, 2)), np.ones(5), "a"),
+        ("a", "b", None),
+        (None, None, None),
+        (scipy.sparse.eye(5), np.ones(5), None),
+    ],
+)
+def test_data_that_scikit_learn_refuses_are_refused_in_our_classes(
+    X: Any, y: Any, weight: Any
+) -> None:
+    with pytest.raises(SjepaError) as caught:
+        SymbolicRegressor("subset").fit(X, y, weight)
+    assert isinstance(caught.value, ValueError | TypeError)
+
+
+def test_an_unfitted_regressor_says_so_in_both_classes() -> None:
+    with pytest.raises(NotFittedError) as caught:
+        SymbolicRegressor().predict(np.ones((3, 1)))
+    assert isinstance(caught.value, SjepaError)

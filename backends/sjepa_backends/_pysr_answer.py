@@ -36,7 +36,7 @@ def front(
     notes = list(notes)
     task_of = {j: task for task in tasks for j in task.outputs}
     fronts = []
-    unread = 0
+    unread = too_long = 0
     for j, rows in enumerate(texts):
         found: dict[sympy.Expr, None] = {sympy.S.Zero: None}
         for law in _earlier(problem, j):
@@ -48,7 +48,13 @@ def front(
                 found |= dict.fromkeys(_variants(law, problem, j) if least_squares else laws)
             except SjepaError:
                 unread += 1
-        fronts.append(_scored(problem, j, list(found), longest))
+        scored = _scored(problem, j, list(found))
+        earlier = {law.expressions[0] for law in _earlier(problem, j)}
+        short = [row for row in scored if row[3] <= longest or row[2] in earlier]
+        too_long += len(scored) - len(short)
+        fronts.append([row[:3] for row in short])
+    if too_long:
+        notes.append(f"{too_long} equations are longer than maxsize={longest:g} and were left out")
     if unread:
         notes.append(f"{unread} of PySR's equations could not be read")
     if not any(rows for rows in texts):
@@ -122,15 +128,14 @@ def _whole(law: Law) -> Law:
 
 
 def _scored(
-    problem: Problem, j: int, expressions: Sequence[sympy.Expr], longest: float
-) -> list[tuple[float, float, sympy.Expr]]:
-    """(complexity, loss, expression) of those that the output may have."""
-    earlier = {law.expressions[0] for law in _earlier(problem, j)}
+    problem: Problem, j: int, expressions: Sequence[sympy.Expr]
+) -> list[tuple[float, float, sympy.Expr, float]]:
+    """(complexity, loss, expression, length) of those that the output may have."""
     rows = []
     for expr in expressions:
         law = problem.equation(j, expr, canonical=False)
         if problem.admits(law):
             c = problem.candidate(law)
-            if np.isfinite(c.loss) and (c.tree <= longest or expr in earlier):
-                rows.append((problem.complexity(law), c.loss, expr))
+            if np.isfinite(c.loss):
+                rows.append((problem.complexity(law), c.loss, expr, c.tree))
     return rows

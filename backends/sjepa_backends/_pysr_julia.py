@@ -39,7 +39,7 @@ def depot() -> str:
 
 def find_julia() -> tuple[str, str]:
     """The first usable Julia executable, or an empty text and the reason."""
-    reason = "no Julia: not set for juliapkg, not installed by it or by juliaup, not on the PATH"
+    reason = "no Julia: not set for juliacall or juliapkg, not installed by juliapkg or juliaup, not on PATH"
     for where, executable in _candidates():
         version = _version(executable)
         if version is None:
@@ -49,15 +49,18 @@ def find_julia() -> tuple[str, str]:
             reason = f"{where} {executable} is Julia {number}, which PySR does not run on"
         else:
             return executable, ""
-        if where == "PYTHON_JULIAPKG_EXE":  # juliapkg looks no further either
+        if where.startswith("PYTHON_"):  # juliacall and juliapkg look no further either
             break
     return "", reason
 
 
 def _candidates() -> Iterator[tuple[str, str]]:
-    chosen = sys._xoptions.get("juliapkg-exe") or os.environ.get("PYTHON_JULIAPKG_EXE")
-    if chosen:
-        yield "PYTHON_JULIAPKG_EXE", str(chosen)
+    # juliacall asks juliapkg only if it was not told both of these.
+    own = [_option("juliacall-exe"), _option("juliacall-project")]
+    if all(own):
+        yield "PYTHON_JULIACALL_EXE", own[0]
+    if chosen := _option("juliapkg-exe"):
+        yield "PYTHON_JULIAPKG_EXE", chosen
     prefix = _project() / "pyjuliapkg"
     try:
         recorded = json.loads((prefix / "meta.json").read_text()).get("executable")
@@ -75,11 +78,16 @@ def _candidates() -> Iterator[tuple[str, str]]:
         yield "the PATH's", found
 
 
+def _option(name: str) -> str:
+    """An option of the interpreter, as in ``python -X name=...``, or its environment variable."""
+    variable = "PYTHON_" + name.upper().replace("-", "_")
+    return str(sys._xoptions.get(name) or os.environ.get(variable) or "")
+
+
 def _project() -> Path:
     """Where juliapkg keeps its Julia environment."""
-    chosen = sys._xoptions.get("juliapkg-project") or os.environ.get("PYTHON_JULIAPKG_PROJECT")
-    if chosen:
-        return Path(str(chosen))
+    if chosen := _option("juliapkg-project"):
+        return Path(chosen)
     prefix = sys.prefix if sys.prefix != sys.base_prefix else os.environ.get("CONDA_PREFIX")
     if prefix:
         return Path(prefix) / "julia_env"

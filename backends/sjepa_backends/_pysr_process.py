@@ -7,6 +7,7 @@ the worker does wrong becomes one exception with one line that says what happene
 from __future__ import annotations
 
 import json
+import math
 import os
 import queue
 import re
@@ -20,6 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import IO, Any
 
+from sjepa.backend.budget import count_cpu_time
 from sjepa.errors import BackendError, BackendTimeout, BackendUnavailable, ConfigError
 
 
@@ -92,6 +94,9 @@ class Worker:
         message = self._receive(timeout, report, overstayed)
         if message["type"] == "error":
             raise _failure(message)
+        cpu = message.get("cpu")
+        if isinstance(cpu, float) and 0 <= cpu < math.inf:
+            count_cpu_time(cpu)
         found = _equations(message.get("outputs"))
         if message["type"] != "result" or found is None or len(found) != outputs:
             self.busy = True  # never to be used again

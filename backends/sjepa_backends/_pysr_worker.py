@@ -14,7 +14,8 @@ at the log (standard error), and standard input at nothing, which PySR would lis
 answer     fields
 =========  =========================================================================
 hello      ``pysr``, ``julia``: versions
-result     ``outputs``: for each output a list of ``[complexity, loss, equation]``
+result     ``outputs``: for each output a list of ``[complexity, loss, equation]``;
+           ``cpu``: seconds of processor time since the answer before
 error      ``kind`` (import, julia, settings, fit), ``error`` (class), ``message``
 =========  =========================================================================
 
@@ -72,9 +73,11 @@ def main() -> int:
         send("error", **describe(error, "import" if isinstance(error, ImportError) else "julia"))
         return 3
     send("hello", pysr=session.version, julia=session.julia)
+    spent = _cpu_time()  # starting is not part of a search
     for line in requests:
         try:
-            send("result", outputs=session.search(json.loads(line)))
+            outputs, before, spent = session.search(json.loads(line)), spent, _cpu_time()
+            send("result", outputs=outputs, cpu=spent - before)
         except SettingsError as error:
             send("error", **describe(error, "settings"))
         except Exception as error:
@@ -82,10 +85,19 @@ def main() -> int:
     return 0
 
 
+def _cpu_time() -> float:
+    """Of this process and of the Julia processes that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
 def describe(error: BaseException, kind: str) -> dict[str, str]:
     """An exception as plain data; Julia's come with a page of stack trace, so one line of it."""
     name = f"{type(error).__module__}.{type(error).__name__}".removeprefix("builtins.")
-    text = str(error).split("Stacktrace:")[0]
+    try:
+        text = str(error).split("Stacktrace:")[0]
+    except Exception as second:  # Julia writes the text, and may fail to
+        text = f"its text cannot be had ({type(second).__name__})"
     lines = [line.strip("# ") for line in text.strip().splitlines()] or [""]
     # A syntax error of Julia's has nothing but its kind on the first line.
     message = " ".join(filter(None, lines)) if lines[0].endswith(":") else lines[0]
@@ -192,11 +204,21 @@ class Session:
         if request.get("template"):
             settings["expression_spec"] = self.built("TemplateExpressionSpec", request["template"])
         if request.get("logger"):
+            self.require("TensorBoardLogger", "tensorboard")
             settings["logger_spec"] = self.built("TensorBoardLoggerSpec", request["logger"])
         missing = [name for name in request.get("units") or () if name not in self.arguments]
         if missing:
             raise SettingsError(f"PySR {self.version} knows no units ({missing[0]} of fit).")
         return settings
+
+    def require(self, package: str, option: str) -> None:
+        """Refuse what Julia would have to download in the middle of a search."""
+        julia = getattr(self.pysr, "jl", None)
+        if julia is not None and not julia.seval(f'Base.find_package("{package}") !== nothing'):
+            raise SettingsError(
+                f"{option} needs {package}.jl: leave it out, or install it once with a network "
+                f"connection: import pysr; pysr.jl.seval('import Pkg; Pkg.add(\"{package}\")')"
+            )
 
     def built(self, name: str, arguments: dict[str, Any]) -> Any:
         """One of PySR's own descriptions, if this version has it with these arguments."""

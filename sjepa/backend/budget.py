@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 from sjepa.errors import ConfigError
+
+
+_workers = 0.0  # processor seconds that worker processes have reported
+
+
+def cpu_time() -> float:
+    """Processor seconds of this process, and of the workers that have answered it."""
+    return time.process_time() + _workers
+
+
+def count_cpu_time(seconds: float) -> None:
+    """Add what a worker process has spent on a search."""
+    global _workers
+    _workers += seconds
 
 
 @dataclass(frozen=True)
@@ -12,8 +27,9 @@ class Budget:
     """How long a search may take; None leaves the backend's own default.
 
     Backends stop by themselves within about a tenth of `seconds` (at least one second) after it.
-    With `cpu` they are seconds of this process's processor time, so that a busy machine does not
-    change the answer; programs that a backend starts are held to the wall clock all the same.
+    With `cpu` they are seconds of processor time, so that a busy machine does not change the
+    answer: of this process, and of workers that a backend starts, which are counted when they
+    answer and held to the wall clock until then.
 
     >>> Budget(seconds=30)
     Budget(seconds=30, iterations=None)

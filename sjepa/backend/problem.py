@@ -13,7 +13,7 @@ import numpy as np
 import sympy
 
 from sjepa.backend.answers import checked
-from sjepa.backend.budget import Budget
+from sjepa.backend.budget import Budget, cpu_time
 from sjepa.backend.copies import without_copies
 from sjepa.backend.finite import finite_library
 from sjepa.errors import BackendError, ConfigError, DataError, LawError, SjepaError
@@ -122,7 +122,7 @@ class Problem:
     def __post_init__(self) -> None:
         set_ = object.__setattr__
         if self.budget.cpu and self.clock is time.monotonic:
-            set_(self, "clock", time.process_time)
+            set_(self, "clock", cpu_time)
         if (self.library is None) == (self.grammar is None):
             raise ConfigError("A problem needs a library or a grammar, and not both.")
         source = self.library if self.library is not None else self.grammar
@@ -290,9 +290,8 @@ class Problem:
 
     def _equations(self, law: Law) -> Iterable[tuple[int, Equation]]:
         """With the columns of the targets that they are for."""
-        if law.outputs == self.outputs:
-            return enumerate(law.equations)
-        return zip(map(self.outputs.index, law.outputs), law.equations, strict=True)
+        equations = law.equations if self.library is None else law.expanded
+        return zip(map(self.outputs.index, law.outputs), equations, strict=True)
 
     def _once(self, ask: Callable[[int, Equation], float], j: int, equation: Equation) -> float:
         """Many laws share an equation."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+import numpy as np
+import torch
 
 from sjepa.backend import Backend, Budget, Progress
 from sjepa.backend.executors import run_on
@@ -18,7 +22,7 @@ from sjepa.bayes.prior import GP, Prior, Sizes
 from sjepa.bayes.result import Posterior
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.data import Trajectories
-from sjepa.errors import ConfigError, DataError
+from sjepa.errors import ConfigError, DataError, NumericalWarning
 from sjepa.inference.constants import MIN_BLOCKS
 from sjepa.inference.segments import Segments
 from sjepa.symbolic import Front, Grammar, Law, Library
@@ -163,9 +167,17 @@ def posterior(
     for i in range(len(kept)):
         if progress is not None:
             progress(f"evidence of candidate {i + 1} of {len(kept)}", i / len(kept))
-        fits.append(next(results))
+        fits += [] if (one := next(results)) is None else [one]
     if progress is not None:
         progress("done", 1.0)
+    if len(fits) < len(kept):
+        text = (
+            f"{len(kept) - len(fits)} of {len(kept)} candidates have no finite evidence on these "
+            "data: rescale the columns, or leave out terms that depend on each other."
+        )
+        if not fits:
+            raise DataError(text)
+        warnings.warn(text, NumericalWarning, stacklevel=2)
     result = Posterior(fits, gamma, step)
     if gp is None and seen is None:
         warn_observed(result, second)
@@ -186,7 +198,14 @@ class _Evidence:
     gp: GP | None
     seen: Segments | None
 
-    def __call__(self, number: int, structure: ParametricLaw) -> StructureFit:
+    def __call__(self, number: int, structure: ParametricLaw) -> StructureFit | None:
+        """None where a covariance has no Cholesky factor in double precision."""
+        try:
+            return self.fit(structure)
+        except (np.linalg.LinAlgError, torch.linalg.LinAlgError):
+            return None
+
+    def fit(self, structure: ParametricLaw) -> StructureFit:
         if self.seen is not None:
             return fit_observed(structure, self.seen, self.sizes, self.prior)
         joint = Joint(structure, self.rows, self.step, self.sizes, self.prior, self.covariance)

@@ -17,7 +17,8 @@ from sjepa.control.exact import exact_roots
 from sjepa.control.linearise import LawJacobian, Linearizer
 from sjepa.control.local import ContinuousModel, DiscreteModel
 from sjepa.control.lqr import controllability
-from sjepa.errors import DataError
+from sjepa.control.task import numbers
+from sjepa.errors import ConfigError, DataError
 from sjepa.models import Transition
 from sjepa.symbolic import Law
 
@@ -118,16 +119,24 @@ def equilibria(
         solve for; that all were found is then likely, not proved.
     """
     transition = Transition.of(model)
-    names = transition.state_names(len(box))
-    limits = np.asarray(box, dtype=float)
+    law = transition.law()
+    limits = np.atleast_1d(numbers(box, "box"))
+    names = transition.state_names(
+        len(limits) if law is None else transition.order * len(law.outputs)
+    )
     if limits.shape != (len(names), 2) or not (limits[:, 0] < limits[:, 1]).all():
         raise DataError(f"box needs (low, high) for each of {', '.join(names)}, got {box!r}.")
-    law = transition.law()
+    if not isinstance(starts, int | np.integer) or starts < 1:
+        raise ConfigError(f"starts is a whole number of at least 1, got {starts!r:.40}.", "starts")
     m = 0 if law is None else len(law.inputs) - len(names)
-    actions = np.zeros(m) if u is None else np.atleast_1d(np.asarray(u, dtype=float))
+    actions = np.zeros(m) if u is None else np.atleast_1d(numbers(u, "u"))
     if law is not None and actions.shape != (m,):
         raise DataError(f"u needs {m} values for {', '.join(law.inputs[len(names) :])}, got {u!r}.")
     given = actions if len(actions) else None
+    if isinstance(constraints, str):
+        constraints = [constraints]
+    if not isinstance(constraints, Sequence):
+        raise ConfigError(f"constraints is a list of expressions, got {constraints!r:.60}.")
     extra = Law.from_string(list(constraints), names, _labels(constraints)) if constraints else None
     linearizer = Linearizer(transition)
     notes: list[str] = []
@@ -139,11 +148,16 @@ def equilibria(
         notes.append("not solvable in closed form: found by Newton searches from spread starts")
     found = _search(linearizer, limits, given, extra, starts, tolerance, seed)
     points: list[Equilibrium] = []
+    kinks = 0
     for z, form in [*(exact or []), *((z, None) for z in found)]:
         near = 1e-5 * (limits[:, 1] - limits[:, 0])
         if any((np.abs(p.z - z) <= near).all() for p in points):
             continue
-        points.append(_describe(linearizer, z, given, form, extra))
+        point = _describe(linearizer, z, given, form, extra)
+        kinks += point is None
+        points += [] if point is None else [point]
+    if kinks:
+        notes.append(f"{kinks} points were left out where derivatives are not finite")
     loose = [p for p in points if not p.isolated]
     if len(loose) > 4:
         notes.append(f"{len(loose)} points of a continuum of equilibria were met; 4 are listed")
@@ -211,10 +225,11 @@ def _search(
     z = low + (high - low) * spread.draw(starts).double()
     held = None if u is None else torch.as_tensor(u)
     with torch.no_grad():
-        residual, jacobian = _equations(linearizer, z, held, extra)
+        residual, jacobian = _defined(*_equations(linearizer, z, held, extra))
         size = residual.norm(dim=-1)
         for _ in range(60):
-            step = -(torch.linalg.pinv(jacobian, rtol=1e-12) @ residual.unsqueeze(-1)).squeeze(-1)
+            left = residual.nan_to_num(0.0, 0.0, 0.0).unsqueeze(-1)
+            step = -(torch.linalg.pinv(jacobian, rtol=1e-12) @ left).squeeze(-1)
             length = torch.ones(starts, 1, dtype=z.dtype)
             best, lowest = z, size
             for _ in range(6):
@@ -227,11 +242,19 @@ def _search(
             if bool((lowest >= size).all()):
                 break
             z, size = best, lowest
-            residual, jacobian = _equations(linearizer, z, held, extra)
-    scale = 1.0 + float(size.median())
+            residual, jacobian = _defined(*_equations(linearizer, z, held, extra))
+    finite = size[size.isfinite()]
+    scale = 1.0 + float(finite.median()) if len(finite) else 1.0
     good = (size <= tolerance * scale) & (z >= low).all(-1) & (z <= high).all(-1)
     order = size[good].argsort()
     return list(z[good][order].numpy())
+
+
+def _defined(residual: Tensor, jacobian: Tensor) -> tuple[Tensor, Tensor]:
+    """The same, with points from which no step leads where a value or a slope is not finite."""
+    usable = residual.isfinite().all(-1) & jacobian.isfinite().flatten(-2).all(-1)
+    residual = torch.where(usable[:, None], residual, torch.inf)
+    return residual, torch.where(usable[:, None, None], jacobian, 0.0)
 
 
 def _equations(
@@ -268,15 +291,18 @@ def _describe(
     u: np.ndarray | None,
     form: tuple[sympy.Expr, ...] | None,
     extra: Law | None,
-) -> Equilibrium:
+) -> Equilibrium | None:
+    """The point with its local model; None where the derivatives are not finite."""
+    held = None if u is None else torch.as_tensor(u)
+    with torch.no_grad():
+        value, jacobian = _equations(linearizer, torch.as_tensor(z), held, extra)
+    if not bool(jacobian.isfinite().all()):
+        return None
     around = linearizer.around(z, u)
     model = around.field if around.field is not None else around.step
     assert model is not None
     if extra is not None:
         model = _along(model, LawJacobian(extra)(torch.as_tensor(z)).numpy())
-    held = None if u is None else torch.as_tensor(u)
-    with torch.no_grad():
-        value, jacobian = _equations(linearizer, torch.as_tensor(z), held, extra)
     sizes = torch.linalg.svdvals(jacobian)
     isolated = bool(sizes[-1] > 1e-6 * sizes[0]) or form is not None
     return Equilibrium(z, u, model, form, float(value.norm()), isolated)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,14 @@ from torch import Tensor
 from sjepa.control.mover import mover
 from sjepa.control.rollouts import Step
 from sjepa.errors import ConfigError, DataError
+
+
+def numbers(value: Any, name: str) -> np.ndarray:
+    """An array of numbers from what a user gave."""
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{name} must be numbers, got {value!r:.60}.", name) from None
 
 
 def expected(costs: Tensor) -> Tensor:
@@ -81,6 +89,10 @@ class Task:
     matrices: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
 
     def __post_init__(self) -> None:
+        for name in ("horizon", "hold", "draws"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) and (name != "draws" or value is not None):
+                raise ConfigError(f"{name} is a whole number, got {value!r:.40}.", name)
         if self.horizon < 1 or self.hold < 1 or self.horizon % self.hold:
             raise ConfigError(
                 f"The horizon ({self.horizon}) must be a multiple of hold ({self.hold})."
@@ -123,10 +135,17 @@ class Task:
         integrator : str, optional
             Another one than the model's: "midpoint" halves the evaluations of "rk4".
         """
-        low, high = (torch.as_tensor(np.atleast_1d(v), dtype=dtype) for v in (low, high))
+        low, high = (
+            torch.as_tensor(np.atleast_1d(numbers(v, name)), dtype=dtype)
+            for name, v in (("low", low), ("high", high))
+        )
+        if dt is not None:
+            dt = float(numbers(dt, "dt"))
         limits = None
         if state_limits is not None:
-            ends = [torch.as_tensor(np.asarray(v), dtype=dtype) for v in state_limits]
+            if not isinstance(state_limits, Sequence) or len(state_limits) != 2:
+                raise ConfigError(f"state_limits is (low, high), got {state_limits!r:.60}.")
+            ends = [torch.as_tensor(numbers(v, "state_limits"), dtype=dtype) for v in state_limits]
             limits = (ends[0], ends[1])
         moved = mover(model, len(low), dt=dt, draws=draws, integrator=integrator, dtype=dtype)
         step, rollout = moved.within(limits)

@@ -11,12 +11,12 @@ import numpy as np
 import sympy
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, TransformerTags
-from sklearn.utils.validation import check_is_fitted
 
 from sjepa.control import Linearisation, linearise
 from sjepa.data import Trajectories
 from sjepa.data.history import middle_of, windows, with_history
 from sjepa.errors import ConfigError, DataError
+from sjepa.estimator.checks import check_is_fitted
 from sjepa.estimator.files import saved_from
 from sjepa.metrics import AffineMap, path_r2
 from sjepa.models import Simulation, Simulator, Transition

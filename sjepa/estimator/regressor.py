@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 import sympy
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from sjepa.backend import Backend, Budget, Problem
 from sjepa.backend.registry import make_backend
 from sjepa.data.forms import Rows
 from sjepa.data.names import numbered
 from sjepa.errors import ConfigError, LawError, NumericalWarning
+from sjepa.estimator.checks import check_is_fitted, check_sample_weight, validate_data
 from sjepa.estimator.fitted import Equations
 from sjepa.estimator.kinds import draw_seed
 from sjepa.search.ladder import Ladder
@@ -111,7 +111,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         )
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+            weights = check_sample_weight(sample_weight, X, ensure_non_negative=True)
         self.seed_ = draw_seed(self.random_state)
         self._single = y.ndim == 1
         inputs = self._input_names()

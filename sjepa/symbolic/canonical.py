@@ -7,23 +7,26 @@ searching for a nicer expression: doubles become the decimal fractions that peop
 1. constants are folded, bottom up;
 2. products and integer powers of sums are multiplied out, as long as the result stays small;
 3. terms over the same denominator are gathered and common factors cancelled;
-4. numbers become doubles again (whole numbers stay whole), tiny left-overs are dropped.
+4. numbers become doubles again (whole numbers stay whole).
 
-Only rewrites that hold wherever the input is defined are used.
+Only rewrites that hold wherever the input is defined are used. A term is dropped only where
+contributions to that same term cancel; how small it is beside other terms is a matter of units.
+
+Expressions are compared in this form and evaluated in another one: multiplied out, ``(x - 1)**50``
+is a sum of huge terms that cancel, so a law keeps factors unless that takes more additions.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-import numpy as np
 import sympy
 
 from sjepa.errors import LawError
 from sjepa.symbolic.operators import NODES
-from sjepa.symbolic.powers import MAX_ROOT, power, rational, tame
+from sjepa.symbolic.powers import MAX_ROOT, NEGLIGIBLE, add, power, rational, tame
 from sjepa.symbolic.text import to_text
 
 
@@ -33,8 +36,6 @@ MAX_TERMS = 200
 MAX_CANCEL = 40
 # Doubles carry 15 to 16 digits; two roads to the same number agree to about this many.
 DIGITS = 14
-# Coefficients below this share of the largest one in the same sum are rounding.
-NEGLIGIBLE = 1e-14
 # exp(c + x) is written exp(c)*exp(x) up to this c; beyond it the factor would be absurd.
 MAX_CONSTANT_EXPONENT = 50
 
@@ -46,11 +47,74 @@ def canonicalise(expr: sympy.Expr) -> sympy.Expr:
     >>> canonicalise((x + 1) * (x - 1.0) + 1) == canonicalise(x**2)
     True
     """
-    exact = _exact(expr)
-    exact = _gather(_join_exponentials(_multiply_out(exact)))
-    if exact.has(sympy.I):  # roots of what is negative wherever it is defined, as sqrt(-x**2)
-        raise LawError(f"{to_text(expr, 4)} is not a real number.")
-    return _doubles(exact)
+    return _reduced(_exact(expr, canonicalise))
+
+
+def factored(expr: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
+    """The form to evaluate, and the canonical one: the same where factors save no addition."""
+    exact = _exact(expr, canonicalise)
+    canonical = _reduced(exact)
+    kept: dict[sympy.Symbol, sympy.Expr] = {}
+    whole = _exact(expr, lambda case: factored(case)[0]) if expr.has(sympy.Piecewise) else exact
+    if any(map(_multiplies_sums, sympy.preorder_traversal(whole))):
+        whole = _keep_factors(whole, kept)
+    if whole != exact:
+        shorter = _reduced(whole).xreplace(kept)
+        if _additions(shorter) <= _additions(canonical):
+            # Of its rounded numbers: what is read back from text has no others.
+            return shorter, canonicalise(shorter)
+    return canonical, canonical
+
+
+def _additions(expr: sympy.Expr) -> int:
+    """How many there are: digits cancel in nothing else."""
+    return sum(len(e.args) - 1 for e in sympy.preorder_traversal(expr) if e.is_Add)
+
+
+def _reduced(exact: sympy.Expr) -> sympy.Expr:
+    reduced = _gather(_join_exponentials(_multiply_out(exact)))
+    if reduced.has(sympy.I):  # roots of what is negative wherever it is defined, as sqrt(-x**2)
+        raise LawError(f"{to_text(exact, 4)} is not a real number.")
+    return _doubles(reduced)
+
+
+def _multiplies_sums(expr: sympy.Basic, sign: int = 0) -> bool:
+    """Whether sums are multiplied with each other, above the line (1), below it (-1) or on either.
+
+    One sum times a term loses no digits by being multiplied out; with every further one the
+    digits that cancel add up.
+    """
+    if not (expr.is_Mul or expr.is_Pow):
+        return False
+    exponents = [n for base, n in map(_whole_power, sympy.Mul.make_args(expr)) if base.is_Add]
+    above, below = sum(max(n, 0) for n in exponents), sum(max(-n, 0) for n in exponents)
+    return (above > 1 and sign >= 0) or (below > 1 and sign <= 0)
+
+
+def _keep_factors(expr: sympy.Expr, kept: dict[sympy.Symbol, sympy.Expr]) -> sympy.Expr:
+    """Symbols in place of the sums that would be multiplied with each other."""
+    if not expr.args or isinstance(expr, sympy.Piecewise):
+        return expr
+    if not _multiplies_sums(expr):
+        return _again(expr, [_keep_factors(a, kept) for a in expr.args])
+    factors = []
+    for base, n in map(_whole_power, sympy.Mul.make_args(expr)):
+        if base.is_Add and _multiplies_sums(expr, 1 if n > 0 else -1):
+            form = _reduced(_keep_factors(base, kept)).xreplace(kept)
+            new = sympy.Symbol(f"factor[{len(kept)}]", real=True)  # no name of an input
+            symbol = next((s for s, known in kept.items() if known == form), new)
+            kept[symbol] = form
+            factors.append(symbol**n)
+        else:
+            factors.append(_keep_factors(base, kept) ** n)
+    return sympy.Mul(*factors)
+
+
+def _whole_power(factor: sympy.Expr) -> tuple[sympy.Expr, int]:
+    """A factor as a base and a whole exponent, which is 1 for what is no such power."""
+    if factor.is_Pow and factor.exp.is_Integer:
+        return factor.base, int(factor.exp)
+    return factor, 1
 
 
 @lru_cache(maxsize=4096)
@@ -76,20 +140,23 @@ def threshold(expr: sympy.Expr, smallest: float) -> sympy.Expr:
     kept = [
         term for term in sympy.Add.make_args(expr) if abs(float(term.as_coeff_Mul()[0])) >= smallest
     ]
-    return canonicalise(sympy.Add(*kept))
+    return factored(sympy.Add(*kept))[0]
 
 
-def _exact(expr: sympy.Expr) -> sympy.Expr:
-    """Fold constants and make every number a fraction; rebuilds the tree bottom up."""
+def _exact(expr: sympy.Expr, form: Callable[[sympy.Expr], sympy.Expr]) -> sympy.Expr:
+    """Fold constants and make every number a fraction; rebuilds the tree bottom up.
+
+    `form` is applied to the cases of case distinctions, which no later step looks into.
+    """
     if expr.is_Float:
         return rational(float(expr))
     if expr.is_Rational or expr.is_Symbol or not expr.args:
         return rational(float(expr)) if expr.is_NumberSymbol else expr
     if isinstance(expr, sympy.Piecewise):
         return sympy.Piecewise(
-            *((_exact(value), _exact_condition(condition)) for value, condition in expr.args)
+            *((form(value), _exact_condition(condition, form)) for value, condition in expr.args)
         )
-    arguments = [_exact(a) for a in expr.args]
+    arguments = [_exact(a, form) for a in expr.args]
     rebuilt = _rebuild(expr, arguments)
     if rebuilt.is_number and not rebuilt.is_Rational:
         return rational(_value(rebuilt))
@@ -109,6 +176,8 @@ def _rebuild(expr: sympy.Expr, arguments: list[sympy.Expr]) -> sympy.Expr:
 
 def _again(expr: sympy.Expr, arguments: Iterable[sympy.Expr]) -> sympy.Expr:
     """The same node of other arguments."""
+    if expr.is_Add:
+        return add(arguments)
     return power(*arguments) if expr.is_Pow else expr.func(*arguments)
 
 
@@ -133,15 +202,31 @@ def _fold_signs(product: sympy.Expr) -> sympy.Expr:
     return product
 
 
-def _exact_condition(condition: sympy.Basic) -> sympy.Basic:
+def _exact_condition(
+    condition: sympy.Basic, form: Callable[[sympy.Expr], sympy.Expr]
+) -> sympy.Basic:
     if isinstance(condition, sympy.And | sympy.Or):
-        return condition.func(*(_exact_condition(a) for a in condition.args))
+        return condition.func(*(_exact_condition(a, form) for a in condition.args))
     if isinstance(condition, sympy.core.relational.Relational):
-        return condition.func(*(canonicalise(a) for a in condition.args))
+        return _relation(condition, form)
     if isinstance(condition, sympy.ITE | sympy.Not):
         # What SymPy makes of a comparison with a comparison; "and" and "or" can say it too.
-        return _exact_condition(sympy.to_nnf(condition, simplify=True))
+        return _exact_condition(sympy.to_nnf(condition, simplify=True), form)
     return condition
+
+
+def _relation(relation: sympy.Basic, form: Callable[[sympy.Expr], sympy.Expr]) -> sympy.Basic:
+    """A comparison with the first term of the difference free of a factor, so that SymPy, which
+    would divide by whole numbers only, finds nothing to do."""
+    difference = form(relation.lhs - relation.rhs)
+    leading = _leading_coefficient(difference.as_coeff_Add()[1])
+    if leading == 0:
+        return relation.func(difference, 0)
+    number, rest = form(_divided(difference, leading)).as_coeff_Add()
+    relation = relation if leading > 0 else relation.reversed
+    if number == 0 and rest.is_Add and len(rest.args) == 2:  # x > y rather than x - y > 0
+        return relation.func(rest.args[0], -rest.args[1])
+    return relation.func(rest, -number)
 
 
 def _terms(expr: sympy.Expr) -> int:
@@ -163,8 +248,35 @@ def _multiply_out(expr: sympy.Expr) -> sympy.Expr:
     rebuilt = _again(expr, (_multiply_out(a) for a in expr.args))
     if (rebuilt.is_Mul or rebuilt.is_Pow) and rebuilt.has(sympy.Add):
         if 1 < _terms(rebuilt) <= MAX_TERMS or _has_product_below(rebuilt):
-            return sympy.expand(rebuilt, deep=False, power_base=False, power_exp=False, log=False)
+            return _expand(rebuilt)
     return rebuilt
+
+
+def _expand(product: sympy.Expr) -> sympy.Expr:
+    """The product multiplied out, without what rounding leaves of contributions that cancel."""
+
+    def multiply(expr: sympy.Expr) -> sympy.Expr:
+        return sympy.expand(expr, deep=False, power_base=False, power_exp=False, log=False)
+
+    # SymPy would multiply a denominator with that of the number before it.
+    number, product = product.as_coeff_Mul()
+    expanded = multiply(product)
+    pairs = [a.as_coeff_Mul() for a in sympy.Add.make_args(expanded)]
+    if min(abs(c) for c, _ in pairs) <= NEGLIGIBLE * _sizes(product, lambda term: sympy.S.One):
+        most = multiply(_sizes(product, lambda term: term)).as_coefficients_dict()
+        pairs = [(c, t) for c, t in pairs if abs(c) > NEGLIGIBLE * most[t]]
+    return sympy.Add(*(number * c * t for c, t in pairs))
+
+
+def _sizes(product: sympy.Expr, of: Callable[[sympy.Expr], sympy.Expr]) -> sympy.Expr:
+    """The product with every coefficient of its sums made positive, and something of each term."""
+    if product.is_Add:
+        return sympy.Add(*(abs(c) * of(t) for c, t in (a.as_coeff_Mul() for a in product.args)))
+    if product.is_Mul:
+        return sympy.Mul(*(_sizes(a, of) for a in product.args))
+    if product.is_Pow and product.exp.is_Integer and product.exp.is_positive:
+        return _sizes(product.base, of) ** product.exp
+    return abs(product) if product.is_Number else of(product)
 
 
 def _join_exponentials(expr: sympy.Expr) -> sympy.Expr:
@@ -203,48 +315,49 @@ def _gather(expr: sympy.Expr) -> sympy.Expr:
     for term in sympy.Add.make_args(expr):
         top, bottom = _fraction(term)
         groups.setdefault(bottom, []).append(top)
-    if all(bottom == 1 for bottom in groups):
-        if expr.is_Add or expr.is_Mul:
-            return expr.func(*(_inner(a) for a in expr.args))
-        return _inner(expr)
-    return sympy.Add(*(_quotient(sympy.Add(*tops), bottom) for bottom, tops in groups.items()))
-
-
-def _inner(expr: sympy.Expr) -> sympy.Expr:
-    """Gather inside function arguments of one term."""
-    if expr.is_Mul or expr.is_Pow:
-        return _again(expr, (_inner(a) for a in expr.args))
-    return _gather(expr) if expr.args else expr
+    return add(_quotient(add(tops), bottom) for bottom, tops in groups.items())
 
 
 def _fraction(term: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
     """Split off the denominators that are sums: only those can hide a common factor."""
     top, bottom = [], []
     for factor in sympy.Mul.make_args(term):
-        is_sum = factor.is_Pow and factor.base.is_Add and factor.exp.is_Integer
-        if is_sum and factor.exp.is_negative:
-            bottom.append(1 / factor)
+        base, exponent = _whole_power(factor)
+        if base.is_Add and exponent < 0:
+            gathered = _gather(base)
+            bottom.append((gathered if gathered.is_Add else base) ** -exponent)
         else:
-            top.append(factor)
+            top.append(_inner(factor))
     return sympy.Mul(*top), _product(bottom)
+
+
+def _inner(expr: sympy.Expr) -> sympy.Expr:
+    """Gather inside function arguments of one factor."""
+    if expr.is_Mul or expr.is_Pow:
+        return _again(expr, (_inner(a) for a in expr.args))
+    return _gather(expr) if expr.args else expr
 
 
 def _product(factors: list[sympy.Expr]) -> sympy.Expr:
     product = sympy.Mul(*factors)
-    return sympy.expand_mul(product) if 1 < _terms(product) <= MAX_TERMS else product
+    return product if product.is_Add or _terms(product) > MAX_TERMS else _expand(product)
 
 
 def _quotient(top: sympy.Expr, bottom: sympy.Expr) -> sympy.Expr:
     if bottom == 1:
-        return sympy.Add(*(_inner(a) for a in sympy.Add.make_args(top)))
+        return top
     if max(_terms(top), _terms(bottom)) <= MAX_CANCEL and _may_share_factor(top, bottom):
         symbols = sorted(top.free_symbols | bottom.free_symbols, key=str)
         # The polynomials are over fractions, so `cancel` returns whole-number coefficients.
         upper, lower = sympy.Poly(top, *symbols).cancel(sympy.Poly(bottom, *symbols), include=True)
         top, bottom = upper.as_expr(), lower.as_expr()
     leading = _leading_coefficient(bottom)
-    top, bottom = sympy.expand_mul(top / leading), sympy.expand_mul(bottom / leading)
-    return top / bottom
+    return _divided(top, leading) / _divided(bottom, leading)
+
+
+def _divided(total: sympy.Expr, by: sympy.Rational) -> sympy.Expr:
+    """Every coefficient of a sum over a number, which leaves quotients inside it as they are."""
+    return sympy.Add(*(a / by for a in sympy.Add.make_args(total)))
 
 
 def _may_share_factor(top: sympy.Expr, bottom: sympy.Expr) -> bool:
@@ -270,18 +383,14 @@ def _leading_coefficient(bottom: sympy.Expr) -> sympy.Rational:
 
 
 def _doubles(expr: sympy.Expr) -> sympy.Expr:
-    """Fractions to doubles, except whole numbers and exponents; drop negligible terms."""
+    """Fractions to doubles, except whole numbers and exponents."""
     if expr.is_Rational:
         return expr if expr.is_Integer and abs(expr) < 10**15 else _as_double(expr)
-    if not expr.args:
+    if not expr.args or isinstance(expr, sympy.Piecewise):
         return expr
-    if isinstance(expr, sympy.Piecewise):
-        return sympy.Piecewise(*((canonicalise(value), c) for value, c in expr.args))
     if expr.is_Pow:
         exponent = expr.exp if _is_structure(expr.exp) else _doubles(expr.exp)
         return _doubles(expr.base) ** exponent
-    if expr.is_Add:
-        return sympy.Add(*(_doubles(a) for a in _significant(expr.args)))
     return expr.func(*(_doubles(a) for a in expr.args))
 
 
@@ -296,9 +405,3 @@ def _as_double(value: sympy.Rational | float) -> sympy.Expr:
         if rounded == int(rounded) and abs(rounded) < 1e15
         else sympy.Float(rounded)
     )
-
-
-def _significant(terms: Iterable[sympy.Expr]) -> list[sympy.Expr]:
-    terms = list(terms)
-    sizes = np.array([abs(float(t.as_coeff_Mul()[0])) for t in terms])
-    return [t for t, size in zip(terms, sizes, strict=True) if size > NEGLIGIBLE * sizes.max()]

@@ -10,7 +10,7 @@ from typing import Any
 import sympy
 
 from sjepa.errors import LawError
-from sjepa.symbolic.canonical import DIGITS, NEGLIGIBLE, canonical_sum, term_text
+from sjepa.symbolic.canonical import DIGITS, canonical_sum, term_text
 from sjepa.symbolic.complexity import split_terms, sum_complexity, term_weight, tree_complexity
 
 
@@ -39,11 +39,9 @@ class Equation:
     def sum(cls, coefficients: Iterable[float], terms: Iterable[sympy.Expr]) -> Equation:
         """Of canonical terms, no two of which can be gathered; in canonical form."""
         pairs = [(c, t) for c, t in zip(coefficients, terms, strict=True) if c]
-        largest = max((abs(c) for c, _ in pairs), default=0.0)
-        if not math.isfinite(largest):
+        if not all(math.isfinite(c) for c, _ in pairs):
             raise LawError("An expression contains a constant that is not a finite number.")
-        least = NEGLIGIBLE * largest
-        return cls(tuple((float(f"{c:.{DIGITS}g}"), t) for c, t in pairs if abs(c) > least))
+        return cls(tuple((float(f"{c:.{DIGITS}g}"), t) for c, t in pairs))
 
     @cached_property
     def expression(self) -> sympy.Expr:

@@ -235,6 +235,9 @@ class Front:
         (relative) of the best one on the front.
         """
         self._require_candidates()
+        for name, value in (("delta", delta), ("tolerance", tolerance)):
+            if value is not None and not isinstance(value, int | float | np.number):
+                raise LawError(f"{name} is a number, got {value!r:.40}.")
         limit = min(c.loss for c in self) * (1.0 + tolerance) if delta is None else delta
         for c in self:
             if c.loss <= limit:

@@ -143,14 +143,14 @@ class Grammar:
     def admits(self, law: Law) -> bool:
         """Whether every equation of the law can be written in this grammar."""
         return all(
-            self.refusal(expr, output) is None
-            for expr, output in zip(law.expressions, law.outputs, strict=True)
+            self.refusal(equation.expression, output) is None
+            for equation, output in zip(law.expanded, law.outputs, strict=True)
         )
 
     def check(self, law: Law) -> None:
         """Raise :class:`~sjepa.errors.LawError` with the first reason why a law is refused."""
-        for expr, output in zip(law.expressions, law.outputs, strict=True):
-            if reason := self.refusal(expr, output):
+        for equation, output in zip(law.expanded, law.outputs, strict=True):
+            if reason := self.refusal(equation.expression, output):
                 raise LawError(f"The equation of {output!r} is outside the grammar: {reason}.")
 
     def refusal(self, expr: sympy.Expr, output: str) -> str | None:

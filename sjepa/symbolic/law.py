@@ -14,7 +14,7 @@ from sympy import Matrix
 from sjepa.errors import FormatError, LawError
 from sjepa.symbolic import complexity as measures, use, write
 from sjepa.symbolic.calculus import jacobian
-from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.canonical import factored
 from sjepa.symbolic.equation import Equation
 from sjepa.symbolic.parse import check_names, parse, symbol
 from sjepa.symbolic.program import Program, compile_program, compile_sums
@@ -84,8 +84,13 @@ class Law:
             if unknown := expr.free_symbols - set(self.symbols):
                 names = ", ".join(sorted(str(s) for s in unknown))
                 raise LawError(f"{names} is not among the inputs {', '.join(self.inputs)}.")
-        self.expressions = tuple(canonicalise(e) if canonical else e for e in expressions)
         self._is_canonical = canonical
+        if not canonical:
+            self.expressions = tuple(expressions)
+            return
+        self.expressions, forms = zip(*map(factored, expressions), strict=True)
+        if forms != self.expressions:
+            self.expanded = tuple(Equation.of(e) for e in forms)
 
     # Reading -------------------------------------------------------------------------------------
 
@@ -184,6 +189,11 @@ class Law:
         return tuple(Equation.of(e) for e in self.expressions)
 
     @cached_property
+    def expanded(self) -> tuple[Equation, ...]:
+        """The equations as they are compared: those of the canonical form are multiplied out."""
+        return self.equations
+
+    @cached_property
     def _skeleton(self) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Symbol, ...], np.ndarray]:
         """Expressions with every double replaced by a symbol of its own, in reading order."""
         symbols: list[sympy.Symbol] = []
@@ -265,12 +275,14 @@ class Law:
         """Drop the terms whose coefficient is smaller than this in size."""
         from sjepa.symbolic.canonical import threshold
 
+        if not isinstance(smallest, int | float | np.number):
+            raise LawError(f"smallest is a number, got {smallest!r:.40}.")
         return self._replace([threshold(e, smallest) for e in self.expressions])
 
     @cached_property
     def terms(self) -> tuple[tuple[tuple[float, sympy.Expr], ...], ...]:
-        """For each output, its (coefficient, term) pairs."""
-        return tuple(measures.split_terms(e) for e in self.expressions)
+        """For each output, its (coefficient, term) pairs, products of sums multiplied out."""
+        return tuple(e.pairs for e in self.expanded)
 
     def complexity(
         self,
@@ -285,14 +297,13 @@ class Law:
         from the operator table's for the others.
         """
         if measure == "tree" and not weights:
-            return float(sum(e.tree for e in self.canonical().equations))
-        if measure == "tree":
-            return measures.tree_complexity(self.canonical().expressions, weights)
-        if measure == "dag":
-            return measures.dag_complexity(self.canonical().expressions, weights)
+            return float(sum(e.tree for e in self.canonical().expanded))
+        if measure in ("tree", "dag"):
+            measured = measures.tree_complexity if measure == "tree" else measures.dag_complexity
+            return measured([e.expression for e in self.canonical().expanded], weights)
         if measure == "terms":
             known = {} if library is None else library.term_weights
-            return float(sum(e.weight(known) for e in self.equations))
+            return float(sum(e.weight(known) for e in self.expanded))
         raise LawError(
             f"No complexity measure {measure!r}. Known: {', '.join((*measures.MEASURES, 'dag'))}."
         )
@@ -315,7 +326,7 @@ class Law:
     @cached_property
     def key(self) -> tuple[Any, ...]:
         """Equal for equal laws, also between processes."""
-        forms = tuple(e.key for e in self.canonical().equations)
+        forms = tuple(e.key for e in self.canonical().expanded)
         return (self.inputs, self.outputs, self.dynamics, forms)
 
     def __eq__(self, other: object) -> bool:

@@ -285,7 +285,7 @@ class Library:
         """The coefficients (terms, outputs) of a law that uses only terms of this library."""
         position = self._position
         result = np.zeros((len(self), len(law.outputs)))
-        for j, equation in enumerate(law.equations):
+        for j, equation in enumerate(law.expanded):
             for coefficient, term in equation.pairs:
                 if term not in position:
                     raise LawError(
@@ -299,7 +299,7 @@ class Library:
         allowed, position = self.mask(law.outputs), self._position
         return all(
             term in position and allowed[position[term], j]
-            for j, equation in enumerate(law.equations)
+            for j, equation in enumerate(law.expanded)
             for _, term in equation.pairs
         )
 

@@ -117,11 +117,27 @@ def _log(x: sympy.Expr, base: sympy.Expr | None = None) -> sympy.Expr:
 
 
 def _indicator(condition: Any) -> sympy.Expr:
-    return _where(condition, sympy.S.One, sympy.S.Zero)
+    return where(condition, sympy.S.One, sympy.S.Zero)
 
 
-def _where(condition: Any, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr:
-    return sympy.Piecewise((a, condition), (b, True))
+def where(condition: Any, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr:
+    """A case distinction, without SymPy's own treatment of conditions, which may not end."""
+    return sympy.Piecewise((a, _apart(condition)), (b, True), evaluate=False)
+
+
+def _apart(condition: sympy.Basic) -> sympy.Basic:
+    """A condition on case distinctions as one on their cases."""
+    if isinstance(condition, sympy.And | sympy.Or):
+        return condition.func(*map(_apart, condition.args))
+    parts = sympy.preorder_traversal(condition)
+    node = next((n for n in parts if isinstance(n, sympy.Piecewise)), None)
+    if node is None:
+        return condition
+    cases, none = [], sympy.true
+    for value, case in node.args:
+        cases.append(sympy.And(none, case, _apart(condition.xreplace({node: value}))))
+        none = sympy.And(none, sympy.to_nnf(sympy.Not(case), simplify=False))
+    return sympy.Or(*cases)
 
 
 def _everywhere(
@@ -180,7 +196,7 @@ _ROWS = (
     Operator("less", 2, 2.0, lambda a, b: _indicator(a < b), pysr="less", example=(0.7, 0.2)),
     Operator("greater_equal", 2, 2.0, lambda a, b: _indicator(a >= b), pysr="greater_equal", example=(0.7, 0.2)),
     Operator("less_equal", 2, 2.0, lambda a, b: _indicator(a <= b), pysr="less_equal", example=(0.7, 0.2)),
-    Operator("cond", 2, 2.0, lambda a, b: _where(a > 0, b, sympy.S.Zero), pysr="cond", example=(0.7, 0.2)),
+    Operator("cond", 2, 2.0, lambda a, b: where(a > 0, b, sympy.S.Zero), pysr="cond", example=(0.7, 0.2)),
     Operator("fma", 3, SUM + PRODUCT, lambda a, b, c: a * b + c, aliases=("muladd",), example=(0.7, 0.2, 0.1)),
     Operator("clamp", 3, 2.5, lambda x, a, b: safe.Min(safe.Max(x, a), b), example=(0.7, 0.2, 0.5)),
 )  # fmt: skip

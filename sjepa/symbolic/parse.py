@@ -23,8 +23,8 @@ import sympy
 from sympy.core.relational import Relational
 
 from sjepa.errors import LawError, ParseError, did_you_mean
-from sjepa.symbolic.operators import SPELLINGS, Operator
-from sjepa.symbolic.powers import MAX_EXPONENT, power, tame
+from sjepa.symbolic.operators import SPELLINGS, Operator, where
+from sjepa.symbolic.powers import MAX_EXPONENT, add, power, tame
 
 
 MAX_LENGTH = 20_000
@@ -221,7 +221,7 @@ class _Reader:
             return value
         if not self.indicator:
             raise self.fail(node, "A comparison is only allowed as the condition of where(...)")
-        return sympy.Piecewise((sympy.S.One, value), (sympy.S.Zero, True))
+        return where(value, sympy.S.One, sympy.S.Zero)
 
     def condition(self, node: ast.AST, depth: int) -> sympy.Basic:
         value = self.visit(node, depth + 1)
@@ -250,20 +250,34 @@ class _Reader:
         raise self.fail(node, f"Unknown name {name!r:.60}.{hint} Inputs are: {known}")
 
     def binary(self, node: ast.BinOp, depth: int) -> sympy.Expr:
-        if isinstance(node.op, ast.Add | ast.Sub):
-            return self.sum(node, depth)
-        a = self.expression(node.left, depth)
-        b = self.expression(node.right, depth)
         match node.op:
-            case ast.Mult():
-                return self.bounded(node, a * b)
-            case ast.Div():
-                if b.is_zero:
-                    raise self.fail(node, "Division by zero")
-                return self.bounded(node, a / b)
+            case ast.Add() | ast.Sub():
+                return self.sum(node, depth)
+            case ast.Mult() | ast.Div():
+                return self.product(node, depth)
             case ast.Pow():
-                return self.power(node, a, b)
+                base, exponent = (self.expression(n, depth) for n in (node.left, node.right))
+                return self.power(node, base, exponent)
         raise self.fail(node, f"Operator {type(node.op).__name__} is not known; use + - * / ^")
+
+    def product(self, node: ast.BinOp, depth: int) -> sympy.Expr:
+        """A chain of * and / read at once: SymPy multiplies a number into a sum beside it, and in
+        2*(x + 1)*(y + 1) it belongs to neither."""
+        number, factors = sympy.S.One, []
+        rest: ast.AST = node
+        while isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Mult | ast.Div):
+            factor = self.expression(rest.right, depth)
+            if isinstance(rest.op, ast.Div):
+                if factor.is_zero:
+                    raise self.fail(rest, "Division by zero")
+                factor = 1 / factor
+            coefficient, factor = factor.as_coeff_Mul()
+            number = self.bounded(rest, number * coefficient)
+            factors.append(factor)
+            rest = rest.left
+        if isinstance(rest, ast.UnaryOp) and isinstance(rest.op, ast.USub):
+            number, rest = -number, rest.operand
+        return self.bounded(node, sympy.Mul(number, self.expression(rest, depth), *factors[::-1]))
 
     def sum(self, node: ast.BinOp, depth: int) -> sympy.Expr:
         """A chain of + and - read in a loop, so that long sums do not count as deep nesting."""
@@ -273,7 +287,7 @@ class _Reader:
             term = self.expression(rest.right, depth)
             terms.append(term if isinstance(rest.op, ast.Add) else -term)
             rest = rest.left
-        return sympy.Add(self.expression(rest, depth), *terms)
+        return add([self.expression(rest, depth), *terms])
 
     def power(self, node: ast.AST, base: sympy.Expr, exponent: sympy.Expr) -> sympy.Expr:
         if exponent.is_Number and abs(exponent) > MAX_EXPONENT:
@@ -340,7 +354,7 @@ class _Reader:
             raise self.fail(node, f"where takes 3 arguments, got {len(node.args)}")
         condition = self.condition(node.args[0], depth)
         a, b = (self.expression(n, depth) for n in node.args[1:])
-        return sympy.Piecewise((a, condition), (b, True))
+        return where(condition, a, b)
 
     def comparison(self, node: ast.Compare, depth: int) -> sympy.Basic:
         if len(node.ops) != 1 or type(node.ops[0]) not in _RELATIONS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 
 import sympy
@@ -15,6 +16,23 @@ MAX_ROOT = 12
 # Fractions with more digits than this stand for a double.
 MAX_DIGITS = 60
 MAX_EXPONENT = 400
+# Doubles carry 15 to 16 digits: what is left of contributions to one term that cancel to less
+# than this share of them is rounding.
+NEGLIGIBLE = 1e-14
+
+
+def add(parts: Iterable[sympy.Expr]) -> sympy.Expr:
+    """The sum, without what rounding leaves of contributions to one term that cancel."""
+    every = [a for part in parts for a in sympy.Add.make_args(part)]
+    total = sympy.Add(*every)
+    terms = sympy.Add.make_args(total)
+    if len(terms) == len(every):
+        return total
+    sizes: dict[sympy.Expr, sympy.Expr] = {}
+    for coefficient, term in (a.as_coeff_Mul() for a in every):
+        sizes[term] = sizes.get(term, sympy.S.Zero) + abs(coefficient)
+    pairs = [a.as_coeff_Mul() for a in terms]
+    return sympy.Add(*(c * t for c, t in pairs if abs(c) > NEGLIGIBLE * sizes.get(t, 0)))
 
 
 def rational(value: float) -> sympy.Rational:

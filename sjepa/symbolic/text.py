@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import sympy
 from sympy.printing.str import StrPrinter
 
+from sjepa.errors import LawError
 from sjepa.symbolic.functions import safe_div
 from sjepa.symbolic.operators import NODES, Operator
 
@@ -77,14 +79,21 @@ def to_text(expr: sympy.Expr, digits: int | None = None) -> str:
     return str(TextPrinter(digits).doprint(expr))
 
 
+def check_digits(digits: Any) -> None:
+    if not isinstance(digits, int | np.integer) or digits < 1:
+        raise LawError(f"digits is a whole number of at least 1, got {digits!r:.40}.")
+
+
 def rounded(expr: sympy.Expr, digits: int) -> sympy.Expr:
     """The expression with its doubles rounded to `digits` significant digits."""
+    check_digits(digits)
     floats = {f: sympy.Float(float(f"{float(f):.{digits}g}")) for f in expr.atoms(sympy.Float)}
     return expr.xreplace(floats)
 
 
 def for_reading(expr: sympy.Expr, digits: int) -> sympy.Expr:
     """Numbers rounded to `digits` digits; 1.0000002*x reads as x, and 2.00001*x as 2*x."""
+    check_digits(digits)
 
     def number(value: float) -> sympy.Expr:
         whole = value == int(value) and abs(value) < 10**digits

@@ -44,6 +44,19 @@ OPTIONS = SIGNATURES["PySRRegressor"]
 class JuliaError(Exception):
     """Looks like juliacall's."""
 
+    def __str__(self):
+        if _setting("MUTE"):  # Julia itself writes the text
+            raise JuliaError("showerror failed")
+        return super().__str__()
+
+
+if _setting("PACKAGES"):
+
+    class jl:
+        @staticmethod
+        def seval(code):
+            return any(f'find_package("{p}")' in code for p in _setting("PACKAGES").split(","))
+
 
 if "TemplateExpressionSpec" in SIGNATURES:
 
@@ -103,6 +116,9 @@ class PySRRegressor:
         time.sleep(float(_setting("COMPILE", "0")))
         os.write(1, b"\x1b[32mProgress: 3 / 12 total iterations (25.000%)\x1b[0m\n")
         os.write(2, "5           3.045e+00  1.063e-02  y = (x₀ * x₀) + -0.25544\n".encode())
+        end = time.process_time() + float(_setting("WORK", "0"))
+        while time.process_time() < end:
+            pass
         if _setting("FIT") == "hangs":
             time.sleep(60)
         if _setting("FIT") == "finds nothing":

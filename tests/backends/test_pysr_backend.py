@@ -17,7 +17,9 @@ import pandas as pd
 import pytest
 
 from sjepa.backend import Budget, Problem
+from sjepa.backend.budget import count_cpu_time
 from sjepa.errors import BackendError, BackendTimeout, BackendUnavailable, ConfigError
+from sjepa.studies.backends import cells
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa_backends import _pysr_answer, _pysr_pool
 from sjepa_backends.pysr import PySR, Template, stop_workers
@@ -559,3 +561,57 @@ def test_a_small_coefficient_of_a_large_term_is_not_negligible() -> None:
     assert len(kept) == 2
     tiny = Law.from_string("2*a + 3e-10*b", ["a", "b"], ["y"], "discrete")
     assert len(_pysr_answer._without_negligible(tiny, x, tiny.numpy()(x), 1e-3)) == 1
+
+
+def test_an_error_whose_text_cannot_be_had_is_told_and_the_worker_lives(standin: Standin) -> None:
+    standin.set(FIT="fails", MUTE="1")
+    lines: list[str] = []
+    problem = pendulum(progress=lambda line, _: lines.append(line))
+    for _ in range(2):
+        with pytest.raises(BackendError, match="JuliaError"):
+            PySR().search(problem)
+    assert len(standin.asked) == 2 and len({a["pid"] for a in standin.asked}) == 1
+
+
+def test_the_time_of_the_worker_counts(standin: Standin) -> None:
+    standin.set(WORK="0.6")
+    problem = pendulum(budget=Budget(seconds=30, cpu=True))
+    before, own = problem.clock(), time.process_time()
+    PySR().search(problem)
+    spent, own = problem.clock() - before, time.process_time() - own
+    assert spent >= own + 0.6
+
+
+def test_a_benchmark_counts_the_time_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = cells.discover
+
+    def discover(*args: Any, **options: Any) -> Front:
+        count_cpu_time(100.0)  # as a worker that answers
+        return real(*args, **options)
+
+    monkeypatch.setattr(cells, "discover", discover)
+    row = cells.run_cell(cells.Cell("pendulum", "stlsq", 0.0, 0))
+    assert row["error"] == "" and row["seconds"] >= 100
+
+
+@pytest.mark.parametrize("packages", ["Other", "TensorBoardLogger"])
+def test_logs_that_need_a_download_are_refused_before_the_search(
+    packages: str, standin: Standin, tmp_path: Path
+) -> None:
+    standin.set(PACKAGES=packages)
+    backend = PySR(tensorboard=str(tmp_path / "logs"))
+    if packages == "TensorBoardLogger":
+        backend.search(pendulum())
+        assert standin.asked[0]["logs"]
+        return
+    with pytest.raises(ConfigError, match="TensorBoardLogger.jl"):
+        backend.search(pendulum())
+    assert not standin.log.exists()
+
+
+def test_equations_beyond_maxsize_are_counted_in_a_note(standin: Standin) -> None:
+    truth = Law.from_string(["p", "-sin(q)"], ["q", "p"])
+    assert PySR(maxsize=20).search(pendulum()).best() == truth
+    short = PySR(maxsize=3).search(pendulum())
+    assert all(c.law != truth for c in short)
+    assert any("maxsize=3" in note for note in short.notes)

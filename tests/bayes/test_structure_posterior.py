@@ -229,3 +229,26 @@ def test_every_doubtful_evidence_is_marked_in_the_table() -> None:
     assert result.structures["status"].iloc[-1] == "no finite posterior mode"
     assert "no finite posterior mode" in repr(result)
     assert len(result.draws(50)) == 50
+
+
+def test_a_candidate_without_a_cholesky_factor_is_left_out_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    t = np.linspace(0, 5, 120)
+    x = np.stack([np.cos(t), -np.sin(t)], axis=1)
+    laws = [Law.from_string(e, ["x", "y"]) for e in (["y", "-x"], ["y + x", "-x"])]
+    real, broken = inference.fit, laws[1].terms
+
+    def fit(joint: Any, *rest: Any) -> Any:
+        if joint.structure.law.terms == broken or len(laws) == 1:
+            raise torch.linalg.LinAlgError("linalg.cholesky: not positive-definite")
+        return real(joint, *rest)
+
+    monkeypatch.setattr(inference, "fit", fit)
+    names = {"feature_names": ["x", "y"]}
+    with pytest.warns(NumericalWarning, match="1 of 2 candidates"):
+        result = posterior(x, t, candidates=laws, **names)
+    assert result.law.terms == laws[0].terms
+    del laws[0]
+    with pytest.raises(DataError):
+        posterior(x, t, candidates=laws, **names)

@@ -1,13 +1,15 @@
 """Equilibria against known answers, stability by the right criterion, reach of the actions."""
 
+from typing import Any
+
 import control
 import numpy as np
 import pytest
 from scipy.integrate import quad_vec
 from scipy.linalg import expm
 
-from sjepa.control import controllability, equilibria, linearise, phase_portrait
-from sjepa.errors import ConfigError, DataError
+from sjepa.control import Task, controllability, equilibria, linearise, phase_portrait
+from sjepa.errors import ConfigError, DataError, SjepaError
 from sjepa.models import Correction, Transition
 from sjepa.symbolic import Law
 
@@ -139,3 +141,41 @@ def test_wrong_input_is_refused_by_name() -> None:
         equilibria(PENDULUM, [(-3, 3), (-1, 1)], u=[1.0, 2.0])
     with pytest.raises(ConfigError, match="got str"):
         equilibria("pendulum", [(-1, 1)])
+
+
+def test_laws_that_are_not_defined_everywhere_have_their_equilibria_found() -> None:
+    law = Law.from_string(["log(x)", "sqrt(y) - 1"], ["x", "y"])
+    (point,) = equilibria(law, [(-2, 2), (-2, 2)])
+    np.testing.assert_allclose(point.z, [1, 1], atol=1e-6)
+    assert len(equilibria(Law.from_string(["sqrt(x)"], ["x"]), [(-1, 1)])) <= 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"box": [(-1, 1)]}, {"box": 3}, {"box": "ab"}, {"box": [("a", "b"), (0, 1)]}, {"u": "a"},
+        {"constraints": 3}, {"starts": 0}, {"starts": "a"},
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_refused_in_our_classes(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SjepaError):
+        equilibria(PENDULUM, **{"box": [(-1, 1), (-1, 1)], **wrong})
+
+
+def test_the_box_of_a_second_order_law_has_positions_and_velocities() -> None:
+    law = Law.from_string(["-q"], ["q", "q_dot"], ["q_dot"])
+    with pytest.raises(SjepaError, match="q_dot"):
+        equilibria(law, [(-1, 1)])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"low": "a"}, {"low": None}, {"horizon": "a"}, {"horizon": 2.5}, {"hold": 1.5},
+        {"dt": "a"}, {"state_limits": 3}, {"state_limits": ("a", "b")},
+    ],
+)  # fmt: skip
+def test_tasks_of_wrong_arguments_are_refused_in_our_classes(wrong: dict[str, Any]) -> None:
+    given = {"low": -1.0, "high": 1.0, "dt": 0.1, **wrong}
+    with pytest.raises(SjepaError):
+        Task.of(PENDULUM, lambda z, u: z.square().sum(-1), **given)

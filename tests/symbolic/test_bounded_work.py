@@ -161,3 +161,19 @@ def test_a_function_in_other_letters_is_no_input() -> None:
 def test_columns_count_characters_not_bytes() -> None:
     with pytest.raises(ParseError, match=r"'y'.*\(column 7\)"):
         parse("θ*θ + y", ["θ"])
+
+
+def test_case_distinctions_inside_conditions_are_read_without_solving_them() -> None:
+    inner = "where(log_safe(0.3**y) >= where(0.3 < y, 0.3, E)**(y**pi), (pi + y)**y, 2 + pi)"
+    text = f"pi**where(sin(where(y > where(2 > y, 0.3, 1), y**E, pi**0.3)) > {inner}, x, 1.4)"
+    law = Law.from_string(text, ["x", "y"], ["f"])
+    plain = {"where": lambda c, a, b: a if c else b, "sin": np.sin, "pi": np.pi, "E": np.e}
+    plain["log_safe"] = lambda v: np.log(np.abs(v))
+    values = [eval(text, plain, {"x": x, "y": y}) for x, y in POINTS]
+    np.testing.assert_allclose(law.numpy()(POINTS)[:, 0], values, rtol=1e-9)
+
+
+def test_conditions_that_sympy_rewrites_without_end_are_read() -> None:
+    text = "where(1.35e-05*(x+y) <= -3.1e-06*(x+y) and 0.002*x > 2.1*exp(x) + 2, (x-1)**2, 3)"
+    law = Law.from_string(text, ["x", "y"], ["f"])
+    assert law.numpy()([-1.0, -1.0]) == pytest.approx([3.0])

@@ -5,9 +5,10 @@ import sys
 import numpy as np
 import pytest
 import sympy
+import torch
 from hypothesis import given, strategies as st
 
-from sjepa.symbolic import Law, canonicalise
+from sjepa.symbolic import Law, Library, canonicalise
 from sjepa.symbolic.canonical import threshold
 from sjepa.symbolic.parse import parse
 from sjepa.symbolic.text import to_text
@@ -106,6 +107,9 @@ def test_canonical_form_is_a_fixed_point_and_survives_printing(tree: rewrites.Tr
     form = canonical(rewrites.text(tree))
     assert canonicalise(form) == form
     assert canonicalise(parse(to_text(form), NAMES)) == form
+    law = Law.from_string(rewrites.text(tree), NAMES, ["f"])
+    again = Law.from_json(law.to_json())
+    assert again == law and again.expressions == law.expressions
 
 
 @given(trees, st.integers(0, 2**32 - 1))
@@ -132,6 +136,112 @@ def test_thresholding_drops_small_terms_only() -> None:
 
 def test_tiny_units_are_not_mistaken_for_rounding() -> None:
     assert canonical("1e-20*x + 3e-20*y") == canonical("3e-20*y + 1e-20*x") != canonical("0")
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("x + 1e-14*y", {"x": 1.0, "y": 1e-14}),
+        ("0.5*x - 2e-15*x*y", {"x": 0.5, "x*y": -2e-15}),
+        ("(1e9*x - 1)*(1e9*y - 1)", {"x*y": 1e18, "x": -1e9, "y": -1e9, "1": 1.0}),
+        ("(x + 1e-30*y)/(z + 1)", {"(x + 1e-30*y)/(z + 1)": 1.0}),
+    ],
+)
+def test_no_term_vanishes_beside_another_one(text: str, terms: dict[str, float]) -> None:
+    law = Law.from_string(text, NAMES, ["f"])
+    for one in (law, Law.from_json(law.to_json())):
+        assert {to_text(t): c for c, t in one.terms[0]} == terms
+
+
+def test_a_law_from_sums_keeps_terms_of_any_size() -> None:
+    library = Library.polynomial(["x", "y"], 2)
+    coefficients = np.array([1e20, 1.0, 1e-20, 0.0, 1e-40, 0.0])
+    law = Law.of_equations([library.equation(coefficients)], ["x", "y"], ["x"])
+    assert library.coefficients(law)[:, 0].tolist() == coefficients.tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("x/3 - 0.3333333333333333*x + 1e-20*y", "1e-20*y"),
+        ("pi*x - 3.141592653589793*x + y", "y"),
+        ("(x/3 - 0.1)*(3*x + y) - x**2 - 0.3333333333333333*x*y + 0.3*x", "-0.1*y"),
+        ("(x + 0.3333333333333333)*(x - 1/3)", "x**2 - 0.11111111111111"),
+    ],
+)
+def test_what_rounding_leaves_of_equal_terms_is_dropped(text: str, left: str) -> None:
+    assert canonical(text) == canonical(left)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x**4 - x/((x/(y**2 + 1.5))**2 + 1.5)",
+        "z/((z + x + y + log_safe(x)/(z**4 + 1.5))**2 + 1.5)",
+        "z/((x/(y**2 + 1.5) + x/(x**2 + 1.5) + y)**2 + 1.5)",
+    ],
+)
+def test_quotients_inside_quotients_are_the_same_after_a_round_trip(text: str) -> None:
+    law = Law.from_string(text, NAMES, ["f"])
+    again = Law.from_json(law.to_json())
+    assert again == law and again.expressions == law.expressions
+    points = np.random.default_rng(0).uniform(0.5, 2, (20, 3))
+    values = [eval(text, {"log_safe": np.log}, dict(zip(NAMES, p, strict=True))) for p in points]
+    np.testing.assert_allclose(again.numpy()(points)[:, 0], values, rtol=1e-9)
+
+
+FACTORED = [
+    ("(x - 1000)**4", 1000.1),
+    ("(x - 1)**50", 1.5),
+    ("1/(x - 1000)**3", 1000.1),
+    ("2.5*x*(x - 1000)*(x - 1000.1)*(x - 999.9)", 1000.01),
+    ("sin((x - 1000)**3) + (0.1*x - 100)**5", 1000.3),
+    ("where((x - 1000)**3 > 0.0005, (x - 999)**9, x)", 1000.1),
+]
+
+
+@pytest.mark.parametrize(("text", "at"), FACTORED)
+def test_powers_of_sums_are_evaluated_without_being_multiplied_out(text: str, at: float) -> None:
+    x = sympy.Symbol("x", real=True)
+    exact = float(parse(text, ["x"]).subs(x, sympy.Rational(at)).evalf(40))
+    slope = float(sympy.diff(parse(text, ["x"]), x).subs(x, sympy.Rational(at)).evalf(40))
+    law = Law.from_string(text, ["x"])
+    for one in (law, Law.from_json(law.to_json()), law.with_free_terms(), law.canonical()):
+        assert one.numpy()([at]) == pytest.approx([exact], rel=1e-9)
+        assert one.torch()(torch.tensor([at], dtype=torch.float64)).item() == pytest.approx(
+            exact, rel=1e-9
+        )
+    assert float(law.jacobian()[0].subs(x, at)) == pytest.approx(slope, rel=1e-9)
+
+
+@pytest.mark.parametrize(("text", "at"), FACTORED)
+def test_factored_and_expanded_laws_are_equal(text: str, at: float) -> None:
+    law = Law.from_string(text, ["x"])
+    other = Law.from_string(to_text(canonicalise(parse(text, ["x"]))), ["x"])
+    assert law == other and hash(law) == hash(other)
+    assert law.terms == other.terms
+    for measure in ("tree", "terms", "dag"):
+        assert law.complexity(measure) == other.complexity(measure)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("(x + y)**2 - x**2 - y**2", "2*x*y"),
+        ("y*(1 - x)*(1 + x)", "-x**2*y + y"),
+        ("(x**2 - 1)/(x - 1)", "x + 1"),
+        ("1.5*(1 - x**2)*y", "-1.5*x**2*y + 1.5*y"),
+    ],
+)
+def test_products_are_multiplied_out_where_that_saves_additions(text: str, shown: str) -> None:
+    (form,) = Law.from_string(text, NAMES, ["f"]).expressions
+    assert to_text(form) == shown
+
+
+def test_a_factored_law_is_covered_by_the_library_of_its_terms() -> None:
+    library, law = Library.polynomial(["x"], 3), Law.from_string("(x - 2)**3", ["x"])
+    assert library.covers(law)
+    assert library.coefficients(law)[:, 0].tolist() == [-8.0, 12.0, -6.0, 1.0]
 
 
 def test_equal_laws_have_equal_keys_in_another_process() -> None:

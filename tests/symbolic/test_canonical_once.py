@@ -1,5 +1,8 @@
 """A law is brought into canonical form once, however often it is asked for."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import sympy
@@ -13,14 +16,17 @@ def test_a_search_brings_every_equation_into_canonical_form_at_most_twice(
     backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[sympy.Expr] = []
-    real = canonical.canonicalise
 
-    def counted(expr: sympy.Expr) -> sympy.Expr:
-        calls.append(expr)
-        return real(expr)
+    def counting(real: Callable[[sympy.Expr], Any]) -> Callable[[sympy.Expr], Any]:
+        def counted(expr: sympy.Expr) -> Any:
+            calls.append(expr)
+            return real(expr)
 
-    for module in (canonical, law, library, grammar):
-        monkeypatch.setattr(module, "canonicalise", counted)
+        return counted
+
+    for module in (canonical, library, grammar):
+        monkeypatch.setattr(module, "canonicalise", counting(canonical.canonicalise))
+    monkeypatch.setattr(law, "factored", counting(canonical.factored))
     t = np.arange(0, 10, 0.01)
     x = np.stack([np.cos(2 * t), -2 * np.sin(2 * t)], axis=1)
     front = sjepa.discover(x, t, feature_names=["q", "p"], backend=backend)

@@ -1,12 +1,13 @@
 """A law on its own: evaluated, simulated, scored, fine-tuned and kept, without an estimator."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.metrics import r2_score
 
-from sjepa import Law
+from sjepa import Candidate, Front, Law
 from sjepa.errors import DataError, FormatError, LawError
 
 
@@ -123,3 +124,19 @@ def test_a_law_is_kept_in_a_file(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_refused(call: object, message: str) -> None:
     with pytest.raises((LawError, DataError), match=message):
         call(Law.from_string(["v", "-1.69*q"], ["q", "v"]))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("digits", [-1, 0, 1.5, "a", None])
+def test_digits_are_whole_and_positive(digits: Any) -> None:
+    with pytest.raises(LawError):
+        Law.from_string("1.5*x", ["x"]).round(digits)
+
+
+def test_a_front_refuses_what_is_no_number() -> None:
+    front = Front.of([Candidate.score(Law.from_string("x", ["x"]), [0.1])])
+    for ask in (
+        lambda: front.select("a"), lambda: front.select(tolerance="a"),
+        lambda: front.shortest(0), lambda: front.shortest("a"), lambda: front[0].law.threshold("a"),
+    ):  # fmt: skip
+        with pytest.raises(LawError):
+            ask()

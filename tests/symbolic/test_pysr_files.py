@@ -173,3 +173,11 @@ def test_every_row_of_the_runs_that_our_backend_made_means_what_pysr_wrote(path:
         meant = eval(text.replace("^", "**"), {"__builtins__": {}, **JULIA, **given})
         expected = np.broadcast_to(meant, 40)
         np.testing.assert_allclose(law.numpy()(values)[:, 0], expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["x99999999", "x" + 5000 * "9"])
+def test_a_column_far_beyond_any_table_is_refused(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "hall_of_fame.csv", f"1,0.5,{name}")
+    with pytest.raises(FormatError, match="inputs"):
+        law_from_pysr(path)
+    assert law_from_pysr(path, inputs=[name]).inputs == (name,)

@@ -32,6 +32,8 @@ _COLUMNS = ("complexity", "loss", "equation")
 _CALL = re.compile(r"\s*\(")
 _NAME = re.compile(r"(?<![\w.#])[^\W\d]\w*")
 _NUMBERED = re.compile(r"x(\d+)")
+# Inputs that no equation uses are listed up to here; a table of more columns names them itself.
+MAX_INPUTS = 10_000
 
 
 def parse_pysr(text: str, inputs: Sequence[str]) -> sympy.Expr:
@@ -192,7 +194,13 @@ def _inputs_of(tables: Sequence[_Table]) -> list[str]:
     if not all(numbers):
         return sorted(found, key=lambda name: [int(p) if p.isdigit() else p for p in _parts(name)])
     # The numbers are columns, so those before the last one exist even if no equation uses them.
-    return [f"x{i}" for i in range(max((int(n[1]) for n in numbers if n), default=0) + 1)]
+    # Python refuses to read more than some thousand digits as a number.
+    count = max((int(n[1][:10]) for n in numbers if n), default=0) + 1
+    if count > MAX_INPUTS:
+        raise FormatError(
+            f"{tables[0].origin} has inputs beyond x{MAX_INPUTS - 1}: name them, inputs=[...]."
+        )
+    return [f"x{i}" for i in range(count)]
 
 
 def _parts(name: str) -> list[str]:
