@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sjepa.cli.app import say
 from sjepa.cli.settings import number_or_name, words
 from sjepa.errors import FormatError
 
@@ -109,7 +110,7 @@ def read_data(source: Mapping[str, Any]) -> Trajectories:
     if source["drop_nan"]:
         data, dropped = data.drop_nan()
         if text := str(dropped):
-            print(text, file=sys.stderr)
+            say(text, error=True)
     return data
 
 
