@@ -181,13 +181,16 @@ def check_table(out: Path | None, force: bool) -> None:
 
 def write_table(frame: pd.DataFrame, out: Path | None) -> None:
     """A CSV or Parquet file that appears when it is complete, or CSV on the screen."""
-    from sjepa.storage import writing
+    from sjepa.storage import write_csv, writing
 
     if out is None:
-        frame.to_csv(sys.stdout, index=False)
+        say(str(write_csv(frame)).rstrip("\n"))
         return
     with writing(out) as file:
-        (frame.to_csv if out.suffix.lower() == ".csv" else frame.to_parquet)(file, index=False)
+        if out.suffix.lower() == ".csv":
+            write_csv(frame, file)
+        else:
+            frame.to_parquet(file, index=False)
 
 
 U = Annotated[
