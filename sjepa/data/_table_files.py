@@ -14,7 +14,7 @@ from sjepa.data._check import Array, check_expansion, repeated
 from sjepa.data.names import numbered
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError
-from sjepa.storage import without_guards, write_csv as to_csv
+from sjepa.storage import without_guards, write_csv as write_frame
 
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _to_table(trajectories: Trajectories) -> pd.DataFrame:
 
 
 def write_csv(trajectories: Trajectories, file: BinaryIO) -> None:
-    to_csv(_to_table(trajectories), file)
+    write_frame(_to_table(trajectories), file)
 
 
 def write_parquet(trajectories: Trajectories, file: BinaryIO) -> None:
