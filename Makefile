@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint docs notebooks sdist wheel mutants bench clean
+.PHONY: demo test test-slow lint docs notebooks sdist wheel sbom licenses mutants bench clean
 
 # A stamp for each set of extras: installs again only when the requirements change.
 $(VENV)/.core: pyproject.toml constraints.txt
@@ -47,20 +47,38 @@ docs: $(VENV)/.docs
 notebooks: $(VENV)/.docs
 	$(BIN)/python -m tests.docs.notebooks
 
-# What a release holds besides the wheel: also tests, documentation and benchmarks.
+# What a release holds, the same to the byte whoever builds it: the wheel, and the sources with
+# tests, documentation and benchmarks. Built twice from the tracked files and compared.
 sdist: $(VENV)/.core
-	$(BIN)/python -c 'from setuptools import build_meta; print(build_meta.build_sdist("dist"))'
+	rm -rf dist
+	$(BIN)/python .ci/release.py dist
 
-# Built from nothing (a build/ left behind would be packed again), installed into an empty
-# environment, and asked for a law from outside the checkout.
-wheel: $(VENV)/.core
-	rm -rf build dist
-	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w dist .
+# The wheel, installed into an empty environment and asked for a law from outside the checkout.
+wheel: sdist
+	rm -rf build
 	$(PYTHON) -m venv build/empty
 	build/empty/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	build/empty/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
 	cd build && empty/bin/python ../.ci/check_wheel.py ../dist/*.whl ..
 	rm -rf build
+
+# An environment with every extra and nothing else; what looks at it lives beside it.
+build/.all: pyproject.toml constraints.txt
+	$(PYTHON) -m venv build/all
+	build/all/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	build/all/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt '.[all]'
+	$(PYTHON) -m venv build/tools
+	build/tools/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom pip-licenses
+	touch $@
+
+# Software bill of materials (CycloneDX), and the licenses of all extras. Neither is committed.
+sbom: build/.all
+	mkdir -p dist
+	build/tools/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible -o dist/sjepa.cdx.json build/all/bin/python
+
+licenses: build/.all
+	mkdir -p dist
+	build/tools/bin/pip-licenses --python=build/all/bin/python --format=markdown --order=license --with-urls --output-file=dist/licenses.md
 
 # Random changes to the code that the tests ought to notice: make mutants FILES=sjepa/bayes N=100
 FILES ?= sjepa backends/sjepa_backends

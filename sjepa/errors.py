@@ -25,6 +25,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+def printable(text: str) -> str:
+    """Text with its control characters written out: a terminal shows them and obeys none."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
 # Names and values in a message come from files; the beginning says what, the end what to do.
 MAX_MESSAGE = 1000
 
@@ -35,7 +44,7 @@ class SjepaError(Exception):
     argument: str | None = None
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(_bounded(a) if isinstance(a, str) else a for a in args))
+        super().__init__(*(_bounded(printable(a)) if isinstance(a, str) else a for a in args))
 
 
 def _bounded(text: str) -> str:

@@ -18,6 +18,7 @@ import typer
 import sjepa.cli
 from sjepa.cli.app import app
 from tests.command import run
+from tests.runs.small import oscillators
 
 
 T = np.arange(0.0, 8.0, 0.05)
@@ -158,3 +159,12 @@ def test_a_run_remembers_how_its_columns_are_read(folder: Path, made_by: str) ->
     path = pd.read_csv(pd.io.common.StringIO(moved.stdout))
     assert list(path["trajectory"].unique()) == ["exp-A", "exp-B"]
     np.testing.assert_allclose(path["q"][: len(T)], np.cos(1.3 * T), atol=1e-3)
+
+
+def test_brackets_in_a_path_are_no_markup(tmp_path: Path) -> None:
+    """Rich would take [/b] for the end of bold and fail after the fit, with its own exception."""
+    oscillators(4, 40, mixed=False).to_csv(tmp_path / "data.csv", index=False)
+    given = ["fit", "data.csv", "--id=run", "--encoder=identity", "--out=a[/b]"]
+    out = run(*given, cwd=tmp_path)
+    assert out.returncode == 0 and "a[/b]" in out.stderr, out.stderr
+    assert sjepa.load(tmp_path / "a[" / "b]").law_.inputs == ("q", "p")

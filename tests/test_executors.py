@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -56,3 +57,29 @@ def test_threads_may_differentiate_at_the_same_time() -> None:
     with ThreadPoolExecutor(4) as executor:
         for one in executor.map(lambda _: jacobian(function, numbers), range(60)):
             torch.testing.assert_close(one, alone)
+
+
+@pytest.mark.slow
+def test_ray_on_this_machine_is_not_reached_from_another() -> None:
+    """The address that others would use is refused by every port that Ray tells of."""
+    ray = pytest.importorskip("ray")
+    from sjepa.backend.executors import run_on
+
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect(("192.0.2.1", 9))  # sends nothing: it says which way packets would go
+            outside = probe.getsockname()[0]
+    except OSError:
+        pytest.skip("this machine has no other address")
+    try:
+        assert list(run_on("ray", pow, [1, 2, 3])) == [0, 1, 8]
+        node = ray.nodes()[0]
+        ports = [node[name] for name in ("NodeManagerPort", "ObjectManagerPort")]
+        ports.append(int(ray.get_runtime_context().gcs_address.rpartition(":")[2]))
+        for port in ports:
+            with socket.create_connection(("127.0.0.1", port), timeout=5):
+                pass
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((outside, port), timeout=5)
+    finally:
+        ray.shutdown()

@@ -28,6 +28,7 @@ class GPLearn(Backend):
 
     name: ClassVar[str] = "gplearn"
     trees: ClassVar[bool] = True
+    plain: ClassVar[frozenset[str]] = frozenset({"population", "generations"})
 
     population: int = 500
     generations: int = 12

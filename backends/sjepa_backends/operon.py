@@ -55,6 +55,9 @@ class Operon(Backend):
 
     name: ClassVar[str] = "operon"
     trees: ClassVar[bool] = True
+    plain: ClassVar[frozenset[str]] = frozenset(
+        {"rows", "runs", "generations", "population", "max_length", "threads"}
+    )
 
     rows: int = 2000
     runs: int = 5

@@ -55,6 +55,7 @@ class PySINDy(Backend):
 
     name: ClassVar[str] = "pysindy"
     constrains: ClassVar[bool] = True
+    plain: ClassVar[frozenset[str]] = frozenset({"optimizer", "path", "debias"})
 
     optimizer: str = "STLSQ"
     options: Mapping[str, Any] = field(default_factory=dict)

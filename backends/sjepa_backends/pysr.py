@@ -6,7 +6,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -94,12 +94,20 @@ class PySR(Backend):
     grace : float, default=120
         Seconds beyond the time budget after which a search is stopped by force: time to compile
         and to finish an iteration. Without a budget there is no such limit.
-    command : list of str, optional
-        Program to start as the worker, for tests.
     """
 
     name: ClassVar[str] = "pysr"
     trees: ClassVar[bool] = True
+    # Losses, templates and options reach Julia as code; a job queue is a program.
+    plain: ClassVar[frozenset[str]] = frozenset(
+        {
+            "niterations", "populations", "population_size", "maxsize", "rows", "deterministic",
+            "procs", "batching", "precision", "denoise", "dimensional_constraint_penalty",
+            "startup_timeout", "grace",
+        }
+    )  # fmt: skip
+    # The program that searches. Not a setting: whoever chooses it runs anything.
+    command: ClassVar[tuple[str, ...]] = (sys.executable, str(_WORKER))
 
     niterations: int | None = None
     populations: int = 15
@@ -121,13 +129,11 @@ class PySR(Backend):
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     startup_timeout: float = 900.0
     grace: float = 120.0
-    command: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
         set_(self, "template", _read_template(self.template))
         set_(self, "options", dict(self.options))
-        set_(self, "command", tuple(self.command))
         for name in ("niterations", "populations", "population_size", "maxsize", "rows", "procs"):
             value = getattr(self, name)
             if value is not None and not value >= 1:
@@ -160,13 +166,9 @@ class PySR(Backend):
         """Whether equal seeds give equal answers."""
         return not self._wants_processes if self.deterministic is None else self.deterministic
 
-    @property
-    def _command(self) -> Sequence[str]:
-        return self.command or (sys.executable, str(_WORKER))
-
     def prepare(self) -> None:
         try:
-            _pysr_pool.prepare(self._command)
+            _pysr_pool.prepare(self.command)
         except BackendError:
             pass  # the search will say so
 
@@ -188,7 +190,7 @@ class PySR(Backend):
             problem.report(line, 0.0)
 
         if todo:
-            with _pysr_pool.borrow(self._command, self.startup_timeout, starting) as worker:
+            with _pysr_pool.borrow(self.command, self.startup_timeout, starting) as worker:
                 done = 0
                 for task in todo:
                     found = self._run(worker, task, problem, done)

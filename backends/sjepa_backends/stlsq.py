@@ -55,6 +55,9 @@ class STLSQ(Backend):
     name: ClassVar[str] = "stlsq"
     constrains: ClassVar[bool] = True
     owns_structure: ClassVar[bool] = False
+    plain: ClassVar[frozenset[str]] = frozenset(
+        {"threshold", "ridge", "max_iter", "step_back", "min_gain"}
+    )
 
     threshold: float | None = None
     ridge: float = 1e-5

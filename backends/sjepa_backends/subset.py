@@ -69,6 +69,7 @@ class Subset(Backend):
     name: ClassVar[str] = "subset"
     proves: ClassVar[bool] = True
     constrains: ClassVar[bool] = True
+    plain: ClassVar[frozenset[str]] = frozenset({"adequate", "max_nodes", "beam", "min_gain"})
 
     adequate: float | None = None
     max_nodes: int = 1_000_000

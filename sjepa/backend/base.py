@@ -31,6 +31,9 @@ class Backend(ABC):
         Whether the structure it answers with is its own finding and stays as it is while the
         coordinates are trained. Otherwise its answer only starts a library whose allowed terms
         all stay trainable, and the training chooses among them.
+    plain : set of str
+        Options that a file may set: numbers, switches and names of a fixed list. Any other may be
+        code, a path or a program; from a run folder or a configuration file it needs ``--trust``.
 
     Examples
     --------
@@ -54,6 +57,7 @@ class Backend(ABC):
     proves: ClassVar[bool] = False
     constrains: ClassVar[bool] = False
     owns_structure: ClassVar[bool] = True
+    plain: ClassVar[frozenset[str]] = frozenset()
 
     def prepare(self) -> None:  # noqa: B027
         """Begin what takes long before a search can start; returns at once and never fails.

@@ -7,11 +7,16 @@ as a Dask client or an executor of ``concurrent.futures``.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from ipaddress import ip_address
 from typing import Any
 
 from sjepa.errors import ConfigError, MissingDependency
+
+
+logger = logging.getLogger(__name__)
 
 
 EXECUTORS = ("local", "dask", "ray")
@@ -100,13 +105,32 @@ def _ray(
     except ImportError:
         raise MissingDependency("executor='ray' needs: pip install 'ray'") from None
     if not ray.is_initialized():
-        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+        _start_ray(workers)
 
     def call(number: int, item: Any) -> Any:  # Ray takes functions only, not what can be called
         return function(number, item)
 
     task = ray.remote(call).options(max_retries=RETRIES)
     yield from _in_order(task.remote, ray.get, jobs, AHEAD + int(ray.cluster_resources()["CPU"]))
+
+
+def _start_ray(workers: int) -> None:
+    """A cluster of this machine, which nobody else can reach.
+
+    Whoever reaches Ray's ports can run code. It listens on all of them, whatever address it is
+    given, unless it takes this for a system on which it knows no clusters.
+    """
+    import ray
+    from ray._private import ray_constants as constants
+
+    before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
+    try:
+        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
+    address = ray.nodes()[0]["NodeManagerAddress"]
+    if not ip_address(address).is_loopback:
+        logger.warning("Ray listens on %s: others on its network may run code here.", address)
 
 
 def _in_order(

@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
 from numbers import Integral, Real
 from types import UnionType
@@ -103,6 +103,20 @@ def available_backends() -> dict[str, bool]:
     return {name: not source.missing() for name, source in sorted(sources().items())}
 
 
+class FromFile(dict[str, Any]):
+    """Settings of a backend that a file holds, of which only the plain ones are taken.
+
+    It stays what it is when an estimator is cloned, copied or sent to another process.
+    """
+
+
+def from_file(backend: Any) -> Any:
+    """A backend as a file describes it, marked as such; see :attr:`Backend.plain`."""
+    if isinstance(backend, Mapping):
+        return FromFile(backend)
+    return [from_file(one) for one in backend] if isinstance(backend, list) else backend
+
+
 def make_backend(
     backend: str | Mapping[str, Any] | type[Backend] | Backend | Sequence[Any], **settings: Any
 ) -> Backend:
@@ -129,13 +143,14 @@ def make_backend(
         if settings:
             raise ConfigError("A backend instance already has its settings; got more of them.")
         return backend
+    trusted = not isinstance(backend, FromFile)
     if isinstance(backend, Mapping):
         settings = {**backend, **settings}
-        if "name" not in settings:
+        backend = settings.pop("name", None)
+        if not isinstance(backend, str):
             raise UnknownBackend(f"A backend given as a mapping needs a 'name', got {settings!r}.")
-        backend = settings.pop("name")
     if isinstance(backend, type) and issubclass(backend, Backend):
-        return _build(backend, settings)
+        return _build(backend, settings, trusted)
     if isinstance(backend, str) and "+" in backend:
         backend = backend.split("+")
     if isinstance(backend, list | tuple):
@@ -150,7 +165,7 @@ def make_backend(
             "A backend is a name, a mapping with a 'name', class, instance, or a list of them; "
             f"got {backend!r}."
         )
-    return _build(_load(backend), settings)
+    return _build(_load(backend), settings, trusted)
 
 
 def _load(name: str) -> type[Backend]:
@@ -169,12 +184,14 @@ def _load(name: str) -> type[Backend]:
     return source.load()
 
 
-def _build(cls: type[Backend], settings: Mapping[str, Any]) -> Backend:
+def _build(cls: type[Backend], settings: Mapping[str, Any], trusted: bool) -> Backend:
     known: list[str] = sorted(f.name for f in fields(cls)) if is_dataclass(cls) else []
     if known and (unknown := sorted(settings.keys() - set(known))):
         raise ConfigError(
             f"Backend {cls.name!r} has no option {unknown[0]!r}. Options: {', '.join(known)}."
         )
+    if not trusted:
+        _check_plain(cls, settings)
     hints = get_type_hints(cls) if settings else {}
     for name, value in settings.items():
         if not _fits(value, hints.get(name, Any)):
@@ -184,6 +201,20 @@ def _build(cls: type[Backend], settings: Mapping[str, Any]) -> Backend:
         return cls(**settings)
     except TypeError as error:
         raise ConfigError(f"Backend {cls.name!r}: {error!s:.200}.") from error
+
+
+def _check_plain(cls: type[Backend], settings: Mapping[str, Any]) -> None:
+    """Refuse what a file sets and the backend does not declare plain, unless it is the default."""
+    known: tuple[Field[Any], ...] = fields(cls) if is_dataclass(cls) else ()
+    defaults = {
+        f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in known
+    }
+    for name, value in settings.items():
+        if name not in cls.plain and not (name in defaults and value == defaults[name]):
+            raise ConfigError(
+                f"A file sets {name}={value!r:.200} of backend {cls.name!r}, which may be code, a "
+                "path or a program: if you want that, add --trust, or set backend= in Python."
+            )
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -13,7 +13,13 @@ import typer
 
 import sjepa
 from sjepa.cli.settings import in_options
-from sjepa.errors import BackendUnavailable, MissingDependency, OutputError, SjepaError
+from sjepa.errors import (
+    BackendUnavailable,
+    MissingDependency,
+    OutputError,
+    SjepaError,
+    printable,
+)
 
 
 app = typer.Typer(
@@ -104,8 +110,13 @@ def _of_system(error: OSError) -> str:
     return text
 
 
+def say(text: object, *, error: bool = False) -> None:
+    """Print a text that may hold what a file says: nothing in it moves the cursor."""
+    print(printable(str(text)), file=sys.stderr if error else sys.stdout)
+
+
 def _fail(message: object, code: int) -> NoReturn:
-    print(f"sjepa: {' '.join(str(message).split())}", file=sys.stderr)
+    say(f"sjepa: {' '.join(str(message).split())}", error=True)
     if os.environ.get("SJEPA_TRACEBACK"):
         raise
     sys.exit(code)
@@ -113,4 +124,4 @@ def _fail(message: object, code: int) -> NoReturn:
 
 def _show_warning(message: Any, category: Any, *place: Any, **more: Any) -> None:
     """One line, without the place in our source that a user has no use for."""
-    print(f"sjepa: note: {' '.join(str(message).split())}", file=sys.stderr)
+    say(f"sjepa: note: {' '.join(str(message).split())}", error=True)

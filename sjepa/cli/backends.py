@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from sjepa.cli.app import app
@@ -52,12 +51,12 @@ def backends(
             str(row["version"]),
             "yes" if row["installed"] else "no",
             *(_cell(row.get(key)) for key in ("works", "start_up", "search") if check),
-            "" if row["installed"] else escape(str(row["install"])),
+            "" if row["installed"] else str(row["install"]),
         )
-    Console().print(table)
+    Console(markup=False).print(table)
     for row in rows:
         if row.get("note"):
-            Console().print(f"{row['name']}: {escape(str(row['note']))}", soft_wrap=True)
+            Console(markup=False).print(f"{row['name']}: {row['note']}", soft_wrap=True)
 
 
 def _cell(value: object) -> str:

@@ -44,10 +44,10 @@ def benchmark(
     from sjepa.storage import writing
     from sjepa.studies.backends import benchmark as run, matrix, plot_results, summary
 
-    console = Console()
+    console = Console(markup=False)
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        console=Console(stderr=True),
+        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
+        TimeElapsedColumn(), console=Console(stderr=True, markup=False),
     )  # fmt: skip
     with bar:
         task = bar.add_task("searching", total=None)

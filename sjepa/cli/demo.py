@@ -15,7 +15,7 @@ from sjepa.cli.app import app
 @app.command()
 def demo() -> None:
     """Find the law of a pendulum: from noisy states, then from mixed observations."""
-    console = Console()
+    console = Console(markup=False)
     _from_states(console)
     console.rule()
     _from_observations(console)
@@ -25,7 +25,10 @@ def _timed(console: Console, first: str, work: Callable[[Any], Any]) -> Any:
     """Run with a progress bar; `work` gets the function that moves it."""
     start = time.perf_counter()
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=console,
     )
     with bar:
         task = bar.add_task(first, total=1.0)

@@ -59,8 +59,13 @@ def diagnose(
     chosen = dict(_encoder(text, head, trust) for text in encoder)
     if len(chosen) < len(encoder):
         raise ConfigError("An encoder is given twice.")
-    log = Console(stderr=True)
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=log)
+    log = Console(stderr=True, markup=False)
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=log,
+    )
     with bar:
         task = bar.add_task("reading", total=1.0)
         comparison = run(
@@ -78,7 +83,7 @@ def diagnose(
 
 
 def _show(comparison: Any) -> None:
-    console = Console()
+    console = Console(markup=False)
     columns = ("encoder", "head", "C_dyn", "rollout", "diverged", "probe_r2", "neighbour")
     table = Table("encoder", "head", "C_dyn", box=None, pad_edge=False)
     for name in ("rollout", "diverged", "probe R²", "neighbour"):
@@ -89,7 +94,7 @@ def _show(comparison: Any) -> None:
     console.print(table)
     for row, line in zip(comparison, frame.itertuples(index=False), strict=True):
         doubt = "" if row.adequate else f"  (no law reaches δ = {comparison.delta:g})"
-        console.print(f"\n{row.name}{doubt}", style="bold", highlight=False, markup=False)
+        console.print(f"\n{row.name}{doubt}", style="bold", highlight=False)
         lines = [*row.law.lines(digits=5), *row.notes, *map(str, row.findings)]
         if row.probe is not None:
             lines.append(
@@ -97,7 +102,7 @@ def _show(comparison: Any) -> None:
                 f"rollouts; a probe of the whole embedding has R² {_text(line.probe_embedding)}."
             )
         for text in lines:
-            console.print(f"  {text}", highlight=False, markup=False)
+            console.print(f"  {text}", highlight=False)
 
 
 def _text(value: Any) -> str:

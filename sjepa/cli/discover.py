@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sjepa.cli.app import app
+from sjepa.cli.app import app, say
 from sjepa.cli.inputs import (
     Actions,
     Columns,
@@ -25,7 +25,7 @@ from sjepa.cli.inputs import (
     read_data,
     source_of,
 )
-from sjepa.cli.settings import ConfigFile, pairs_of, terms_of
+from sjepa.cli.settings import ConfigFile, Trust, backend_of, pairs_of, terms_of
 from sjepa.errors import ConfigError
 
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 @app.command()
 def discover(
+    context: typer.Context,
     data: Annotated[
         Path, typer.Argument(help="CSV, Parquet, NPZ or HDF5 file, or a folder of them.")
     ],
@@ -90,6 +91,7 @@ def discover(
     ] = None,
     force: Force = False,
     drop_nan: DropNan = False,
+    trust: Trust = False,
     json: Annotated[bool, typer.Option("--json", help="Print the front as JSON.")] = False,
 ) -> None:
     """Find the equations that move measured states, and the front they were chosen from."""
@@ -111,11 +113,10 @@ def discover(
     library: Any = terms or None
     if terms and terms != "wide":
         library = terms_of(terms)
-    options = pairs_of(backend_option, "--backend-option")
-    if options and backend is None:
+    if backend_option and backend is None:
         raise ConfigError("--backend-option needs --backend.")
     given = {k: str(v) for k, v in pairs_of(units, "--units").items()} or None
-    chosen = None if backend is None else {"name": backend, **options}
+    chosen = None if backend is None else backend_of(context, backend, backend_option, trust)
     front = run(
         trajectories, backend=chosen, library=library,
         order=order, lags=lags, form=form, seed=seed, budget=seconds,  # type: ignore[arg-type]
@@ -148,8 +149,7 @@ def discover(
             )
         )
     else:
-        print("\n".join(law.lines(digits=6)))
-        print(f"\n{front}")
+        say("\n".join([*law.lines(digits=6), "", str(front)]))
 
 
 def _save(
@@ -158,11 +158,12 @@ def _save(
     """A run folder like that of a fit with the columns as coordinates."""
     from sjepa.estimator.files import plain_params, saved_from
     from sjepa.runs import Run, RunRecorder, fingerprint
+    from sjepa.runs.inspection import stamped
     from sjepa.storage import writing_folder
     from sjepa.training import Learned, identity
 
     model._keep(Learned.of_front(front, identity), data, RunRecorder().table())
-    asked = {"settings": plain_params(model), "fingerprint": fingerprint(data), "data": source,
-             "command": command_line()}  # fmt: skip
+    asked = {"settings": plain_params(model), "fingerprint": fingerprint(data),
+             "data": stamped(source), "command": command_line()}  # fmt: skip
     with writing_folder(out) as draft, Run.begin(draft, asked) as run:
         run.finish(saved_from(model))

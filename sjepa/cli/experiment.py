@@ -64,10 +64,10 @@ def experiment(
 
     if context.args and not seeds:
         raise ConfigError(f"Unexpected {' '.join(context.args)!r}; see sjepa experiment --help.")
-    console = Console(stderr=json)
+    console = Console(stderr=json, markup=False)
     columns = (
-        TextColumn("{task.description}"), BarColumn(bar_width=20),
-        TextColumn("{task.fields[line]}"), TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False), BarColumn(bar_width=20),
+        TextColumn("{task.fields[line]}", markup=False), TimeElapsedColumn(),
     )  # fmt: skip
     with Progress(*columns, console=console, transient=True) as bars:
         known: dict[str, TaskID] = {}

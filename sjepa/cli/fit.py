@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from sjepa.cli.app import Stopped, app
+from sjepa.cli.app import Stopped, app, say
 from sjepa.cli.inputs import (
     Actions,
     Columns,
@@ -24,8 +24,8 @@ from sjepa.cli.inputs import (
     read_data,
     source_of,
 )
-from sjepa.cli.settings import ConfigFile, pairs_of, terms_of, words
-from sjepa.errors import ConfigError
+from sjepa.cli.settings import ConfigFile, Trust, backend_of, pairs_of, terms_of, words
+from sjepa.errors import ConfigError, FormatError
 
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ MAX_SCORED = 20
 
 @app.command()
 def fit(
+    context: typer.Context,
     data: Annotated[
         Path | None, typer.Argument(help="CSV, Parquet, NPZ or HDF5 file, or a folder of them.")
     ] = None,
@@ -101,9 +102,7 @@ def fit(
     columns: Columns = "",
     actions: Actions = "",
     drop_nan: DropNan = False,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Resume another user's run that reads other files.")
-    ] = False,
+    trust: Trust = False,
     tensorboard: Annotated[
         Path | None, typer.Option(help="Folder for TensorBoard's files.")
     ] = None,
@@ -112,7 +111,7 @@ def fit(
     """Find coordinates of observations and the shortest adequate law of their motion."""
     from sjepa.estimator import SJEPA
 
-    log = Console(stderr=True)
+    log = Console(stderr=True, markup=False)
     run: Run | None
     if resume is not None:
         if out is not None:
@@ -123,10 +122,11 @@ def fit(
         if data is None:
             raise ConfigError("Give a data file, or --resume with the folder of a run.")
         source = source_of(data, time, id, columns, actions, drop_nan)
-        options = pairs_of(backend_option, "--backend-option")
         model = SJEPA(
             _whole_or_auto(latent_dim, "--latent-dim"),
-            backend={"name": backend, **options} if options else backend,
+            backend=backend_of(context, backend, backend_option, trust)
+            if backend_option
+            else backend,
             search=search,  # type: ignore[arg-type]
             encoder=encoder,
             delta=_delta(delta),
@@ -209,12 +209,13 @@ def _begin(out: Path, model: SJEPA, trajectories: Trajectories, source: dict[str
     from sjepa.estimator.files import plain_params
     from sjepa.estimator.validate import validate
     from sjepa.runs import Run, fingerprint
+    from sjepa.runs.inspection import stamped
 
     validate(model, trajectories)  # before a folder is made for nothing
     asked = {
         "settings": plain_params(model),
         "fingerprint": fingerprint(trajectories),
-        "data": source,
+        "data": stamped(source),
     }
     return Run.begin(out, asked)
 
@@ -224,19 +225,22 @@ def _reopen(folder: Path, data: Path | None, trust: bool) -> tuple[Run, SJEPA, d
     from sjepa.estimator import SJEPA
     from sjepa.estimator.files import with_settings
     from sjepa.runs import Run
-    from sjepa.runs.inspection import check_trusted
+    from sjepa.runs.inspection import distrust
 
     run = Run.open(folder)
-    model = with_settings(SJEPA(), run.asked)
+    model = with_settings(SJEPA(), run.asked, trust)
     source = run.source()
-    if data is None:
-        check_trusted(run, source["path"], trust)
     if data is not None:
         source["path"] = str(data.absolute())
     elif not Path(source["path"]).exists():
         raise ConfigError(
             f"The data of this run are no longer at {source['path']}; say where they are: "
             f"sjepa fit DATA --resume {folder}"
+        )
+    elif not trust and (reason := distrust(run)):
+        raise FormatError(
+            f"The run in {folder} would read {source['path']}, {reason}: see sjepa runs show "
+            f"{folder}, then add --trust, or give the data: sjepa fit DATA --resume {folder}"
         )
     return run, model, source
 
@@ -285,7 +289,6 @@ def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> No
         print(json_module.dumps(result, indent=1))
         return
     model.print(digits=6)
-    console = Console(stderr=True)
     terms, tree = (model.law_.complexity(m) for m in ("terms", "tree"))
     told = (
         f"Complexity {terms:g} (terms), {tree:g} (tree). "
@@ -295,10 +298,9 @@ def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> No
     if model.front_.form:
         told += f" Form: {model.front_.form}."
     notes = [f"! {d}" if d in model.doubts_ else d for d in model.diagnostics_]
-    console.print(told, *notes, sep="\n", highlight=False, soft_wrap=True)
     if run is not None:
-        console.print(f"Written to {run.folder}; sjepa.load({str(run.folder)!r}) reads it.",
-                      highlight=False, soft_wrap=True)  # fmt: skip
+        notes.append(f"Written to {run.folder}; sjepa.load({str(run.folder)!r}) reads it.")
+    say("\n".join([told, *notes]), error=True)
 
 
 def _held_out(figures: dict[str, float]) -> str:

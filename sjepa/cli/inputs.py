@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sjepa.cli.app import say
 from sjepa.cli.settings import number_or_name, words
 from sjepa.errors import FormatError
 
@@ -109,7 +110,7 @@ def read_data(source: Mapping[str, Any]) -> Trajectories:
     if source["drop_nan"]:
         data, dropped = data.drop_nan()
         if text := str(dropped):
-            print(text, file=sys.stderr)
+            say(text, error=True)
     return data
 
 
@@ -180,13 +181,16 @@ def check_table(out: Path | None, force: bool) -> None:
 
 def write_table(frame: pd.DataFrame, out: Path | None) -> None:
     """A CSV or Parquet file that appears when it is complete, or CSV on the screen."""
-    from sjepa.storage import writing
+    from sjepa.storage import write_csv, writing
 
     if out is None:
-        frame.to_csv(sys.stdout, index=False)
+        say(str(write_csv(frame)).rstrip("\n"))
         return
     with writing(out) as file:
-        (frame.to_csv if out.suffix.lower() == ".csv" else frame.to_parquet)(file, index=False)
+        if out.suffix.lower() == ".csv":
+            write_csv(frame, file)
+        else:
+            frame.to_parquet(file, index=False)
 
 
 U = Annotated[

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sjepa.cli.app import app
+from sjepa.cli.app import app, say
 from sjepa.cli.inputs import (
     Actions,
     Columns,
@@ -56,6 +56,8 @@ def report(
 ) -> None:
     """Write one self-contained HTML page: equations, front, simulated paths, diagnostics."""
     from sjepa.report import collect, write_report
+    from sjepa.runs import Run
+    from sjepa.runs.inspection import distrust
 
     check_place(out, force)
     found = read_model_or_law(source)
@@ -63,7 +65,10 @@ def report(
     if data is not None:
         trajectories = read_data(source_of(data, time, id, columns, actions, drop_nan, source))
     elif (recorded := recorded_source(source)) and Path(recorded["path"]).exists():
-        trajectories = read_data(recorded)
+        if reason := distrust(Run.open(source)):
+            say(f"not read: {recorded['path']}, {reason}; give it as --data.", error=True)
+        else:
+            trajectories = read_data(recorded)
     others = None
     if held_out is not None:
         others = read_data(source_of(held_out, time, id, columns, actions, drop_nan, source))
@@ -76,7 +81,7 @@ def report(
         score = content.score if math.isfinite(content.score) else None  # JSON has no infinity
         print(json_module.dumps({"page": str(path), "laws": content.laws, "score": score}))
         return
-    print(f"Written: {path}")
+    say(f"Written: {path}")
     if trajectories is None:
         kind = "observations" if is_run(source) else "states"
         print(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sjepa.cli.app import app
+from sjepa.cli.app import app, say
 
 
 runs = typer.Typer(help="Look at the folders of runs.", no_args_is_help=True)
@@ -28,20 +28,20 @@ def show(
         print(json_module.dumps(found, indent=1))
         return
     data = found["data"]
-    print(f"{found['folder']}: {found['state']}, format {found['version']}")
+    say(f"{found['folder']}: {found['state']}, format {found['version']}")
     if found["foreign"]:
-        print("written by another user: resuming asks for --trust where it reads elsewhere")
+        say("written by another user: resuming asks for --trust where it reads elsewhere")
     if data is None:
-        print("data: given in Python")
+        say("data: given in Python")
     else:
         where = "in this folder" if data["inside"] else "outside this folder"
-        print(f"data: {data['path']} ({data['kind']}, {data['size']} bytes, {where})")
+        say(f"data: {data['path']} ({data['kind']}, {data['size']} bytes, {where})")
     for name, value in sorted((found["settings"] or {}).items()):
-        print(f"setting: {name} = {json_module.dumps(value):.200}")
+        say(f"setting: {name} = {json_module.dumps(value)}")
     for line in _best_law(found["best"], found["state"]):
-        print(line)
+        say(line)
     for name, entry in found["files"].items():
-        print(
+        say(
             f"{entry['size']:>12}  {name}"
             + ("" if entry["kind"] == "file" else f" ({entry['kind']})")
         )

@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -37,7 +37,11 @@ def read_settings(path: Path, command: Any) -> dict[str, Any]:
         raise ConfigError(f"{error} --config takes a TOML file.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not TOML: {error}.") from None
-    known = {p.name: p for p in command.params if p.name not in ("config", "help")}
+    # A file that could trust itself would need nobody's word.
+    known = {p.name: p for p in command.params if p.name not in ("config", "help", "trust")}
+    # Told by the function: what the parser knows of types differs between releases of typer.
+    hints = get_type_hints(command.callback)
+    places = {name for name in known if Path in (hints.get(name), *get_args(hints.get(name)))}
     found: dict[str, Any] = {}
     for key, value in data.items():
         name = key.replace("-", "_")
@@ -52,7 +56,22 @@ def read_settings(path: Path, command: Any) -> dict[str, Any]:
             found[table] = ",".join(map(str, value))
         else:
             found[table] = value
+        if table in places:
+            _check_place(path, key, str(value))
     return found
+
+
+def _check_place(file: Path, key: str, value: str) -> None:
+    """Refuse a path that leads out of the folder of the file and of the one we are in."""
+    try:
+        place = Path(value).resolve()
+        if any(place.is_relative_to(p.resolve()) for p in (file.absolute().parent, Path())):
+            return
+    except (OSError, ValueError, RuntimeError):
+        pass  # not a path at all
+    raise ConfigError(
+        f"{file}: {key} = {value!r:.200} leads out of the folder of this file; give it on the line."
+    )
 
 
 def _table(path: Path, name: str, values: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
@@ -78,6 +97,28 @@ ConfigFile = Annotated[
         help="Read options from a TOML file; those on the line come first.",
     ),
 ]  # fmt: skip
+
+
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Accept code and paths among the settings of a run or a TOML file, and other users' "
+        "runs that read elsewhere.",
+    ),
+]
+
+
+def backend_of(
+    context: typer.Context, name: str, options: Sequence[str] | None, trust: bool
+) -> Any:
+    """A backend by name and options; of options in a TOML file only plain ones are taken."""
+    from sjepa.backend.registry import from_file
+
+    given = {"name": name, **pairs_of(options, "--backend-option")}
+    source = context.get_parameter_source("backend_option")
+    typed = source is None or source.name == "COMMANDLINE"
+    return given if trust or typed else from_file(given)
 
 
 def words(text: str) -> list[str]:

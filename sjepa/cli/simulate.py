@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json as json_module
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sjepa.cli.app import app
+from sjepa.cli.app import app, say
 from sjepa.cli.inputs import (
     Actions,
     Columns,
@@ -103,7 +102,7 @@ def simulate(
         frames.append(frame)
         if run.status != "ok":
             end = "diverges" if run.status == "diverged" else "is too slow to simulate"
-            print(f"trajectory {label} {end} after t = {t[run.reached - 1]:g}", file=sys.stderr)
+            say(f"trajectory {label} {end} after t = {t[run.reached - 1]:g}", error=True)
     frame = pd.concat(frames, ignore_index=True)
     if not json:
         write_table(frame, out)

@@ -73,7 +73,7 @@ def sweep(
     best = table[table["front"]].sort_values("omega")
     shown = best[["lambda_s", "lambda_c", "lambda_r", *AXES, "law"]]
     print(shown.to_string(index=False, float_format=lambda v: f"{v:.3g}"))
-    Console(stderr=True).print(
+    Console(stderr=True, markup=False).print(
         f"{len(best)} of {len(table)} settings that no other beats. "
         f"Written: {out}/surface.csv, surface.png, surface.html", highlight=False,
     )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from sjepa.data._check import Array, check_expansion, require
+from sjepa.data._folders import natural
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError, MissingDependency
 
@@ -122,9 +122,3 @@ def write_npz(trajectories: Trajectories, file: BinaryIO) -> None:
         if names := getattr(trajectories, key):
             arrays[key] = np.array(names)
     np.savez(file, **arrays)
-
-
-def natural(path: Path | str) -> list[tuple[int, str]]:
-    """Sort run2 before run10."""
-    name = path if isinstance(path, str) else path.name
-    return [(int(s), "") if s.isdigit() else (-1, s) for s in re.split(r"(\d+)", name)]

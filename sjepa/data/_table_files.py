@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from sjepa.data._check import Array, check_expansion
+from sjepa.data._check import Array, check_expansion, repeated
 from sjepa.data.names import numbered
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError
+from sjepa.storage import without_guards, write_csv as write_frame
 
 
 if TYPE_CHECKING:
@@ -39,9 +40,13 @@ def read_csv(path: Path) -> pd.DataFrame:
             raise DataError(
                 "row 0 has more values than the header has names; correct the header or the rows."
             ) from None
+    # pandas would call the second of two columns a "a.1".
+    header = pd.read_csv(path, skiprows=comments, header=None, nrows=1, dtype=str).iloc[0].dropna()
+    if (twice := repeated(header)) is not None:
+        raise DataError(f"two columns are called {twice!r:.60}; rename one.")
     if len(frame.columns) == 1 and re.search(r"[;\t]", str(frame.columns[0])):
         raise DataError("the columns are not separated by commas; export with commas.")
-    return frame
+    return without_guards(frame)
 
 
 def read_parquet(path: Path) -> pd.DataFrame:
@@ -142,7 +147,7 @@ def _to_table(trajectories: Trajectories) -> pd.DataFrame:
 
 
 def write_csv(trajectories: Trajectories, file: BinaryIO) -> None:
-    _to_table(trajectories).to_csv(file, index=False)
+    write_frame(_to_table(trajectories), file)
 
 
 def write_parquet(trajectories: Trajectories, file: BinaryIO) -> None:

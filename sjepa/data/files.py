@@ -15,12 +15,12 @@ Files are data: nothing in them is ever executed or unpickled.
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from sjepa.data import _array_files as arrays, _table_files as tables
+from sjepa.data._folders import check_file, files_in
 from sjepa.data.trajectories import Trajectories
 from sjepa.data.video import VIDEO_ENDINGS, read_video, videos_of
 from sjepa.errors import DataError, SjepaError
@@ -66,7 +66,7 @@ def read(
         Accept missing values for now; call ``.drop_nan()`` next.
     """
     path = Path(path)
-    if videos_of(path) and not (path.is_dir() and _tables(path)):
+    if videos_of(path) and not (path.is_dir() and files_in(path, tuple(_READERS))):
         return read_video(path, step=_step(time, path))
     if path.is_dir():
         files = list_files(path)
@@ -80,7 +80,7 @@ def read(
             f"{path}: unknown file ending; known are {', '.join(_READERS)}, videos "
             f"({', '.join(VIDEO_ENDINGS)}) and folders of pictures."
         )
-    _check_file(path)
+    check_file(path)
     try:
         found = _load(path)
         if not isinstance(found, list):
@@ -95,18 +95,6 @@ def read(
         raise DataError(f"{path}: {error}", error.argument) from error
     except MemoryError as error:
         raise DataError(f"{path}: too large for the memory of this machine.") from error
-
-
-def _check_file(path: Path) -> None:
-    """Only plain files are opened: a pipe would wait, a device never ends."""
-    try:
-        found = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        raise DataError(f"{path}: there is no such file; check the path.") from None
-    if not stat.S_ISREG(found.st_mode):
-        raise DataError(f"{path}: this is not a plain file.")
-    if not found.st_size:
-        raise DataError(f"{path}: the file is empty; write it again.")
 
 
 def _load(path: Path) -> Any:
@@ -148,14 +136,6 @@ def _step(time: str | float | None, path: Path) -> float | None:
 
 def list_files(folder: Path) -> list[Path]:
     """The files of a folder that can be read, run2 before run10."""
-    if not (files := _tables(folder)):
+    if not (files := files_in(folder, tuple(_READERS))):
         raise DataError(f"{folder}: the folder holds none of {', '.join(_READERS)}.")
     return files
-
-
-def _tables(folder: Path) -> list[Path]:
-    return [
-        f
-        for f in sorted(folder.iterdir(), key=arrays.natural)
-        if f.suffix.lower() in _READERS and not f.name.startswith(".")
-    ]

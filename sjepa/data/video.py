@@ -1,22 +1,41 @@
-"""Frames from arrays, folders of pictures and video files, as trajectories."""
+"""Frames from arrays, folders of pictures and video files, as trajectories.
+
+Files are decoded as what their ending says and as nothing else: a playlist or a call to the network
+under the name of a video is not followed, and no picture starts an interpreter of PostScript.
+Pixels are counted before they are decoded.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
+from PIL import Image, ImageSequence
 
-from sjepa.data._array_files import natural
 from sjepa.data._check import Array
+from sjepa.data._folders import check_file, entries, files_in
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError, MissingDependency
 from sjepa.storage import write_whole
 
 
-VIDEO_ENDINGS = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".gif")
+# FFmpeg's demuxer for each ending; those of the same family read each other's files.
+_DEMUXERS = {".mp4": "mov", ".mov": "mov", ".avi": "avi", ".mkv": "matroska", ".webm": "matroska"}
+_FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "GIF")
+VIDEO_ENDINGS = (*_DEMUXERS, ".gif")
 PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
+# A frame has at most the pixels of 8K video.
+MAX_FRAME = 2**25
+# A video has at most this many pixels, and so many more for each byte of its file: films have a
+# hundred, renderings of a dot on black some hundreds, and bombs up to a million.
+MAX_PIXELS, PER_BYTE = 2**26, 1_000
+# What is kept of one video: 1 GiB as floating-point numbers.
+MAX_KEPT = 2**28
 # Brightness as the eye sees it (ITU-R BT.601).
 _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
@@ -84,11 +103,14 @@ def read_video(
         )
     x, steps = [], []
     for source in sources:
-        frames, own = _opened(source)
-        seconds = step if step is not None else own
-        if seconds is None:
-            raise DataError(f"{source}: it does not say how much time is between frames; give it.")
-        x.append(prepared(_every(frames, every, source), grey, size, str(source)))
+        with _refusing(source), ExitStack() as stack:
+            frames, own = _opened(source, stack)
+            seconds = step if step is not None else own
+            if seconds is None:
+                raise DataError("it does not say how much time is between frames; give it.")
+            chosen = islice(frames, 0, None, every)
+            stacks = _within_memory((f[None] for f in chosen), 1 if grey else 3, size)
+            x.append(prepared(stacks, grey, size, "the video"))
         steps.append(seconds * every)
     times = [h * np.arange(len(a)) for h, a in zip(steps, x, strict=True)]
     return Trajectories(x, times)
@@ -96,14 +118,17 @@ def read_video(
 
 def videos_of(path: Path) -> list[Path]:
     """The videos at a path: itself, or what a folder holds."""
-    if path.is_file():
-        return [path] if path.suffix.lower() in VIDEO_ENDINGS else []
-    if not path.is_dir():
-        return []
-    inside = sorted(path.iterdir(), key=natural)
-    if any(p.suffix.lower() in PICTURE_ENDINGS for p in inside):
-        return [path]
-    return [one for p in inside if not p.name.startswith(".") for one in videos_of(p)]
+    found, todo = [], [path]
+    while todo:  # folders can be nested deeper than calls of functions
+        one = todo.pop()
+        if not one.is_dir():
+            found += [one] if one.suffix.lower() in VIDEO_ENDINGS and one.is_file() else []
+        elif files_in(one, PICTURE_ENDINGS):
+            found.append(one)
+        else:
+            files_in(one, VIDEO_ENDINGS)
+            todo += reversed(entries(one))
+    return found
 
 
 def prepared(
@@ -146,45 +171,110 @@ def _resized(frames: Array, size: int | tuple[int, int] | None) -> Array:
     return (small[:, 0] if tensor.ndim == 3 else small).numpy()
 
 
-def _every(frames: Iterator[Array], every: int, source: Path) -> Iterator[Array]:
-    """One frame at a time as a stack of one; broken files say which frame."""
-    number = -1
+@contextmanager
+def _refusing(source: Path) -> Iterator[None]:
+    """Whatever is wrong with a file is said in one line with its name."""
     try:
-        for number, frame in enumerate(frames):
-            if number % every == 0:
-                yield frame[None]
-    except DataError:
+        yield
+    except DataError as error:
+        text = str(error)
+        raise DataError(text if text.startswith(str(source)) else f"{source}: {text}") from error
+    except MissingDependency:
         raise
     except Exception as error:  # each decoder has its own words for a broken file
         reason = " ".join(str(error).split())[:120]
-        raise DataError(f"{source}: cannot be read after frame {number}. {reason}") from error
-    if number < 0:
-        raise DataError(f"{source}: there is no frame in it.")
+        raise DataError(f"{source}: cannot be read as a video or picture. {reason}") from error
 
 
-def _opened(source: Path) -> tuple[Iterator[Array], float | None]:
+def _within_memory(
+    stacks: Iterable[Array], channels: int, size: int | tuple[int, int] | None
+) -> Iterator[Array]:
+    """The stacks, as long as what will be kept of them fits."""
+    kept = 0
+    for stack in stacks:
+        sides = stack.shape[1:3] if size is None else np.broadcast_to(size, 2)
+        kept += channels * int(np.prod(sides))
+        if kept > MAX_KEPT:
+            raise DataError(f"over {MAX_KEPT} values to keep; give a smaller size, or every=k.")
+        yield stack
+    if not kept:
+        raise DataError("there is no frame in it.")
+
+
+class _Pixels:
+    """Counts pixels before they are decoded; a small file has no right to many."""
+
+    def __init__(self, bytes_: int) -> None:
+        self.left = MAX_PIXELS + PER_BYTE * bytes_
+
+    def take(self, width: int, height: int, frames: int = 1) -> None:
+        self.left -= width * height * frames
+        if width * height > MAX_FRAME or self.left < 0:
+            raise DataError(
+                f"{frames} frames of {width} x {height} pixels are more than such a file can have."
+            )
+
+
+def _opened(source: Path, stack: ExitStack) -> tuple[Iterator[Array], float | None]:
     """Frames (H, W) or (H, W, C), and the time between them if the file says."""
-    iio = _imageio()
     if source.is_dir():
-        pictures = [p for p in sorted(source.iterdir(), key=natural) if _is_picture(p)]
-        return (iio.imread(p, plugin="pillow") for p in pictures), None
-    pillow = source.suffix.lower() == ".gif"
-    plugin = "pillow" if pillow else "pyav"
-    options = {"mode": "RGB"} if pillow else {}
+        pictures = files_in(source, PICTURE_ENDINGS)
+        pixels = _Pixels(sum(map(check_file, pictures)))
+        return (_picture(p, pixels) for p in pictures), None
+    pixels = _Pixels(check_file(source))
+    file = stack.enter_context(source.open("rb"))
+    if source.suffix.lower() != ".gif":
+        return _demuxed(file, _DEMUXERS[source.suffix.lower()], pixels, stack)
+    image = stack.enter_context(_image(file))
+    width, height = image.size
+    pixels.take(width, height, getattr(image, "n_frames", 1))
+    seconds = float(image.info.get("duration", 0)) / 1000
+    return (np.asarray(f.convert("RGB")) for f in ImageSequence.Iterator(image)), seconds or None
+
+
+def _demuxed(
+    file: BinaryIO, demuxer: str, pixels: _Pixels, stack: ExitStack
+) -> tuple[Iterator[Array], float | None]:
     try:
-        about = iio.immeta(source, plugin=plugin, exclude_applied=False)
+        import av
     except ImportError as error:
         raise MissingDependency("av reads videos. Fix: pip install 'sjepa[vision]'.") from error
-    except Exception as error:  # as above
-        reason = " ".join(str(error).split())[:120]
-        raise DataError(f"{source}: cannot be read as a video. {reason}") from error
-    rate = about.get("fps")
-    seconds = 1 / float(rate) if rate else float(about.get("duration", 0)) / 1000 if pillow else 0.0
-    return iio.imiter(source, plugin=plugin, **options), seconds or None
+    # From an open file, and with no protocol by which FFmpeg could open another one.
+    options = {"protocol_whitelist": "none"}
+    container: Any = av.open(file, format=demuxer, container_options=options)
+    stack.enter_context(container)
+    if not container.streams.video:
+        raise DataError("there is no video in it.")
+    stream = container.streams.video[0]
+    pixels.take(stream.width, stream.height, max(stream.frames, 1))
+    # The frames say their own size, too, and need not keep to that of the file.
+    stream.codec_context.options = {"max_pixels": str(MAX_FRAME)}
+
+    def frames() -> Iterator[Array]:
+        for number, frame in enumerate(container.decode(stream)):
+            if number >= stream.frames:
+                pixels.take(frame.width, frame.height)
+            yield frame.to_ndarray(format="rgb24")
+
+    rate = stream.guessed_rate or stream.average_rate
+    return frames(), 1 / float(rate) if rate else None
 
 
-def _is_picture(path: Path) -> bool:
-    return path.suffix.lower() in PICTURE_ENDINGS and not path.name.startswith(".")
+def _picture(path: Path, pixels: _Pixels) -> Array:
+    with _refusing(path), path.open("rb") as file, _image(file) as image:
+        pixels.take(*image.size)
+        if image.mode == "I":  # what older releases of Pillow make of 16 bits
+            image = image.convert("I;16")
+        elif image.mode not in ("1", "L", "I;16", "F", "RGB", "RGBA"):
+            image = image.convert("L" if image.mode == "LA" else "RGB")
+        return np.asarray(image)
+
+
+def _image(file: BinaryIO) -> Any:
+    """A picture whose header was read, of a kind that is pixels and nothing else."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        return Image.open(file, formats=_FORMATS)
 
 
 def _imageio() -> Any:
@@ -192,7 +282,7 @@ def _imageio() -> Any:
         import imageio.v3 as iio
     except ImportError as error:
         raise MissingDependency(
-            "imageio reads videos and pictures. Fix: pip install 'sjepa[vision]'."
+            "imageio writes videos. Fix: pip install 'sjepa[vision]'."
         ) from error
     return iio
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, is_dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,7 +13,8 @@ import pandas as pd
 from torch import nn
 
 from sjepa.backend import Backend
-from sjepa.errors import ConfigError, FormatError, SjepaError
+from sjepa.backend.registry import from_file, make_backend
+from sjepa.errors import ConfigError, FormatError, SjepaError, printable
 from sjepa.models.pretrained.heads import HeadedEncoder
 from sjepa.runs.saving import METRICS, Saved
 from sjepa.symbolic import Grammar, Library
@@ -58,8 +59,11 @@ def _name_of(value: Any) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def with_settings(model: Model, asked: Mapping[str, Any]) -> Model:
-    """Give an estimator the settings that a run was begun with."""
+def with_settings(model: Model, asked: Mapping[str, Any], trust: bool = False) -> Model:
+    """Give an estimator the settings that a run was begun with.
+
+    Of its backend only plain options are taken, unless `trust` says that others may be.
+    """
     settings = asked.get("settings")
     if not isinstance(settings, dict):
         raise FormatError("The run's run.json is damaged: it holds no settings.")
@@ -73,6 +77,9 @@ def with_settings(model: Model, asked: Mapping[str, Any]) -> Model:
                 "cannot hold; resume there, with fit(..., run=folder)."
             )
     model.set_params(**{k: _from_plain(k, v) for k, v in settings.items()})
+    if trust:
+        model.backend = settings.get("backend", model.backend)
+    make_backend(model.backend)  # refused before any data are read
     return model
 
 
@@ -168,7 +175,7 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
         raise FormatError(f"This model has a parameter {unknown[0]!r} that this release has not.")
     params = {k: _from_plain(k, v) for k, v in saved.params.items() if k != "encoder"}
     model.set_params(**{k: v for k, v in params.items() if k in known}, encoder=encoder)
-    model.law_, model.front_, model.encoder_ = saved.law, saved.front, function
+    model.law_, model.encoder_ = saved.law, function
     model.history_ = saved.metrics
     if saved.transition is not None:
         model._moved_by = (saved.law, saved.transition)
@@ -187,6 +194,9 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
         raise FormatError(
             "The model's config.json is damaged: its facts are not as they should be."
         )
+    notes, doubts = list(_shown(notes or ())), list(_shown(doubts))
+    front = saved.front
+    model.front_ = replace(front, notes=_shown(front.notes), doubts=_shown(front.doubts))
     model.diagnostics_, model.n_features_in_, model.obs_shape_ = notes, count, tuple(shape)
     model.history_length_ = length
     model.latent_dim_ = len(saved.law.outputs)
@@ -210,12 +220,21 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
     return model
 
 
+def _shown(texts: Iterable[str]) -> tuple[str, ...]:
+    """Remarks, which are printed, without what a terminal would obey."""
+    return tuple(map(printable, texts))
+
+
 def _texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(v, str) for v in value)
 
 
 def _from_plain(name: str, value: Any) -> Any:
     """A parameter as it was given; one that could not be stored is None."""
+    if isinstance(value, dict) and set(value) == {"given"}:
+        return None
+    if name == "backend":
+        return from_file(value)
     if not isinstance(value, dict):
         return value
     try:
@@ -225,4 +244,4 @@ def _from_plain(name: str, value: Any) -> Any:
             return Grammar(**value["grammar"])
     except (SjepaError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise FormatError(f"The model's {name} cannot be read ({error!s:.80}).") from None
-    return None if set(value) == {"given"} else value
+    return value

@@ -244,18 +244,20 @@ class SJEPA(Fitted):
             "seed": self.seed_,
         }
         if not isinstance(run, Run):
-            writable(Path(run))
             begun = (Path(run) / "run.json").exists()
             run = Run.open(run) if begun else Run.begin(run, asked)
-        with run, RunLog(run.folder / "log.txt"):
-            run.check(asked)
-            # A fit that resumes is the one that began, also where its seed was drawn.
-            self.seed_ = int(run.asked.get("seed", self.seed_))
-            if run.finished:
-                return apply_saved(self, run.result(), self.encoder)
-            self._fit(trajectories, run)
-            run.finish(saved_from(self))
-        return self
+        if not run.finished:
+            writable(run.folder)
+            with run, RunLog(run.folder / "log.txt"):
+                run.check(asked)
+                # A fit that resumes is the one that began, also where its seed was drawn.
+                self.seed_ = int(run.asked.get("seed", self.seed_))
+                if not run.finished:  # by another process, before the lock was ours
+                    self._fit(trajectories, run)
+                    run.finish(saved_from(self))
+                    return self
+        run.check(asked)  # only read: a finished run may lie on a disk that cannot be written
+        return apply_saved(self, run.result(), self.encoder)
 
     def _fit(self, trajectories: Trajectories, run: Run | None) -> SJEPA:
         self.history_length_ = self._choose_history(trajectories)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +89,25 @@ def is_foreign(run: Run) -> bool:
     return (run.folder / "run.json").lstat().st_uid != os.getuid()
 
 
-def check_trusted(run: Run, path: str, trust: bool) -> None:
-    """Refuse to read what a stranger's run names outside its own folder, unless told to."""
-    if not trust and is_foreign(run) and not _inside(run, path):
-        raise FormatError(
-            f"The run in {run.folder} was written by another user and would read {path}: see "
-            f"sjepa runs show {run.folder}, then add --trust, or give the data file."
-        )
+def stamped(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Where data come from, with the size and time of what is there: proof of having seen it."""
+    return {**source, "stamp": _stamp(source["path"])}
+
+
+def _stamp(path: str) -> str:
+    found = os.stat(path)
+    return f"{found.st_size} {found.st_mtime_ns}"
+
+
+def distrust(run: Run) -> str:
+    """Why not to read the data that a run names; empty where nothing speaks against it.
+
+    Data in its own folder may be read, and elsewhere what it had seen when it was begun: whoever
+    makes up a run to read the files of others does not know when they were written.
+    """
+    path = run.source()["path"]
+    if _inside(run, path):
+        return ""
+    if is_foreign(run):
+        return "and another user wrote it"
+    return "" if run.asked["data"].get("stamp") == _stamp(path) else "which it was not begun with"

@@ -3,6 +3,7 @@
 Tensors have their own module, :mod:`sjepa.storage.tensors`: it needs torch, most files do not.
 """
 
+from sjepa.storage.csvfile import without_guards, write_csv
 from sjepa.storage.files import (
     digest_of,
     discard,
@@ -28,6 +29,8 @@ __all__ = [
     "read_json",
     "regular",
     "sweep",
+    "without_guards",
+    "write_csv",
     "write_json",
     "write_whole",
     "writing",

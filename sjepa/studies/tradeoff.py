@@ -21,7 +21,7 @@ from sjepa.errors import ConfigError, TrainingDiverged
 from sjepa.estimator import SJEPA
 from sjepa.metrics import latent_spread, stretch_errors
 from sjepa.runs import fingerprint
-from sjepa.storage import write_whole
+from sjepa.storage import write_csv, write_whole
 
 
 AXES = ("l_pred", "l_roll", "omega", "rho_corr")
@@ -86,7 +86,7 @@ def sweep(
     table = pd.DataFrame(rows)
     table["front"] = non_dominated(table.loc[:, list(AXES)].to_numpy(), table["admissible"])
     if out is not None:
-        write_whole(Path(out) / "surface.csv", table.to_csv(index=False).encode())
+        write_whole(Path(out) / "surface.csv", str(write_csv(table)).encode())
     return table
 
 

@@ -339,7 +339,7 @@ def test_a_prepared_worker_is_the_one_that_searches(standin: Standin) -> None:
 def test_preparing_never_fails_and_the_search_says_why(standin: Standin) -> None:
     standin.set(IMPORT="offline")
     PySR().prepare()
-    PySR(command=["/no/such/program"]).prepare()
+    type("PySR", (PySR,), {"command": ("/no/such/program",)})().prepare()
     with pytest.raises(BackendUnavailable, match="could not find Julia"):
         PySR().search(pendulum())
 

@@ -26,9 +26,14 @@ def no_left_overs() -> Iterator[None]:
     stop_workers()
 
 
+def started_by(*program: str) -> type[PySR]:
+    """PySR with another program as its worker, which no setting can choose."""
+    return type("PySR", (PySR,), {"command": program})
+
+
 def backend(mode: str, flag: Path | None = None, **settings: object) -> PySR:
     extra = [] if flag is None else [str(flag)]
-    return PySR(command=[sys.executable, STANDIN, mode, *extra], **settings)
+    return started_by(sys.executable, STANDIN, mode, *extra)(**settings)
 
 
 def pendulum(**changes: object) -> Problem:
@@ -164,7 +169,7 @@ def test_files_of_a_worker_are_removed() -> None:
 
 def test_a_program_that_does_not_exist_is_said_to_be_missing() -> None:
     with pytest.raises(BackendError, match="'/no/such/program' cannot be started"):
-        PySR(command=["/no/such/program"]).search(pendulum())
+        started_by("/no/such/program")().search(pendulum())
 
 
 def test_settings_pickle_and_compare() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import time
 from pathlib import Path
@@ -183,3 +184,21 @@ def test_messages_stay_short_and_keep_beginning_and_end(tmp_path: Path) -> None:
 def test_a_pipe_is_refused_and_not_awaited(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.csv")
     refused(tmp_path / "a.csv", "not a plain file")
+
+
+# Tables ----------------------------------------------------------------------------------------
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("# a logger\nt,a,a\n0,1,2\n1,2,3\n")
+    refused(tmp_path / "a.csv", "two columns are called 'a'")
+
+
+def test_a_spreadsheet_finds_no_formula_and_we_find_what_was_written(tmp_path: Path) -> None:
+    """Names of trajectories come from others; '-1.5' is a number and stays one."""
+    ids = ["=cmd|' /C calc'!A0", "+x", "-y", "@z", "'=a", "''", "-1.5", "exp-A"]
+    data = Trajectories([np.ones((3, 1)) * i for i in range(8)], 0.1, names=["q"], ids=ids)
+    path = write(data, tmp_path / "a.csv")
+    cells = {row[0] for row in csv.reader(path.open(newline=""))}
+    assert not [c for c in cells if c[0] in "=+@\t\r" or (c[0] == "-" and c != "-1.5")]
+    assert read(path).ids == tuple(ids)

@@ -13,7 +13,7 @@ from sjepa.backend.executors import run_on
 from sjepa.backend.registry import make_backend
 from sjepa.data import SYSTEMS
 from sjepa.errors import ConfigError
-from sjepa.storage import make_folder, writing
+from sjepa.storage import make_folder, write_csv, writing
 from sjepa.studies.backends.cells import COLUMNS, Cell, run_cell, system_of
 from sjepa.studies.backends.kept import finished, keep, kept_at
 from sjepa.studies.backends.problems import PROBLEMS
@@ -103,9 +103,10 @@ def _run(_: int, one: tuple[Cell, Path | None]) -> tuple[Path | None, dict[str, 
 def write_results(table: pd.DataFrame, folder: Path) -> None:
     """results.parquet and results.csv."""
     make_folder(folder)
-    for name, write in (("results.parquet", table.to_parquet), ("results.csv", table.to_csv)):
-        with writing(folder / name) as file:
-            write(file, index=False)
+    with writing(folder / "results.parquet") as file:
+        table.to_parquet(file, index=False)
+    with writing(folder / "results.csv") as file:
+        write_csv(table, file)
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pandas as pd
 
-from sjepa.storage import make_folder, writing
+from sjepa.storage import make_folder, write_csv, writing
 from sjepa.studies.encoders.measure import Diagnosis
 
 
@@ -118,7 +118,7 @@ class Comparison:
         folder = Path(folder)
         make_folder(folder)
         files: dict[str, Callable[[BinaryIO], Any]] = {
-            "table.csv": lambda f: self.to_frame().to_csv(f, index=False),
+            "table.csv": lambda f: write_csv(self.to_frame(), f),
             "diagnosis.json": lambda f: f.write(json.dumps(self.to_dict(), indent=1).encode()),
             "diagnosis.png": lambda f: self.plot().savefig(f, dpi=130, format="png"),
         }
