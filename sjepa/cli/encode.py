@@ -67,7 +67,7 @@ def encode(
         part.insert(0, "t", t)
         part.insert(0, "trajectory", trajectories.ids[i] if trajectories.ids else i)
         if trajectories.u is not None:
-            labels = [f"action.{name}" for name in trajectories.action_names or ()]
+            labels = [f"action.{name}" for name in trajectories.input_names or ()]
             part[labels] = trajectories.u[i]
         parts.append(part)
     frame = pd.concat(parts, ignore_index=True)

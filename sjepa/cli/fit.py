@@ -195,7 +195,7 @@ def _library(terms: str, model: SJEPA, trajectories: Trajectories) -> Any:
         raise ConfigError("--latent-dim auto tries several libraries; leave --terms out.")
     names = names or list(numbered("z", int(model.latent_dim)))
     model.feature_names = None
-    return Library.from_terms(terms_of(terms), [*names, *(trajectories.action_names or ())])
+    return Library.from_terms(terms_of(terms), [*names, *(trajectories.input_names or ())])
 
 
 def _check_place(out: Path) -> None:

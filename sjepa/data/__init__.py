@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from sjepa import _lazy
-from sjepa.data._gaps import Dropped
 from sjepa.data.derivatives import Derivatives, differentiate, second_derivatives
 from sjepa.data.files import read, write
 from sjepa.data.history import with_history, with_lags
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = [
     "SYSTEMS",
     "Derivatives",
-    "Dropped",
     "FrameAugmentation",
     "System",
     "Trajectories",

@@ -295,7 +295,7 @@ class SJEPA(Fitted):
         self.figures_: dict[str, float] = dict(learned.figures)
         self.rivals_: list[Any] = list(learned.rivals)
         self.history_: pd.DataFrame = history
-        self.action_names_ = trajectories.action_names or ()
+        self.action_names_ = trajectories.input_names or ()
         self.step_ = float(np.median(np.concatenate(trajectories.steps)))
         self.obs_shape_ = tuple(trajectories.obs_shape)
         self.n_features_in_ = int(np.prod(self.obs_shape_))
@@ -348,7 +348,7 @@ class SJEPA(Fitted):
             )  # fmt: skip
         if self.search == "alternating":
             assert self.latent_dim != "auto"
-            space = self._space(self.latent_dim, trajectories.action_names or ())
+            space = self._space(self.latent_dim, trajectories.input_names or ())
             with together(self.device) as trained["device"]:
                 return learn_alternating(
                     trajectories, space, self.latent_dim, self.backend, self.integrator, seed=seed,
@@ -375,7 +375,7 @@ class SJEPA(Fitted):
         self, trajectories: Trajectories, journal: RunRecorder, d: int, grow: bool | None = None
     ) -> Learned:
         """With `d` coordinates; `grow` is said where several numbers of them are compared."""
-        space, options = self._space(d, trajectories.action_names or ()), dict(self.options or {})
+        space, options = self._space(d, trajectories.input_names or ()), dict(self.options or {})
         grammar = self.grammar
         if self.library is None and grammar is None:  # a given library is all that may be written
             grammar = coordinate_grammar(space.inputs, d, self.order)

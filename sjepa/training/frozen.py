@@ -73,11 +73,11 @@ def learn_frozen(
     size = latents[0].shape[1]
     named = space if isinstance(space, Library | Grammar) else None
     names = coordinate_names(encoder, trajectories, named, size, feature_names)
-    terms = written(space, names, trajectories.action_names or ())
+    terms = written(space, names, trajectories.input_names or ())
     check_width(terms, size, order, trajectories)
     encoded = Trajectories(
         latents, trajectories.t, trajectories.u, names=names,
-        action_names=trajectories.action_names,
+        input_names=trajectories.input_names, gaps="keep",
     )  # fmt: skip
     if phase is not None:
         found = learn_fixed(encoded, terms, backend, integrator, dynamics, seed=seed, **phase)
@@ -139,7 +139,7 @@ def _learned_head(
     progress: RunRecorder | None,
 ) -> Learned:
     """A linear head trained together with the law, by the search that learns coordinates."""
-    embedded = Trajectories(list(embeddings), trajectories.t)
+    embedded = Trajectories(list(embeddings), trajectories.t, gaps="keep")
     result = elegant_search(
         embedded, library_for(space, latent_dim), latent_dim, order=order, delta=delta, seed=seed,
         budget=SearchBudget(grow=False), report=None if progress is None else progress.report,

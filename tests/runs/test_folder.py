@@ -128,13 +128,13 @@ def test_the_fingerprint_sees_every_number_and_name() -> None:
     x, t, u = np.arange(8.0).reshape(4, 2), np.arange(4.0), np.ones((4, 1))
 
     def of(x: Any = x, t: Any = t, u: Any = u, **names: Any) -> str:
-        given = {"names": ["q", "p"], "action_names": ["f"], **names}
+        given = {"names": ["q", "p"], "input_names": ["f"], **names}
         return fingerprint(Trajectories(x, t, u, **given))
 
     other = x.copy()
     other[3, 1] = np.nextafter(7.0, 8.0)
     found = [
-        of(), of(x=other), of(t=t + 1), of(u=-u), of(names=["p", "q"]), of(action_names=["g"]),
+        of(), of(x=other), of(t=t + 1), of(u=-u), of(names=["p", "q"]), of(input_names=["g"]),
         of(x=x.astype(np.float32)), of(x=[x[:2], x[2:]], t=[t[:2], t[2:]], u=[u[:2], u[2:]]),
     ]  # fmt: skip
     assert len(set(found)) == len(found) and of() == found[0]
