@@ -13,7 +13,13 @@ import typer
 
 import sjepa
 from sjepa.cli.settings import in_options
-from sjepa.errors import BackendUnavailable, MissingDependency, OutputError, SjepaError
+from sjepa.errors import (
+    BackendUnavailable,
+    DataWarning,
+    MissingDependency,
+    OutputError,
+    SjepaError,
+)
 
 
 app = typer.Typer(
@@ -37,6 +43,10 @@ _COMMANDS = (
 # Typer's own refusals; the class has no public name that all releases share.
 _Refused: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM, errno.EFBIG}
+
+
+# Warnings that were printed, so that no command prints them again.
+shown: set[str] = set()
 
 
 class Stopped(Exception):
@@ -113,4 +123,6 @@ def _fail(message: object, code: int) -> NoReturn:
 
 def _show_warning(message: Any, category: Any, *place: Any, **more: Any) -> None:
     """One line, without the place in our source that a user has no use for."""
-    print(f"sjepa: note: {' '.join(str(message).split())}", file=sys.stderr)
+    text = in_options(message, _parameters()) if isinstance(message, DataWarning) else str(message)
+    shown.add(text)
+    print(f"sjepa: note: {' '.join(text.split())}", file=sys.stderr)

@@ -15,9 +15,10 @@ from sjepa.cli.app import Stopped, app
 from sjepa.cli.inputs import (
     Actions,
     Columns,
-    DropNan,
     FormName,
+    Gaps,
     Id,
+    Missing,
     Order,
     Time,
     Window,
@@ -100,7 +101,8 @@ def fit(
     id: Id = None,
     columns: Columns = "",
     actions: Actions = "",
-    drop_nan: DropNan = False,
+    missing: Missing = None,
+    gaps: Gaps = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Resume another user's run that reads other files.")
     ] = False,
@@ -110,8 +112,6 @@ def fit(
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Find coordinates of observations and the shortest adequate law of their motion."""
-    from sjepa.estimator import SJEPA
-
     log = Console(stderr=True)
     run: Run | None
     if resume is not None:
@@ -122,7 +122,13 @@ def fit(
     else:
         if data is None:
             raise ConfigError("Give a data file, or --resume with the folder of a run.")
-        source = source_of(data, time, id, columns, actions, drop_nan)
+        source = source_of(data, time, id, columns, actions, missing, gaps)
+        trajectories = read_data(source)
+        # This imports torch, which takes longer than finding out that a column does not exist.
+        from sjepa.estimator import SJEPA
+
+        if out is not None:
+            _check_place(out)
         options = pairs_of(backend_option, "--backend-option")
         model = SJEPA(
             _whole_or_auto(latent_dim, "--latent-dim"),
@@ -142,9 +148,6 @@ def fit(
             feature_names=words(feature_names) or None,
             options=_options(option, form, window),
         )
-        if out is not None:
-            _check_place(out)
-        trajectories = read_data(source)
         if terms:
             model.library = _library(terms, model, trajectories)
         run = None if out is None else _begin(out, model, trajectories, source)

@@ -14,9 +14,10 @@ from sjepa.cli.app import app
 from sjepa.cli.inputs import (
     Actions,
     Columns,
-    DropNan,
     Force,
+    Gaps,
     Id,
+    Missing,
     TableFile,
     Time,
     U,
@@ -61,7 +62,8 @@ def simulate(
     id: Id = None,
     columns: Columns = "",
     actions: Actions = "",
-    drop_nan: DropNan = False,
+    missing: Missing = None,
+    gaps: Gaps = None,
     method: Annotated[
         str, typer.Option(help="DOP853 (laws), RK45 (with a correction), LSODA, Radau or BDF.")
     ] = "",
@@ -92,7 +94,7 @@ def simulate(
     else:
         if u:
             raise ConfigError("The actions are those of --data; leave --u out.")
-        trajectories = read_data(source_of(data, time, id, columns, actions, drop_nan, source))
+        trajectories = read_data(source_of(data, time, id, columns, actions, missing, gaps, source))
         runs = _from_data(found, simulator, trajectories, grid, options)
         labels = trajectories.ids or range(len(runs))
     frames = []

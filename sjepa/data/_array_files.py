@@ -63,9 +63,7 @@ def _claimed(dataset: Any) -> int:
     return int(dataset.size) * dataset.dtype.itemsize
 
 
-def from_arrays(
-    arrays: Mapping[str, Array], time: str | float | None, **how: Any
-) -> Trajectories:
+def from_arrays(arrays: Mapping[str, Array], time: str | float | None, **how: Any) -> Trajectories:
     if "x" not in arrays:
         raise DataError(f"there is no array 'x'; found: {', '.join(arrays) or 'nothing'}.")
     t: Any = time

@@ -31,7 +31,7 @@ def numeric(value: Any, what: str, where: str) -> Array:
     if hasattr(value, "detach"):  # a torch tensor, possibly on another device
         value = value.detach().cpu().numpy()
     if isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "fiub":
-        value = value.astype(np.result_type(value.dtype, np.float32)).filled(np.nan)
+        value = np.ma.filled(value.astype(np.result_type(value.dtype, np.float32)), np.nan)
     try:
         array = np.asarray(value)
     except ValueError as error:

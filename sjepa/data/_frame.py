@@ -39,8 +39,9 @@ def from_frame(
         raise DataError("the table has no rows; pass data.")
     find = _Finder(frame.columns)
     actions, state = find(actions), find(state)
-    errors = find(sigma) if _is_names(sigma) else []
-    time, id = (find(c)[0] if isinstance(c, str) else c for c in (time, id))
+    errors = find(sigma) if _is_names(sigma) else []  # type: ignore[arg-type]
+    time = find(time)[0] if isinstance(time, str) else time
+    id = None if id is None else find(id)[0]
     special = [c for c in (time, id) if isinstance(c, str)]
     if columns is None:
         others = {*special, *actions, *state, *errors}

@@ -73,9 +73,7 @@ def read(
         return read_video(path, step=_step(time, path))
     if path.is_dir():
         files = list_files(path)
-        parts = [
-            read(f, time=time, id=id, columns=columns, actions=actions, **how) for f in files
-        ]
+        parts = [read(f, time=time, id=id, columns=columns, actions=actions, **how) for f in files]
         return Trajectories.concat(parts, labels=[str(f) for f in files])
     if path.suffix.lower() not in _READERS:
         raise DataError(

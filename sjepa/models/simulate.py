@@ -175,7 +175,9 @@ class Simulator:
         if missing and set(self.actions) <= set(own):
             actions = [own.index(name) for name in self.actions]
             u = [x[:, actions] for x in data.x]
-        return Trajectories([x[:, rows] for x in data.x], data.t, u, names=self.names, ids=data.ids, gaps="keep")
+        return Trajectories(
+            [x[:, rows] for x in data.x], data.t, u, names=self.names, ids=data.ids, gaps="keep"
+        )
 
     def beside(self, coordinates: Trajectories, **options: Any) -> list[Simulation]:
         """One path beside each trajectory of coordinates, at its times and from its start."""

@@ -97,6 +97,9 @@ class Run:
                 f"The run in {self.folder} was begun in Python; resume it there, with "
                 "fit(..., run=folder) and the same data."
             )
+        if isinstance(source, dict) and "drop_nan" in source:  # as version 0.1.0 wrote it
+            drop = source["drop_nan"] is True
+            source = {"missing": "drop" if drop else "raise", "gaps": "keep", **source}
         if (
             not isinstance(source, dict)
             or any(

@@ -31,7 +31,9 @@ def test_a_law_across_a_pause_is_that_of_the_two_pieces() -> None:
     with pytest.warns(DataWarning, match="1 gap.*gaps='keep'") as said:
         law = discover(oscillator(t), t, feature_names=["q", "p"], budget=20).best()
     assert len(said) == 1, "one line, and nothing on noise or missing terms"
-    np.testing.assert_allclose(law(np.array([[1.0, 0.0], [0.0, 1.0]])), [[0, -4], [1, 0]], atol=1e-4)
+    np.testing.assert_allclose(
+        law(np.array([[1.0, 0.0], [0.0, 1.0]])), [[0, -4], [1, 0]], atol=1e-4
+    )
     assert law.complexity("terms") == 2
 
 
@@ -100,7 +102,9 @@ def test_rows_without_a_value_are_dropped_and_no_step_leads_across() -> None:
     assert len(said) == 2
     assert data.lengths.tolist() == [100, 148, 149]
     assert max(step.max() for step in data.steps) < 0.06
-    np.testing.assert_array_equal(np.concatenate(data.x), np.delete(oscillator(T), [100, 101, 250], 0))
+    np.testing.assert_array_equal(
+        np.concatenate(data.x), np.delete(oscillator(T), [100, 101, 250], 0)
+    )
 
 
 def test_many_missing_rows_make_irregular_data_and_no_scraps() -> None:
