@@ -75,7 +75,10 @@ def discover(
     ] = None,
     units: Annotated[
         list[str] | None,
-        typer.Option(help="Unit of a column or of time (t), as q=rad; repeatable."),
+        typer.Option(
+            help="Unit of a column or of time (t), as q=rad; repeatable. Those in brackets behind "
+            "names of columns are known."
+        ),
     ] = None,
     dimensionless_constants: Annotated[
         bool, typer.Option(help="Numbers in the law have no unit.")
@@ -125,6 +128,8 @@ def discover(
     if options and backend is None:
         raise ConfigError("--backend-option needs --backend.")
     given = {k: str(v) for k, v in pairs_of(units, "--units").items()} or None
+    if given is not None:
+        given = {**trajectories.units, **given}
     chosen = None if backend is None else {"name": backend, **options}
     front = run(
         trajectories, backend=chosen, library=library,

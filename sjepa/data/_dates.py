@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from datetime import datetime
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,15 @@ from sjepa.errors import DataError, warn_about_data
 
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?([.,]\d+)?")
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}\b")
 _DOTS = re.compile(r"\d{1,2}\.\d{1,2}\.\d{2,4}")
+
+
+def is_date(cell: object) -> bool:
+    """Whether something is a date, or text that begins like one."""
+    return isinstance(cell, datetime) or (
+        isinstance(cell, str) and _DATE.match(cell.strip()) is not None
+    )
 
 
 def dates_of(column: pd.Series) -> pd.Series:
@@ -39,7 +48,7 @@ def dates_of(column: pd.Series) -> pd.Series:
         return _whole(column, month)
     chosen = min(month, day, key=_unevenness)
     order = "month/day" if chosen is month else "day/month"
-    warn_about_data(f"Dates such as {first!r} are read as {order}/year.", "time")
+    warn_about_data(f"Dates such as {first!r} are read as {order}/year.")
     return _whole(column, chosen)
 
 

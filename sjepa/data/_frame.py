@@ -177,5 +177,5 @@ def _clock(frame: pd.DataFrame, name: str) -> Array:
         if pd.to_numeric(column.dropna(), errors="coerce").notna().mean() >= 0.5:
             return _column(frame, name)  # numbers, but for typing errors
         column = dates_of(column)
-    warn_about_data(f"{str(name)!r} holds dates: t is in seconds since the first of them.", "time")
+    warn_about_data(f"{str(name)!r} holds dates: t is in seconds since the first of them.")
     return (column - column.min()).dt.total_seconds().to_numpy(dtype=np.float64)

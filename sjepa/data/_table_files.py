@@ -196,9 +196,13 @@ def from_table(
     actions: Sequence[str],
     **how: Any,
 ) -> Trajectories:
+    from sjepa.data._dates import is_date
+
     if time is None:
         plain = {split_unit(str(c))[0].lower(): c for c in reversed(frame.columns)}
         time = next((plain[name] for name in _TIMES if name in plain), None)
+        if time is None and len(frame):
+            time = next((c for c in frame if is_date(frame[c].iloc[0])), None)
         if time is None:
             listed = ", ".join(map(str, frame.columns[:20]))
             raise DataError(

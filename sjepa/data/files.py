@@ -59,7 +59,7 @@ def read(
     path : str or Path
     time : str or float, optional
         Name of the time column or array, or a constant step. By default ``t`` or ``time``, for
-        tables also ``timestamp``, ``datetime`` or ``date``.
+        tables also ``timestamp``, ``datetime``, ``date``, or the first column of dates.
     id : str, optional
         For tables: the column that tells trajectories apart, by default ``trajectory`` if there.
     columns, actions : sequences of str, optional

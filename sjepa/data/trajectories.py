@@ -10,7 +10,7 @@ import numpy as np
 from sjepa.data import _arrays as arrays, _check as check
 from sjepa.data._check import Array, Where
 from sjepa.data._gaps import Cut, cut
-from sjepa.data.names import numbered, symbols_for
+from sjepa.data.names import numbered, split_unit, symbols_for
 from sjepa.errors import DataError, warn_about_data
 
 
@@ -108,6 +108,12 @@ class Trajectories:
         rest = (self.u, self.state, self.sigma)
         if (cuts := cut(self.x, self.t, rest, missing, gaps)) is not None:
             self.__dict__.update(self._cut(cuts).__dict__)
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Units of columns and inputs where their labels end in one, as "Level 1 (cm)" does."""
+        found = {symbol: split_unit(label)[1] for symbol, label in self.labels.items()}
+        return {symbol: unit for symbol, unit in found.items() if unit}
 
     @property
     def action_names(self) -> tuple[str, ...] | None:

@@ -68,7 +68,8 @@ class SJEPA(Fitted):
         searched.
     head : "auto", "none", "pca", "whiten", "slow" or "learned"
         How `latent_dim` coordinates are read off the embeddings of a frozen encoder; "learned"
-        trains the read-out together with the law. "auto" is "pca" beyond 16 values.
+        trains the read-out together with the law. "auto" is "pca" where the encoder gives more
+        values than `latent_dim`, or names; with encoder="identity" beyond 16 columns.
     library, grammar : what may be written, in the names z1, z2, ...
         A library may be a list of terms such as ``["z1", "sin(z1)"]``. By default 1, z, sin z,
         cos z, squares and products.

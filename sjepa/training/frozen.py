@@ -29,6 +29,9 @@ from sjepa.training.terms import check_width, coordinate_names, library_for, wri
 
 Space = Library | Grammar | None
 
+# Observed columns that are all taken as coordinates; for more no default library can be written.
+MAX_COLUMNS = 16
+
 
 def learn_frozen(
     trajectories: Trajectories,
@@ -65,13 +68,15 @@ def learn_frozen(
         return _learned_head(
             trajectories, function, embeddings, terms, latent_dim, order, delta, seed, progress
         )
-    reader = choose_head(head, embeddings, trajectories.t, latent_dim)
+    named = space if isinstance(space, Library | Grammar) else None
+    inputs = feature_names if named is None else named.inputs
+    most = MAX_COLUMNS if function is identity else max(latent_dim, len(inputs or ()))
+    reader = choose_head(head, embeddings, trajectories.t, latent_dim, most)
     latents, notes = embeddings, []
     if reader is not None:
         function, notes = HeadedEncoder(function, reader), [reader.note]
         latents = [reader(torch.as_tensor(z)).numpy() for z in embeddings]
     size = latents[0].shape[1]
-    named = space if isinstance(space, Library | Grammar) else None
     names = coordinate_names(encoder, trajectories, named, size, feature_names)
     terms = written(space, names, trajectories.input_names or ())
     check_width(terms, size, order, trajectories)
