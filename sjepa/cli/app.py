@@ -72,10 +72,13 @@ def _options(
 def run() -> NoReturn:
     """Run the command of this process and end it with an exit code."""
     warnings.showwarning = _show_warning
+    shown.clear()
     for name in _COMMANDS:
         importlib.import_module(f"sjepa.cli.{name}")
     try:
         code = app(standalone_mode=False)
+        if code == 130:  # what some releases of typer make of Ctrl-C, without a word
+            raise KeyboardInterrupt
     except SjepaError as error:
         _fail(in_options(error, _parameters()), _code(error))
     except _Refused as error:

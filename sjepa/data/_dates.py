@@ -14,7 +14,7 @@ from sjepa.errors import DataError, warn_about_data
 
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?([.,]\d+)?")
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}")
-_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}\b")
+_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?!\d)")
 _DOTS = re.compile(r"\d{1,2}\.\d{1,2}\.\d{2,4}")
 
 

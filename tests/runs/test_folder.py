@@ -16,7 +16,7 @@ from sjepa.storage import write_json
 
 ASKED: dict[str, Any] = {"settings": {"order": 1, "seed": 0}, "fingerprint": "abc"}
 SOURCE = {
-    "path": "/data.csv", "time": "t", "id": None, "columns": ["q"], "actions": [], "drop_nan": False,
+    "path": "/data.csv", "time": "t", "id": None, "columns": ["q"], "actions": [], "missing": "raise", "gaps": "cut",
 }  # fmt: skip
 
 
@@ -93,13 +93,20 @@ def test_the_source_of_the_data_is_read_back_and_checked(tmp_path: Path) -> None
         Run(tmp_path, {}).source()
     for key, wrong in (
         ("path", 3), ("time", []), ("id", 1), ("columns", "q"), ("columns", [1]), ("actions", None),
-        ("actions", [None]), ("drop_nan", 1),
+        ("actions", [None]), ("missing", 1), ("gaps", None),
     ):  # fmt: skip
         with pytest.raises(FormatError, match="does not say where data are"):
             Run(tmp_path, {"data": {**SOURCE, key: wrong}}).source()
     for key in SOURCE:
         with pytest.raises(FormatError, match="does not say where data are"):
             Run(tmp_path, {"data": {k: v for k, v in SOURCE.items() if k != key}}).source()
+
+
+def test_runs_of_the_first_release_read_their_data_as_they_did(tmp_path: Path) -> None:
+    old = {k: v for k, v in SOURCE.items() if k not in ("missing", "gaps")}
+    for dropped, missing in ((True, "drop"), (False, "raise")):
+        source = Run(tmp_path, {"data": {**old, "drop_nan": dropped}}).source()
+        assert source == {**SOURCE, "missing": missing, "gaps": "keep"}
 
 
 def test_a_folder_without_a_run_is_not_opened(tmp_path: Path) -> None:
