@@ -52,11 +52,7 @@ def rows_or_trajectories(x: Any, t: Any) -> tuple[Any, Any]:
 def _is_flat(row: Any) -> bool:
     """Whether something is a sequence of plain numbers."""
     if isinstance(row, list | tuple):
-        return (
-            len(row) > 0
-            and all(np.ndim(v) == 0 for v in row if not isinstance(v, list | tuple))
-            and not any(isinstance(v, list | tuple) for v in row)
-        )
+        return len(row) > 0 and not any(isinstance(v, list | tuple) or np.ndim(v) for v in row)
     return getattr(row, "ndim", None) == 1 and len(row) > 0
 
 

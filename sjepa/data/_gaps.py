@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sjepa.data._check import Array
+from sjepa.data._check import Array, Where
 from sjepa.errors import DataError, warn_about_data
 
 
@@ -34,7 +34,12 @@ Cut = tuple[int, Any]  # a trajectory, and the rows of it that make a new one
 
 
 def cut(
-    x: list[Array], t: list[Array], rest: Sequence[list[Array] | None], missing: str, gaps: str
+    x: list[Array],
+    t: list[Array],
+    rest: Sequence[list[Array] | None],
+    missing: str,
+    gaps: str,
+    where: Where,
 ) -> list[Cut] | None:
     """The pieces that trajectories fall into, or None if nothing changes; warns of what is done.
 
@@ -45,19 +50,21 @@ def cut(
     dropped, longest = 0, (0.0, "")
     for i, (xi, ti) in enumerate(zip(x, t, strict=True)):
         rows = np.arange(len(ti))
-        if missing == "drop":
-            rows = rows[np.all([_complete(s[i]) for s in series], axis=0)]
-        dropped += len(ti) - len(rows)
-        breaks = _breaks(xi[rows], ti[rows], np.diff(rows) > 1) if gaps == "cut" else rows[:0]
-        for k in breaks[np.diff(rows)[breaks] == 1]:
-            longest = max(longest, (float(ti[k + 1] - ti[k]), f"trajectory {i} after row {k}"))
+        if missing == "drop" and not (good := _complete([s[i] for s in series])).all():
+            rows = rows[good]
+            dropped += len(ti) - len(rows)
+            xi, ti = xi[rows], ti[rows]
+        holes = np.diff(rows) > 1
+        breaks = _breaks(xi, ti, holes) if gaps == "cut" else rows[:0]
+        for k in breaks[~holes[breaks]]:
+            longest = max(longest, (float(ti[k + 1] - ti[k]), where(i, rows[k])))
         found += [(i, part) for part in np.split(rows, breaks + 1)]
     if not dropped and len(found) == len(x):
         return None
     enough = max((len(part) for _, part in found), default=0)
     if enough < 2:
         raise DataError("no two neighboring rows are complete; drop the emptiest columns first.")
-    whole = [i for i, part in found if len(part) == len(t[i])]
+    whole = {i for i, part in found if len(part) == len(t[i])}
     kept = [(i, p) for i, p in found if len(p) >= min(MIN_ROWS, enough) or i in whole]
     _report(x, found, kept, dropped, longest)
     return [(i, _slice(part)) for i, part in kept]
@@ -75,7 +82,7 @@ def _report(
     if dropped:
         warn_about_data(f"{dropped} rows with missing values are left out.", "missing")
     if count := len(found) - len(x):
-        gap = f" (the longest lasts {longest[0]:.4g}, in {longest[1]})" if longest[0] else ""
+        gap = f" (the longest lasts {longest[0]:.4g}, after {longest[1]})" if longest[0] else ""
         warn_about_data(
             f"Trajectories are cut at {count} gap{'s' * (count > 1)}{gap}, {len(kept)} remain; "
             f"gaps='keep' leaves them whole.{ending}",
@@ -83,8 +90,9 @@ def _report(
         )
 
 
-def _complete(a: Array) -> Array:
-    return np.asarray(np.isfinite(a.reshape(len(a), -1)).all(axis=1))
+def _complete(arrays: Sequence[Array]) -> Array:
+    """Which rows have all their values."""
+    return np.all([np.isfinite(a.reshape(len(a), -1)).all(axis=1) for a in arrays], axis=0)
 
 
 def _slice(rows: Array) -> Any:
@@ -105,14 +113,15 @@ def _breaks(x: Array, t: Array, holes: Array) -> Array:
         last = len(steps) - 1 - rare
         far = steps > LONG * np.partition(steps, last)[last]
         if far.any():
-            few = few | (far & _unresolved(x.reshape(len(x), -1), t, far))
+            with np.errstate(over="ignore", invalid="ignore"):  # refused later, with a message
+                few = few | (far & _unresolved(x.reshape(len(x), -1).astype(float), t, far))
     return np.flatnonzero(few)
 
 
 def _unresolved(x: Array, t: Array, far: Array) -> Array:
     """Which steps are longer than the time in which the signal moves on, or contain a move."""
-    steps, jumps = np.diff(t), np.square(np.diff(x.astype(float), axis=0))
-    limit = np.square(MOVED * x.astype(float).std(axis=0))
+    steps, jumps = np.diff(t), np.square(np.diff(x, axis=0))
+    limit = np.square(MOVED * x.std(axis=0))
     crossed = np.append(0, np.cumsum(far))  # long steps before each row
     usual = jumps[~far].mean(axis=0)  # noise, and what moves in one step
     time_scale, k = np.inf, 2
@@ -121,7 +130,7 @@ def _unresolved(x: Array, t: Array, far: Array) -> Array:
         lag = np.inf if not len(pairs) else float(np.median(t[pairs + k] - t[pairs]))
         if lag > steps.max():
             break
-        change = np.square(x[pairs + k] - x[pairs].astype(float)).mean(axis=0)
+        change = np.square(x[pairs + k] - x[pairs]).mean(axis=0)
         if (change - usual > limit).any():
             time_scale = lag
         k += max(1, k // 4)

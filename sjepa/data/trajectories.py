@@ -106,7 +106,7 @@ class Trajectories:
         self.ids = check.labels(ids, len(self.x), "ids", "series")
         arrays.warn_if_transposed(t, self.x)
         rest = (self.u, self.state, self.sigma)
-        if (cuts := cut(self.x, self.t, rest, missing, gaps)) is not None:
+        if (cuts := cut(self.x, self.t, rest, missing, gaps, _where)) is not None:
             self.__dict__.update(self._cut(cuts).__dict__)
 
     @property

@@ -162,6 +162,13 @@ def test_a_file_with_every_vice_goes_from_the_command_line_to_a_report(tmp_path:
         assert done.returncode == 0, done.stderr
 
 
+def test_units_in_brackets_need_not_be_said_again(tmp_path: Path) -> None:
+    pytest.importorskip("pint")
+    (tmp_path / "tank.csv").write_bytes(tank(80).encode("cp1252"))
+    done = command("discover", "tank.csv", "--actions=flow_rate", "--units=t=s", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_front_is_printed_up_to_two_rows_after_the_law_and_nothing_twice(
     tmp_path: Path,
 ) -> None:
@@ -196,3 +203,13 @@ def test_a_wrong_path_or_column_is_reported_before_torch_is_imported(
     assert (
         "no such file" in done.stderr if path == "nothing.csv" else "no column 'z'" in done.stderr
     )
+
+
+def test_a_search_that_is_stopped_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*given: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sjepa.discovery.discover", stopped)
+    written(tmp_path, PLAIN)
+    done = command("discover", "a.csv", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (130, "sjepa: stopped.\n")
