@@ -45,6 +45,8 @@ def cut(
 
     With missing="drop" rows without a value in `x`, `t` or the `rest` are left out.
     """
+    if missing == "raise" and (gaps == "keep" or all(map(_no_step_is_long, t))):
+        return None
     series = [s for s in (x, t, *rest) if s is not None]
     found: list[tuple[int, Array]] = []
     dropped, longest = 0, (0.0, "")
@@ -98,6 +100,11 @@ def _complete(arrays: Sequence[Array]) -> Array:
 def _slice(rows: Array) -> Any:
     """Neighboring rows as a slice, which does not copy."""
     return slice(rows[0], rows[-1] + 1) if rows[-1] - rows[0] == len(rows) - 1 else rows
+
+
+def _no_step_is_long(t: Array) -> bool:
+    steps = t[1:] - t[:-1]
+    return bool(steps.max() <= LONG * steps.min())
 
 
 def _breaks(x: Array, t: Array, holes: Array) -> Array:
