@@ -11,6 +11,8 @@ says about its input, and the built-in that a stranger would expect in that situ
 ParseError
 """
 
+import sys
+import warnings
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from itertools import islice
@@ -115,6 +117,22 @@ class TrainingDiverged(SjepaError, ArithmeticError):
 
 class NumericalWarning(UserWarning):
     """A result was obtained, but something on the way deserves a look."""
+
+
+class DataWarning(UserWarning):
+    """What was read into the data, or changed in them; `argument` names the parameter for it."""
+
+    argument: str | None = None
+
+
+def warn_about_data(text: str, argument: str | None = None) -> None:
+    """Give a :class:`DataWarning` for the line outside of the package that passed the data."""
+    warning = DataWarning(text)
+    warning.argument = argument
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "sjepa":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(warning, stacklevel=level)
 
 
 T = TypeVar("T")

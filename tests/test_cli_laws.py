@@ -169,7 +169,7 @@ def test_simulate_and_report_take_a_run(folder: Path, fitted: sjepa.SJEPA) -> No
 
 def test_report_finds_the_data_that_a_run_began_with(folder: Path, fitted: sjepa.SJEPA) -> None:
     source = {"path": str(folder / "observed.parquet"), "time": "t", "id": "trajectory"}
-    source |= {"columns": None, "actions": [], "drop_nan": False}
+    source |= {"columns": None, "actions": [], "missing": "raise", "gaps": "cut"}
     write_json(folder / "run" / "run.json", "sjepa-run", 1, {"asked": {"data": stamped(source)}})
     assert json.loads(run("report", "run", "--json", cwd=folder).stdout)["score"] > 0.999
     write_json(folder / "run" / "run.json", "sjepa-run", 1, {"asked": {}})  # begun in Python

@@ -33,7 +33,6 @@ class Transitions:
     @classmethod
     def of(cls, trajectories: Trajectories) -> Transitions:
         """Every step of every trajectory; the action is the one at the start of the step."""
-        trajectories.check_finite()
 
         starts, ends, steps = (
             torch.as_tensor(a, dtype=torch.float64) for a in step_rows(trajectories)

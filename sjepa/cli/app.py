@@ -15,6 +15,7 @@ import sjepa
 from sjepa.cli.settings import in_options
 from sjepa.errors import (
     BackendUnavailable,
+    DataWarning,
     MissingDependency,
     OutputError,
     SjepaError,
@@ -45,6 +46,10 @@ _Refused: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "Cli
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM, errno.EFBIG}
 
 
+# Warnings that were printed, so that no command prints them again.
+shown: set[str] = set()
+
+
 class Stopped(Exception):
     """The user stopped a command; the message says how to resume."""
 
@@ -68,10 +73,13 @@ def _options(
 def run() -> NoReturn:
     """Run the command of this process and end it with an exit code."""
     warnings.showwarning = _show_warning
+    shown.clear()
     for name in _COMMANDS:
         importlib.import_module(f"sjepa.cli.{name}")
     try:
         code = app(standalone_mode=False)
+        if code == 130:  # what some releases of typer make of Ctrl-C, without a word
+            raise KeyboardInterrupt
     except SjepaError as error:
         _fail(in_options(error, _parameters()), _code(error))
     except _Refused as error:
@@ -124,4 +132,6 @@ def _fail(message: object, code: int) -> NoReturn:
 
 def _show_warning(message: Any, category: Any, *place: Any, **more: Any) -> None:
     """One line, without the place in our source that a user has no use for."""
-    say(f"sjepa: note: {' '.join(str(message).split())}", error=True)
+    text = in_options(message, _parameters()) if isinstance(message, DataWarning) else str(message)
+    shown.add(text)
+    say(f"sjepa: note: {' '.join(text.split())}", error=True)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json as json_module
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sjepa.cli.app import app, say
+from sjepa.cli.app import app, say, shown
 from sjepa.cli.inputs import (
     Actions,
     Columns,
-    DropNan,
     Force,
     FormName,
+    Gaps,
     Id,
+    Missing,
     Order,
     Time,
     Window,
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from sjepa.data import Trajectories
     from sjepa.estimator import SJEPA
     from sjepa.symbolic import Front
+
+
+# Rows of the front that are printed after the chosen one.
+MORE = 2
 
 
 @app.command()
@@ -71,7 +76,10 @@ def discover(
     ] = None,
     units: Annotated[
         list[str] | None,
-        typer.Option(help="Unit of a column or of time (t), as q=rad; repeatable."),
+        typer.Option(
+            help="Unit of a column or of time (t), as q=rad; repeatable. Those in brackets behind "
+            "names of columns are known."
+        ),
     ] = None,
     dimensionless_constants: Annotated[
         bool, typer.Option(help="Numbers in the law have no unit.")
@@ -90,11 +98,18 @@ def discover(
         ),
     ] = None,
     force: Force = False,
-    drop_nan: DropNan = False,
+    missing: Missing = None,
+    gaps: Gaps = None,
+    whole: Annotated[
+        bool, typer.Option("--all", help="Print all of the front, not only up to the chosen law.")
+    ] = False,
     trust: Trust = False,
     json: Annotated[bool, typer.Option("--json", help="Print the front as JSON.")] = False,
 ) -> None:
     """Find the equations that move measured states, and the front they were chosen from."""
+    source = source_of(data, time, id, columns, actions, missing, gaps)
+    trajectories = read_data(source)
+    # These import torch, which takes longer than finding out that a column does not exist.
     from sjepa.discovery import discover as run
     from sjepa.estimator import SJEPA
     from sjepa.runs import Run, writable
@@ -106,8 +121,6 @@ def discover(
         writable(out)
     else:
         check_place(out, force)
-    source = source_of(data, time, id, columns, actions, drop_nan)
-    trajectories = read_data(source)
     if lags and out is not None and not alone:
         raise ConfigError("A law with lags is kept alone: --out NAME.json.", "out")
     library: Any = terms or None
@@ -116,6 +129,8 @@ def discover(
     if backend_option and backend is None:
         raise ConfigError("--backend-option needs --backend.")
     given = {k: str(v) for k, v in pairs_of(units, "--units").items()} or None
+    if given is not None:
+        given = {**trajectories.units, **given}
     chosen = None if backend is None else backend_of(context, backend, backend_option, trust)
     front = run(
         trajectories, backend=chosen, library=library,
@@ -149,7 +164,18 @@ def discover(
             )
         )
     else:
-        say("\n".join([*law.lines(digits=6), "", str(front)]))
+        say("\n".join([*law.lines(digits=6), "", str(front) if whole else _shortened(front)]))
+
+
+def _shortened(front: Front) -> str:
+    """The front up to two rows after the chosen one, without what was printed as a note."""
+    chosen = front.candidates.index(front.best_candidate())
+    left = len(front) - (chosen + 1 + MORE)
+    fewer = replace(
+        front, candidates=front.candidates[: chosen + 1 + MORE], chosen=chosen,
+        notes=tuple(n for n in front.notes if n not in shown),
+    )  # fmt: skip
+    return f"{fewer}\n  {left} more with --all" if left > 0 else str(fewer)
 
 
 def _save(

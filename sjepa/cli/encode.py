@@ -12,9 +12,10 @@ from sjepa.cli.app import app
 from sjepa.cli.inputs import (
     Actions,
     Columns,
-    DropNan,
     Force,
+    Gaps,
     Id,
+    Missing,
     TableFile,
     Time,
     check_table,
@@ -37,7 +38,8 @@ def encode(
     id: Id = None,
     columns: Columns = "",
     actions: Actions = "",
-    drop_nan: DropNan = False,
+    missing: Missing = None,
+    gaps: Gaps = None,
     json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Turn observations into the coordinates that a run has learned.
@@ -51,7 +53,7 @@ def encode(
 
     check_table(out, force)
     model = read_model(run)
-    source = source_of(data, time, id, columns, actions, drop_nan, run)
+    source = source_of(data, time, id, columns, actions, missing, gaps, run)
     trajectories = read_data(source)
     size = int(np.prod(trajectories.obs_shape))
     if size != model.n_features_in_:
@@ -67,7 +69,7 @@ def encode(
         part.insert(0, "t", t)
         part.insert(0, "trajectory", trajectories.ids[i] if trajectories.ids else i)
         if trajectories.u is not None:
-            labels = [f"action.{name}" for name in trajectories.action_names or ()]
+            labels = [f"action.{name}" for name in trajectories.input_names or ()]
             part[labels] = trajectories.u[i]
         parts.append(part)
     frame = pd.concat(parts, ignore_index=True)

@@ -15,9 +15,10 @@ from sjepa.cli.app import Stopped, app, say
 from sjepa.cli.inputs import (
     Actions,
     Columns,
-    DropNan,
     FormName,
+    Gaps,
     Id,
+    Missing,
     Order,
     Time,
     Window,
@@ -101,7 +102,8 @@ def fit(
     id: Id = None,
     columns: Columns = "",
     actions: Actions = "",
-    drop_nan: DropNan = False,
+    missing: Missing = None,
+    gaps: Gaps = None,
     trust: Trust = False,
     tensorboard: Annotated[
         Path | None, typer.Option(help="Folder for TensorBoard's files.")
@@ -109,8 +111,6 @@ def fit(
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Find coordinates of observations and the shortest adequate law of their motion."""
-    from sjepa.estimator import SJEPA
-
     log = Console(stderr=True, markup=False)
     run: Run | None
     if resume is not None:
@@ -121,7 +121,13 @@ def fit(
     else:
         if data is None:
             raise ConfigError("Give a data file, or --resume with the folder of a run.")
-        source = source_of(data, time, id, columns, actions, drop_nan)
+        source = source_of(data, time, id, columns, actions, missing, gaps)
+        trajectories = read_data(source)
+        # This imports torch, which takes longer than finding out that a column does not exist.
+        from sjepa.estimator import SJEPA
+
+        if out is not None:
+            _check_place(out)
         model = SJEPA(
             _whole_or_auto(latent_dim, "--latent-dim"),
             backend=backend_of(context, backend, backend_option, trust)
@@ -142,9 +148,6 @@ def fit(
             feature_names=words(feature_names) or None,
             options=_options(option, form, window),
         )
-        if out is not None:
-            _check_place(out)
-        trajectories = read_data(source)
         if terms:
             model.library = _library(terms, model, trajectories)
         run = None if out is None else _begin(out, model, trajectories, source)
@@ -195,7 +198,7 @@ def _library(terms: str, model: SJEPA, trajectories: Trajectories) -> Any:
         raise ConfigError("--latent-dim auto tries several libraries; leave --terms out.")
     names = names or list(numbered("z", int(model.latent_dim)))
     model.feature_names = None
-    return Library.from_terms(terms_of(terms), [*names, *(trajectories.action_names or ())])
+    return Library.from_terms(terms_of(terms), [*names, *(trajectories.input_names or ())])
 
 
 def _check_place(out: Path) -> None:

@@ -42,11 +42,14 @@ Time = Annotated[
 ]
 Id = Annotated[str | None, typer.Option(help="Column that tells trajectories apart.")]
 Columns = Annotated[str, typer.Option(help="Observed columns, comma-separated; by default all.")]
-Actions = Annotated[str, typer.Option(help="Action columns, comma-separated.")]
+Actions = Annotated[str, typer.Option(help="Columns of control inputs, comma-separated.")]
 FormName = Annotated[str, typer.Option("--form", help="auto, derivative, weak, zoh or discrete.")]
 Order = Annotated[int, typer.Option(help="1, or 2 for laws of accelerations.")]
 Window = Annotated[int | None, typer.Option(help="Observations under one bump of the weak form.")]
-DropNan = Annotated[bool, typer.Option("--drop-nan", help="Leave out rows with missing values.")]
+Missing = Annotated[
+    str | None, typer.Option(help="raise, or drop: leave out rows with missing values.")
+]
+Gaps = Annotated[str | None, typer.Option(help="cut: cut trajectories at gaps in time; or keep.")]
 
 
 def source_of(
@@ -55,13 +58,16 @@ def source_of(
     id: str | None,
     columns: str,
     actions: str,
-    drop_nan: bool,
+    missing: str | None,
+    gaps: str | None,
     run: Path | None = None,
 ) -> dict[str, Any]:
     """Where data come from, as plain data that a run can keep.
 
     What is not given is as it was for `run`, the folder of a run.
     """
+    if not path.exists():  # said before pandas and the like are imported
+        raise DataError(f"{path}: there is no such file; check the path.")
     recorded = None if run is None else recorded_source(run)
     before = recorded or {}
     return {
@@ -70,7 +76,8 @@ def source_of(
         "id": id or before.get("id"),
         "columns": words(columns) or before.get("columns"),
         "actions": words(actions) or before.get("actions", []),
-        "drop_nan": drop_nan or before.get("drop_nan", False),
+        "missing": missing or before.get("missing", "raise"),
+        "gaps": gaps or before.get("gaps", "cut"),
     }
 
 
@@ -100,18 +107,10 @@ def recorded_command(run: Path) -> str | None:
 
 
 def read_data(source: Mapping[str, Any]) -> Trajectories:
-    """The trajectories; what was left out of them is printed."""
+    """The trajectories of :func:`source_of`."""
     from sjepa.data import read
 
-    data = read(
-        source["path"], time=source["time"], id=source["id"], columns=source["columns"],
-        actions=source["actions"], allow_nan=source["drop_nan"],
-    )  # fmt: skip
-    if source["drop_nan"]:
-        data, dropped = data.drop_nan()
-        if text := str(dropped):
-            say(text, error=True)
-    return data
+    return read(**source)
 
 
 def is_run(source: Path) -> bool:

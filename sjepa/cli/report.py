@@ -14,9 +14,10 @@ from sjepa.cli.app import app, say
 from sjepa.cli.inputs import (
     Actions,
     Columns,
-    DropNan,
     Force,
+    Gaps,
     Id,
+    Missing,
     Time,
     check_place,
     command_line,
@@ -50,7 +51,8 @@ def report(
     id: Id = None,
     columns: Columns = "",
     actions: Actions = "",
-    drop_nan: DropNan = False,
+    missing: Missing = None,
+    gaps: Gaps = None,
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "",
     json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
@@ -63,7 +65,7 @@ def report(
     found = read_model_or_law(source)
     trajectories = None
     if data is not None:
-        trajectories = read_data(source_of(data, time, id, columns, actions, drop_nan, source))
+        trajectories = read_data(source_of(data, time, id, columns, actions, missing, gaps, source))
     elif (recorded := recorded_source(source)) and Path(recorded["path"]).exists():
         if reason := distrust(Run.open(source)):
             say(f"not read: {recorded['path']}, {reason}; give it as --data.", error=True)
@@ -71,7 +73,7 @@ def report(
             trajectories = read_data(recorded)
     others = None
     if held_out is not None:
-        others = read_data(source_of(held_out, time, id, columns, actions, drop_nan, source))
+        others = read_data(source_of(held_out, time, id, columns, actions, missing, gaps, source))
     content = collect(found, trajectories, held_out=others, title=title or source.resolve().name)
     recorded_line = recorded_command(source)
     made_by = content.recipe if recorded_line is None else (recorded_line,)

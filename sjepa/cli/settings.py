@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from sjepa.errors import ConfigError, FormatError, SjepaError, did_you_mean
+from sjepa.errors import ConfigError, DataWarning, FormatError, SjepaError, did_you_mean
 
 
 MAX_BYTES = 2**20
@@ -164,12 +164,12 @@ def number_or_name(text: str | None) -> str | float | None:
 
 # Parameters whose option has another name.
 _OPTIONS = {
-    "allow_nan": "drop_nan", "library": "terms", "random_state": "seed", "u": "actions",
-    "budget": "seconds", "options": "option",
+    "library": "terms", "random_state": "seed", "u": "actions", "budget": "seconds",
+    "options": "option",
 }  # fmt: skip
 
 
-def in_options(error: SjepaError, known: Collection[str]) -> str:
+def in_options(error: SjepaError | DataWarning, known: Collection[str]) -> str:
     """The message, with the option of the command to change in place of the parameter.
 
     `known` are the parameters of the command. ``name=value`` and a name at the beginning are

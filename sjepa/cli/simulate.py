@@ -13,9 +13,10 @@ from sjepa.cli.app import app, say
 from sjepa.cli.inputs import (
     Actions,
     Columns,
-    DropNan,
     Force,
+    Gaps,
     Id,
+    Missing,
     TableFile,
     Time,
     U,
@@ -60,7 +61,8 @@ def simulate(
     id: Id = None,
     columns: Columns = "",
     actions: Actions = "",
-    drop_nan: DropNan = False,
+    missing: Missing = None,
+    gaps: Gaps = None,
     method: Annotated[
         str, typer.Option(help="DOP853 (laws), RK45 (with a correction), LSODA, Radau or BDF.")
     ] = "",
@@ -91,7 +93,7 @@ def simulate(
     else:
         if u:
             raise ConfigError("The actions are those of --data; leave --u out.")
-        trajectories = read_data(source_of(data, time, id, columns, actions, drop_nan, source))
+        trajectories = read_data(source_of(data, time, id, columns, actions, missing, gaps, source))
         runs = _from_data(found, simulator, trajectories, grid, options)
         labels = trajectories.ids or range(len(runs))
     frames = []

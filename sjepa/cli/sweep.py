@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sjepa.cli.app import app
-from sjepa.cli.inputs import Actions, Columns, DropNan, Id, Time, read_data, source_of
+from sjepa.cli.inputs import Actions, Columns, Gaps, Id, Missing, Time, read_data, source_of
 from sjepa.cli.settings import ConfigFile, pairs_of, words
 from sjepa.errors import ConfigError
 
@@ -36,10 +36,13 @@ def sweep(
     id: Id = None,
     columns: Columns = "",
     actions: Actions = "",
-    drop_nan: DropNan = False,
+    missing: Missing = None,
+    gaps: Gaps = None,
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Fit law and correction under many weights; show what no other setting beats."""
+    trajectories = read_data(source_of(data, time, id, columns, actions, missing, gaps))
+    # These import torch, which takes longer than finding out that a column does not exist.
     from rich.console import Console
 
     from sjepa.callbacks import ProgressBar
@@ -49,7 +52,6 @@ def sweep(
     from sjepa.studies.surface_page import surface_page
     from sjepa.studies.tradeoff import AXES, plot_surface, sweep as run
 
-    trajectories = read_data(source_of(data, time, id, columns, actions, drop_nan))
     settings: dict[str, Any] = {"encoder": encoder, "integrator": integrator}
     if encoder == "auto":
         settings["latent_dim"] = latent_dim

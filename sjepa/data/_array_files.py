@@ -63,9 +63,7 @@ def _claimed(dataset: Any) -> int:
     return int(dataset.size) * dataset.dtype.itemsize
 
 
-def from_arrays(
-    arrays: Mapping[str, Array], time: str | float | None, allow_nan: bool
-) -> Trajectories:
+def from_arrays(arrays: Mapping[str, Array], time: str | float | None, **how: Any) -> Trajectories:
     if "x" not in arrays:
         raise DataError(f"there is no array 'x'; found: {', '.join(arrays) or 'nothing'}.")
     t: Any = time
@@ -78,7 +76,7 @@ def from_arrays(
             )
         require(arrays, [key], "array")
         t = arrays[key]
-    fields: dict[str, Any] = {k: arrays.get(k) for k in ("x", "u", "state")}
+    fields: dict[str, Any] = {k: arrays.get(k) for k in ("x", "u", "state", "sigma")}
     if np.ndim(t) == 2:
         fields, t = {k: None if v is None else list(v) for k, v in fields.items()}, list(t)
     elif "lengths" in arrays:
@@ -95,9 +93,10 @@ def from_arrays(
         fields["u"],
         state=fields["state"],
         names=names,
-        action_names=action_names,
+        input_names=action_names,
+        sigma=fields["sigma"],
         ids=ids,
-        allow_nan=allow_nan,
+        **how,
     )
 
 
@@ -115,10 +114,10 @@ def _ends(lengths: Array, total: int) -> Array:
 
 def write_npz(trajectories: Trajectories, file: BinaryIO) -> None:
     arrays: dict[str, Any] = {"lengths": trajectories.lengths}
-    for key in ("x", "t", "u", "state"):
-        if series := getattr(trajectories, key):
+    for key, series in trajectories._series().items():
+        if series:
             arrays[key] = np.concatenate(series)
     for key in ("names", "action_names", "ids"):
         if names := getattr(trajectories, key):
-            arrays[key] = np.array(names)
+            arrays[key] = np.array([trajectories.labels.get(n, n) for n in names])
     np.savez(file, **arrays)

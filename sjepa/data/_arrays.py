@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from sjepa.data import _check as check
 from sjepa.data._check import Array, Where
-from sjepa.errors import DataError, NumericalWarning
+from sjepa.errors import DataError, warn_about_data
+
+
+# Lists of more than this many numbers are not the values of a state but those of a time series.
+MAX_STATE = 16
 
 
 def series(value: Any, what: str, where: Where) -> list[Array]:
@@ -21,6 +24,62 @@ def series(value: Any, what: str, where: Where) -> list[Array]:
     return [
         check.rows(check.numeric(a, what, where(i)), what, where(i)) for i, a in enumerate(items)
     ]
+
+
+def rows_or_trajectories(x: Any, t: Any) -> tuple[Any, Any]:
+    """A list of rows, as a loop collects them, is one trajectory where the times say so.
+
+    A list means several trajectories; only where its items are as short as a state and more
+    numerous can it be meant as rows, and where the times do not tell the caller has to.
+    """
+    if not isinstance(x, list | tuple) or len(x) < 2 or not all(map(_is_flat, x)):
+        return x, t
+    count, sizes = len(x), {len(row) for row in x}
+    size = min(sizes)
+    if len(sizes) > 1 or count <= size or size > MAX_STATE:
+        return x, t
+    if size == 1 or (np.ndim(t) == 1 and len(t) == count and _is_flat(t)):
+        return np.stack([check.numeric(row, "x", "a row") for row in x]), np.asarray(t)
+    if isinstance(t, list | tuple) or np.ndim(t):
+        return x, t
+    raise DataError(
+        f"x is a list of {count} times {size} numbers: give np.array(x) for {count} observations "
+        f"of {size} columns, or [np.reshape(a, (-1, 1)) for a in x] for {count} trajectories.",
+        "x",
+    )
+
+
+def _is_flat(row: Any) -> bool:
+    """Whether something is a sequence of plain numbers."""
+    if isinstance(row, list | tuple):
+        return len(row) > 0 and not any(isinstance(v, list | tuple) or np.ndim(v) for v in row)
+    return getattr(row, "ndim", None) == 1 and len(row) > 0
+
+
+def standard_errors(sigma: Any, x: list[Array], where: Where) -> list[Array] | None:
+    """Standard errors in the shape of the observations; what is given less often is repeated."""
+    if sigma is None:
+        return None
+    each = isinstance(sigma, list | tuple) and len(sigma) == len(x)
+    found = []
+    for i, xi in enumerate(x):
+        value = check.numeric(sigma[i] if each else sigma, "sigma", where(i))
+        if value.ndim == 1 and len(value) == len(xi) and xi.shape[1:] == (1,):
+            value = value[:, None]
+        try:
+            value = np.broadcast_to(value, xi.shape)
+        except ValueError:
+            raise DataError(
+                f"sigma of {where(i)} has shape {value.shape}, x {xi.shape}; give a number, one "
+                "per column or one per value, or a list of these for the trajectories.",
+                "sigma",
+            ) from None
+        if (value <= 0).any():
+            raise DataError(
+                f"sigma of {where(i)} is not positive; it is a standard error.", "sigma"
+            )
+        found.append(value)
+    return found
 
 
 def columns(value: Any) -> list[str] | None:
@@ -95,9 +154,7 @@ def warn_if_transposed(t: Any, x: list[Array]) -> None:
     """With times given, a transposed x has the wrong length; with a step nothing else can tell."""
     by_step = not isinstance(t, list | tuple) and np.ndim(t) == 0
     if by_step and all(a.ndim == 2 and len(a) < a.shape[1] for a in x):
-        warnings.warn(
+        warn_about_data(
             f"every trajectory has more columns than rows, e.g. {x[0].shape}: "
-            "rows are times; transpose x if its rows are quantities.",
-            NumericalWarning,
-            stacklevel=3,
+            "rows are times; transpose x if its rows are quantities."
         )

@@ -30,6 +30,8 @@ def numeric(value: Any, what: str, where: str) -> Array:
         raise DataError(f"{what} of {where} is None; pass an array.")
     if hasattr(value, "detach"):  # a torch tensor, possibly on another device
         value = value.detach().cpu().numpy()
+    if isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "fiub":
+        value = np.ma.filled(value.astype(np.result_type(value.dtype, np.float32)), np.nan)
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -96,8 +98,8 @@ def finite(array: Array, what: str, index: int, where: Where = place) -> None:
     bad = int((~good).sum())
     raise DataError(
         f"{what} is NaN or infinite in {where(index, row)} ({bad} such rows in all); clean the "
-        "data, or use allow_nan=True to drop such rows.",
-        "allow_nan",
+        "data, or leave such rows out with missing='drop'.",
+        "missing",
     )
 
 
@@ -186,6 +188,13 @@ def same_length(n: int, x: Array, what: str, where: str) -> None:
     elif what == "t" and x.ndim > 2 and n == x.shape[1]:
         hint = "x looks like a stack of trajectories, pass list(x)."
     raise DataError(f"{where} has {len(x)} observations but {what} has {n} entries; {hint}")
+
+
+def one_of(argument: str, value: Any, known: Sequence[str]) -> None:
+    """Refuse a setting that is not one of the known words."""
+    if value not in known:
+        words = " or ".join(map(repr, known))
+        raise DataError(f"{argument} is {words}, got {value!r:.40}.", argument)
 
 
 def labels(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from sjepa.data._angles import unwrapped
 from sjepa.data._check import Array, repeated, require
+from sjepa.data._dates import dates_of
+from sjepa.data.names import split_unit, symbols_for
 from sjepa.data.trajectories import Trajectories
-from sjepa.errors import DataError
+from sjepa.errors import DataError, warn_about_data
 
 
 def from_frame(
@@ -20,7 +23,9 @@ def from_frame(
     columns: Sequence[str] | None,
     actions: Sequence[str],
     state: Sequence[str],
-    allow_nan: bool,
+    sigma: float | Sequence[str] | None,
+    missing: Literal["raise", "drop"],
+    gaps: Literal["cut", "keep"],
 ) -> Trajectories:
     """See :meth:`Trajectories.from_frame`."""
     if not isinstance(frame, pd.DataFrame):
@@ -32,15 +37,17 @@ def from_frame(
         raise DataError(f"two columns are called {twice!r}; rename one.")
     if not len(frame):
         raise DataError("the table has no rows; pass data.")
-    actions, state = _names(actions), _names(state)
+    find = _Finder(frame.columns)
+    actions, state = find(actions), find(state)
+    errors = find(sigma) if _is_names(sigma) else []  # type: ignore[arg-type]
+    time = find(time)[0] if isinstance(time, str) else time
+    id = None if id is None else find(id)[0]
     special = [c for c in (time, id) if isinstance(c, str)]
-    require(frame.columns, special)
     if columns is None:
-        others = {*special, *actions, *state}
+        others = {*special, *actions, *state, *errors}
         columns = [c for c in frame.columns if c not in others]
         _refuse_text(frame, columns)
-    columns = _names(columns)
-    require(frame.columns, [*columns, *actions, *state])
+    columns = find(columns)
     if not columns:
         raise DataError("no column is left to observe; name some: columns=[...].", "columns")
     roles = [*special, *columns, *actions]
@@ -63,21 +70,47 @@ def from_frame(
     if isinstance(time, str):
         clock = _clock(frame, time)
         t = [clock[rows] for _, rows in groups]
-    return Trajectories(
+    found = Trajectories(
         cut(columns),
         t,
         cut(actions),
         state=cut(state),
         names=[str(c) for c in columns],
-        action_names=[str(c) for c in actions] or None,
+        input_names=[str(c) for c in actions] or None,
+        sigma=cut(errors) if errors else sigma,
         ids=None if id is None else [str(label) for label, _ in groups],
-        allow_nan=allow_nan,
+        missing=missing,
+        gaps=gaps,
         _where=where,
+    )
+    return unwrapped(found)
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, str) or (
+        isinstance(value, list | tuple) and any(isinstance(v, str) for v in value)
     )
 
 
-def _names(names: Sequence[str] | str) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
+class _Finder:
+    """Columns of a table by their label, their label without its unit, or their symbol."""
+
+    def __init__(self, columns: Sequence[Any]) -> None:
+        labels = [str(c) for c in columns]
+        short = [split_unit(label)[0] for label in labels]
+        self.columns = columns
+        self.known: dict[str, Any] = {}
+        for names in (labels, short, symbols_for(labels)):
+            for name, column in zip(names, columns, strict=True):
+                # What two columns share stands for neither; a whole label comes first.
+                if names is labels or names.count(name) == 1:
+                    self.known.setdefault(name, column)
+
+    def __call__(self, names: Sequence[str] | str) -> list[Any]:
+        wanted = [names] if isinstance(names, str) else list(names)
+        if any(str(name) not in self.known for name in wanted):
+            require(self.columns, wanted)
+        return [self.known[str(name)] for name in wanted]
 
 
 def _groups(frame: pd.DataFrame, id: str | None) -> list[tuple[Any, Array]]:
@@ -138,7 +171,11 @@ def _column(frame: pd.DataFrame, name: str) -> Array:
 def _clock(frame: pd.DataFrame, name: str) -> Array:
     """Times as floats; dates as seconds since the first of the table."""
     column = frame[name]
-    if not _is_date(column):
+    if pd.api.types.is_numeric_dtype(column.dtype):
         return _column(frame, name)
-    since = column - column.min()
-    return since.dt.total_seconds().to_numpy(dtype=np.float64)
+    if not _is_date(column):
+        if pd.to_numeric(column.dropna(), errors="coerce").notna().mean() >= 0.5:
+            return _column(frame, name)  # numbers, but for typing errors
+        column = dates_of(column)
+    warn_about_data(f"{str(name)!r} holds dates: t is in seconds since the first of them.")
+    return (column - column.min()).dt.total_seconds().to_numpy(dtype=np.float64)

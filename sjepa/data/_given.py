@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from sjepa.data._angles import unwrapped
 from sjepa.data.names import numbered
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError
 
 
-def given(x: Any, t: Any, u: Any, names: Sequence[str] | None, states: bool) -> Trajectories:
+def given(
+    x: Any,
+    t: Any,
+    u: Any,
+    names: Sequence[str] | None,
+    states: bool,
+    gaps: Literal["cut", "keep"],
+) -> Trajectories:
     """See :meth:`Trajectories.of`."""
     if isinstance(x, str | Path):
         raise DataError(f"x is a path; read it with sjepa.data.read({str(x)!r}) first.")
@@ -21,23 +29,22 @@ def given(x: Any, t: Any, u: Any, names: Sequence[str] | None, states: bool) -> 
         x = Trajectories.concat(x)  # what model selection makes of a Trajectories
     if isinstance(x, Trajectories):
         if t is not None or u is not None:
-            raise DataError("Trajectories already hold their times and actions; give x alone.")
+            raise DataError("Trajectories already hold their times and inputs; give x alone.")
         found = x
     elif t is None:
         raise DataError("Give the times as t: a constant step, an array, or a list of arrays.")
     else:
         _ask(x, t)
-        found = Trajectories(x, t, u)
+        found = Trajectories(x, t, u, gaps=gaps)
     if states:
         if len(found.obs_shape) != 1:
             raise DataError(
                 f"Expected states (T, d), got observations of shape {found.obs_shape}; "
                 "learn coordinates first, with SJEPA or sjepa fit."
             )
-        if found is x:
-            found.check_finite()
-        names = names or found.names or numbered("x", found.obs_shape[0])
-    return found if names is None else found._named(list(names))
+        if found.names is None:
+            names = names or numbered("x", found.obs_shape[0])
+    return unwrapped(found if names is None else found._named(list(names)))
 
 
 def _ask(x: Any, t: Any) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import warnings
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from sjepa.data._check import Array, check_expansion, repeated
-from sjepa.data.names import numbered
+from sjepa.data.names import numbered, split_unit
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError
 from sjepa.storage import without_guards, write_csv as write_frame
@@ -23,30 +25,122 @@ if TYPE_CHECKING:
 
 # Names of trajectories and typing errors are short; a cell of a megabyte is neither.
 MAX_TEXT = 10_000
+# What separates columns; where several occur, the most frequent in the header does.
+_SEPARATORS = ",;\t|"
+_COMMENTS = (b"#", b"%", b"//")
+_DECIMAL_COMMA = r"\s*[+-]?(?:\d+,?\d*|,\d+)(?:[eE][+-]?\d+)?\s*"
+_DATE = re.compile(r"\d+[-/.:]\d")
+# What the time column is called where nobody says it.
+_TIMES = ("t", "time", "timestamp", "datetime", "date")
+_NOTHING = {"", "-", "na", "n/a", "null", "none", "<na>", "#n/a"}
 
 
 def read_csv(path: Path) -> pd.DataFrame:
-    """Lines that begin with # before the header are comments."""
+    """A table as instruments and spreadsheets write it.
+
+    Lines that begin with #, % or // are comments. Commas, semicolons, tabs or bars separate
+    columns; with anything but commas numbers may have decimal commas. A row of units below the
+    header goes into the names, as in "Level (cm)".
+    """
     import pandas as pd
 
-    with path.open("rb") as file:
-        comments = next(i for i, line in enumerate(file) if not line.startswith(b"#"))
+    encoding, skipped, lines = _look(path)
+    if not lines:
+        raise DataError("it has no header and no rows; write it again.")
+    separator = max(_SEPARATORS, key=re.sub(r'"[^"]*"', "", lines[0][1]).count)
+    names, *rows = csv.reader([text for _, text in lines], delimiter=separator)
+    skipped.append(lines[0][0])
+    if len(rows) > 1 and _is_second_header(rows[0], rows[1]):
+        units = [unit.strip(" ()[]") for unit in rows.pop(0)]
+        names = [n if split_unit(n)[1] or not u else f"{n.strip()} ({u})"
+                 for n, u in zip_longest(names, units, fillvalue="")]  # fmt: skip
+        skipped.append(lines[1][0])
+    names = [name.strip() for name in names]
+    if (twice := repeated(n for n in names if n)) is not None:
+        raise DataError(f"two columns are called {twice!r}; rename one.")
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
             # Left to itself pandas takes surplus first values for labels and shifts all columns.
-            frame = pd.read_csv(path, low_memory=False, skiprows=comments, index_col=False)
+            frame = pd.read_csv(
+                path, sep=separator, encoding=encoding, low_memory=False, skiprows=skipped,
+                header=None, names=[n or f"column {i + 1}" for i, n in enumerate(names)],
+                index_col=False, skipinitialspace=True,
+            )  # fmt: skip
         except pd.errors.ParserWarning:
             raise DataError(
                 "row 0 has more values than the header has names; correct the header or the rows."
             ) from None
-    # pandas would call the second of two columns a "a.1".
-    header = pd.read_csv(path, skiprows=comments, header=None, nrows=1, dtype=str).iloc[0].dropna()
-    if (twice := repeated(header)) is not None:
-        raise DataError(f"two columns are called {twice!r:.60}; rename one.")
-    if len(frame.columns) == 1 and re.search(r"[;\t]", str(frame.columns[0])):
-        raise DataError("the columns are not separated by commas; export with commas.")
+    # Lines that end in a separator have a last column of nothing.
+    empty = [c for c, n in zip(frame, names, strict=True) if not n and frame[c].isna().all()]
+    frame = frame.drop(columns=empty)
+    if separator != ",":
+        _read_decimal_commas(frame)
     return without_guards(frame)
+
+
+def _look(path: Path) -> tuple[str, list[int], list[tuple[int, str]]]:
+    """Encoding, numbers of the lines to skip, and number and text of the first three others.
+
+    A comment just before rows of numbers is their header: so numpy's savetxt writes it.
+    """
+    encoding, comments, lines = "utf-8-sig", list[int](), list[tuple[int, str]]()
+    header: tuple[int, str] | None = None
+    with path.open("rb") as file:
+        for number, line in enumerate(file):
+            if not line.isascii() and encoding != "cp1252":
+                try:
+                    line.decode()
+                except UnicodeDecodeError:
+                    encoding = "cp1252"  # what spreadsheets write where they do not write UTF-8
+            if line.startswith(_COMMENTS):
+                comments.append(number)
+                if not lines:
+                    header = number, line.decode(encoding, "replace").lstrip("#%/ ")
+            elif len(lines) < 3 and line.strip():
+                lines.append((number, line.decode(encoding, "replace")))
+    if header and lines and all(map(_is_number, re.split(r"[,;\t|]", lines[0][1]))):
+        lines.insert(0, header)
+    return encoding, comments, lines
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.strip().replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_second_header(row: Sequence[str], following: Sequence[str]) -> bool:
+    """Whether a row holds no values but words that the one below does not repeat."""
+
+    def is_value(cell: str) -> bool:
+        return _is_number(cell) or bool(_DATE.match(cell.strip()))
+
+    words = [c for c in row if c.strip().lower() not in _NOTHING]
+    if not words or any(map(is_value, words)) or set(words) & set(following):
+        return False
+    return any(map(is_value, following))
+
+
+def _read_decimal_commas(frame: pd.DataFrame) -> None:
+    """Read 3,5 as a number, in place, unless other columns have points."""
+    import pandas as pd
+
+    for name in frame:
+        column = frame[name]
+        if column.dtype.kind == "f" and (column.dropna() % 1 != 0).any():
+            return
+    for name in frame:
+        if pd.api.types.is_numeric_dtype(frame[name].dtype):
+            continue
+        texts = frame[name].astype("string")
+        fine = texts.str.fullmatch(_DECIMAL_COMMA).fillna(False)
+        if fine.sum() >= 0.5 * texts.notna().sum():
+            texts = texts.where(~fine, texts.str.replace(",", "."))
+            numbers = pd.to_numeric(texts, errors="coerce")
+            frame[name] = texts if (numbers.isna() & texts.notna()).any() else numbers
 
 
 def read_parquet(path: Path) -> pd.DataFrame:
@@ -101,10 +195,15 @@ def from_table(
     id: str | None,
     columns: Sequence[str] | None,
     actions: Sequence[str],
-    allow_nan: bool,
+    **how: Any,
 ) -> Trajectories:
+    from sjepa.data._dates import is_date
+
     if time is None:
-        time = next((c for c in frame.columns if str(c).lower() in ("t", "time")), None)
+        plain = {split_unit(str(c))[0].lower(): c for c in reversed(frame.columns)}
+        time = next((plain[name] for name in _TIMES if name in plain), None)
+        if time is None and len(frame):
+            time = next((c for c in frame if is_date(frame[c].iloc[0])), None)
         if time is None:
             listed = ", ".join(map(str, frame.columns[:20]))
             raise DataError(
@@ -117,9 +216,11 @@ def from_table(
         frame, actions = frame.rename(columns=ours), list(ours.values())
     wanted = set(columns or ())
     state = [c for c in map(str, frame.columns) if c.startswith("state.") and c not in wanted]
+    sigma = [c for c in map(str, frame.columns) if c.startswith("sigma.") and c not in wanted]
     return Trajectories.from_frame(
-        frame, time=time, id=id, columns=columns, actions=actions, state=state, allow_nan=allow_nan
-    )
+        frame, time=time, id=id, columns=columns, actions=actions, state=state,
+        sigma=sigma or None, **how,
+    )  # fmt: skip
 
 
 def _to_table(trajectories: Trajectories) -> pd.DataFrame:
@@ -128,19 +229,23 @@ def _to_table(trajectories: Trajectories) -> pd.DataFrame:
             f"observations of shape {trajectories.obs_shape} do not fit into a table; write .npz."
         )
     rows, index = trajectories.stacked()
-    names = trajectories.names or numbered("x", rows.shape[1])
+    names = [trajectories.labels.get(n, n) for n in trajectories.names or ()]
+    names = names or list(numbered("x", rows.shape[1]))
     if clash := {"trajectory", "t"} & set(names):
         raise DataError(f"{min(clash)!r} is also what the table calls its own column; rename it.")
     if trajectories.ids:
         index = np.asarray(trajectories.ids)[index]
     data: dict[str, Array] = {"trajectory": index, "t": np.concatenate(trajectories.t)}
     data |= dict(zip(names, rows.T, strict=True))
-    if trajectories.u and trajectories.action_names:
-        labels = [f"action.{name}" for name in trajectories.action_names]
+    if trajectories.u and trajectories.input_names:
+        labels = [f"action.{trajectories.labels.get(n, n)}" for n in trajectories.input_names]
         data |= dict(zip(labels, np.concatenate(trajectories.u).T, strict=True))
     if trajectories.state:
         states = np.concatenate(trajectories.state).T
         data |= {f"state.{i + 1}": s for i, s in enumerate(states)}
+    if trajectories.sigma:
+        errors = np.concatenate(trajectories.sigma).T
+        data |= {f"sigma.{n}": s for n, s in zip(names, errors, strict=True)}
     import pandas as pd
 
     return pd.DataFrame(data)

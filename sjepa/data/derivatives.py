@@ -103,7 +103,6 @@ def differentiate(
             f"observations have shape {trajectories.obs_shape}; only vectors have usable "
             "derivatives, encode them first."
         )
-    trajectories.check_finite()
     squarable(trajectories.x, "x")
     squarable(trajectories.u or (), "u")
     d = trajectories.obs_shape[0]
@@ -180,7 +179,8 @@ def second_derivatives(trajectories: Trajectories, **options: Any) -> Derivative
         smooth.u,
         state=smooth.state,
         names=with_velocity_names(smooth.names or numbered("z", smooth.obs_shape[0])),
-        action_names=smooth.action_names,
+        input_names=smooth.input_names,
+        gaps="keep",
     )
     second = differentiate(moved, **options)
     valid = [a & b for a, b in zip(first.valid, second.valid, strict=True)]

@@ -2,8 +2,9 @@
 
 ========  ==================================================================================
 CSV,      one row per observation; see :meth:`Trajectories.from_frame`. Columns called
-Parquet   ``action.<name>`` are actions and ``state.<name>`` the true state, without asking.
-NPZ,      arrays ``x`` and ``t``, optionally ``u`` and ``state``, time first. Several
+Parquet   ``action.<name>`` are control inputs, ``state.<name>`` the true state and
+          ``sigma.<name>`` standard errors, without asking.
+NPZ,      arrays ``x`` and ``t``, optionally ``u``, ``state`` and ``sigma``, time first. Several
 HDF5      trajectories: stacked with ``t`` of shape (N, T), or end to end with an array
           ``lengths``; in HDF5 also one group of such arrays per trajectory.
 mp4, gif  and other videos, and folders of pictures; see :func:`sjepa.data.read_video`.
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 from sjepa.data import _array_files as arrays, _table_files as tables
 from sjepa.data._folders import check_file, files_in
@@ -48,7 +49,8 @@ def read(
     id: str | None = None,
     columns: Sequence[str] | None = None,
     actions: Sequence[str] = (),
-    allow_nan: bool = False,
+    missing: Literal["raise", "drop"] = "raise",
+    gaps: Literal["cut", "keep"] = "cut",
 ) -> Trajectories:
     """Read trajectories from a CSV, Parquet, NPZ or HDF5 file, or from a folder of them.
 
@@ -56,24 +58,22 @@ def read(
     ----------
     path : str or Path
     time : str or float, optional
-        Name of the time column or array, or a constant step. By default ``t`` or ``time``.
+        Name of the time column or array, or a constant step. By default ``t`` or ``time``, for
+        tables also ``timestamp``, ``datetime``, ``date``, or the first column of dates.
     id : str, optional
         For tables: the column that tells trajectories apart, by default ``trajectory`` if there.
     columns, actions : sequences of str, optional
-        For tables: what was observed and what was done. By default every column with no other
-        role is observed.
-    allow_nan : bool, default=False
-        Accept missing values for now; call ``.drop_nan()`` next.
+        For tables: what was observed and the control inputs. By default every column with no
+        other role is observed.
+    missing, gaps : as for :class:`Trajectories`
     """
+    how: dict[str, Any] = {"missing": missing, "gaps": gaps}
     path = Path(path)
     if videos_of(path) and not (path.is_dir() and files_in(path, tuple(_READERS))):
         return read_video(path, step=_step(time, path))
     if path.is_dir():
         files = list_files(path)
-        parts = [
-            read(f, time=time, id=id, columns=columns, actions=actions, allow_nan=allow_nan)
-            for f in files
-        ]
+        parts = [read(f, time=time, id=id, columns=columns, actions=actions, **how) for f in files]
         return Trajectories.concat(parts, labels=[str(f) for f in files])
     if path.suffix.lower() not in _READERS:
         raise DataError(
@@ -84,13 +84,13 @@ def read(
     try:
         found = _load(path)
         if not isinstance(found, list):
-            return tables.from_table(found, time, id, columns, actions, allow_nan)
+            return tables.from_table(found, time, id, columns, actions, **how)
         if id is not None or columns is not None or len(actions):
             raise DataError(
                 "id, columns and actions are for tables; name the arrays x, t, u instead.",
                 "columns",
             )
-        return Trajectories.concat([arrays.from_arrays(group, time, allow_nan) for group in found])
+        return Trajectories.concat([arrays.from_arrays(group, time, **how) for group in found])
     except DataError as error:
         raise DataError(f"{path}: {error}", error.argument) from error
     except MemoryError as error:

@@ -157,7 +157,7 @@ def is_held(
     """
     data = found.trajectories._cut(stretches(found.trajectories.lengths))
     if library is None:
-        names = [*(data.names or ()), *(data.action_names or ())]
+        names = [*(data.names or ()), *(data.input_names or ())]
         library, columns = Library.polynomial(names, 2), slice(None)
     smooth, held = (
         _held_out(*weak_rows(data, library, points, columns, hold=hold)) for hold in (False, True)

@@ -29,7 +29,7 @@ def with_lags(trajectories: Trajectories, k: int) -> Trajectories:
         raise DataError(f"{k} lags do not fit into a trajectory of {shortest} observations.")
     check_equal_steps(np.concatenate(trajectories.steps))
     names = trajectories.names or numbered("x", trajectories.obs_shape[0])
-    actions = trajectories.action_names or ()
+    actions = trajectories.input_names or ()
 
     def back(a: np.ndarray, lag: int) -> np.ndarray:
         return a[k - lag : len(a) - lag]
@@ -44,7 +44,8 @@ def with_lags(trajectories: Trajectories, k: int) -> Trajectories:
     late += [f"{n}_lag{lag}" for lag in range(1, k + 1) for n in actions]
     return Trajectories(
         x, [t[k:] for t in trajectories.t], trajectories.u and [u[k:] for u in trajectories.u],
-        names=[*names, *late], action_names=trajectories.action_names, ids=trajectories.ids,
+        names=[*names, *late], input_names=trajectories.input_names, ids=trajectories.ids,
+        gaps="keep",
     )  # fmt: skip
 
 
@@ -80,7 +81,7 @@ def with_history(trajectories: Trajectories, k: int, middle: bool = False) -> Tr
 
     return Trajectories(
         x, late(trajectories.t), late(trajectories.u), state=late(trajectories.state),
-        action_names=trajectories.action_names, ids=trajectories.ids,
+        input_names=trajectories.input_names, ids=trajectories.ids, gaps="keep",
     )  # fmt: skip
 
 

@@ -117,7 +117,7 @@ def open_piece(piece: Any, t: Any = None, names: Sequence[str] | None = None) ->
     if isinstance(piece, str | Path):
         found = read(piece, time=t)
     elif hasattr(piece, "columns"):  # a pandas table
-        found = from_table(piece, t, None, None, (), False)
+        found = from_table(piece, t, None, None, ())
     elif isinstance(piece, tuple):
         found = Trajectories.of(*piece, names=names, states=True)
     else:
@@ -170,5 +170,5 @@ def _beginning(data: Trajectories) -> Trajectories:
     return Trajectories(  # copies, so that the piece itself can go
         [a.copy() for a in cut.x], [a.copy() for a in cut.t],
         None if cut.u is None else [a.copy() for a in cut.u],
-        names=cut.names, action_names=cut.action_names,
+        names=cut.names, input_names=cut.input_names, gaps="keep",
     )  # fmt: skip

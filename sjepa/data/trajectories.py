@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from sjepa.data import _arrays as arrays, _check as check
 from sjepa.data._check import Array, Where
-from sjepa.data._gaps import Dropped, pieces
-from sjepa.data.names import numbered
-from sjepa.errors import DataError
+from sjepa.data._gaps import Cut, cut
+from sjepa.data.names import numbered, split_unit, symbols_for
+from sjepa.errors import DataError, warn_about_data
 
 
 class Trajectories:
@@ -25,19 +25,29 @@ class Trajectories:
     t : float, array (T,) or list of arrays
         A constant step, the times of every trajectory, or the times of each.
     u : array (T,) or (T, m), or list, optional
-        Actions, one row per observation: ``u[i]`` is the action at time ``t[i]``.
+        Control inputs, one row per observation: ``u[i]`` is the input at time ``t[i]``.
     state : array (T, k) or list, optional
         The true state where it is known. Used to evaluate, never to learn.
-    names, action_names : sequences of str, optional
-        Names of the observed columns (vectors only) and of the actions. Without them `names` is
-        None and the actions are called u1, u2, ...
+    names, input_names : sequences of str, optional
+        Names of the observed columns (vectors only) and of the control inputs. Without them `names`
+        is None and the inputs are called u1, u2, ... A name that cannot stand in an equation, such
+        as "flow rate (l/min)" or "lambda", becomes a symbol; `labels` says what it stands for.
+    sigma : float, array or list, optional
+        Measured standard errors of x, all positive: one for everything, one per column (d,), or one
+        per value (T, d). A list has such an entry for each trajectory.
     ids : sequence of str, optional
         What to call each trajectory, such as the names of experiments.
-    allow_nan : bool, default=False
-        Accept NaN and infinity for now, so that :meth:`drop_nan` can remove them.
+    missing : "raise" or "drop"
+        Whether NaN, infinity and masked values are an error, or their rows are left out.
+    gaps : "cut" or "keep"
+        Whether trajectories are cut at gaps, so that no step leads across one. A gap is a step that
+        is rare, over six times as long as the rest, and longer than the time in which the signal
+        moves on; irregular sampling has none. Rows left out because of `missing` are gaps too,
+        where there are few.
 
     Integers become floats: float32 where that is exact (8 and 16 bits), else float64. Arrays that
     are floats already are not copied. Trajectories and rows are counted from 0 in all messages.
+    What is changed in the data is reported as a :class:`sjepa.errors.DataWarning`.
 
     Examples
     --------
@@ -52,8 +62,10 @@ class Trajectories:
     t: list[Array]
     u: list[Array] | None
     state: list[Array] | None
+    sigma: list[Array] | None
     names: tuple[str, ...] | None
-    action_names: tuple[str, ...] | None
+    input_names: tuple[str, ...] | None
+    labels: dict[str, str]
     ids: tuple[str, ...] | None = None
 
     def __init__(
@@ -64,43 +76,71 @@ class Trajectories:
         *,
         state: Any = None,
         names: Sequence[str] | None = None,
-        action_names: Sequence[str] | None = None,
+        input_names: Sequence[str] | None = None,
+        sigma: Any = None,
         ids: Sequence[str] | None = None,
-        allow_nan: bool = False,
+        missing: Literal["raise", "drop"] = "raise",
+        gaps: Literal["cut", "keep"] = "cut",
         _where: Where = check.place,
     ) -> None:
+        check.one_of("missing", missing, ("raise", "drop"))
+        check.one_of("gaps", gaps, ("cut", "keep"))
         names = arrays.columns(x) if names is None else names
-        action_names = arrays.columns(u) if action_names is None else action_names
+        input_names = arrays.columns(u) if input_names is None else input_names
+        x, t = arrays.rows_or_trajectories(x, t)
         self.x = arrays.series(x, "x", _where)
         arrays.same_shape(self.x, "x", _where)
         self.t = arrays.times(t, self.x, _where)
         self.u = arrays.matching(u, self.x, "u", _where)
         self.state = arrays.matching(state, self.x, "state", _where)
-        if not allow_nan:
-            self.check_finite(_where)
+        self.sigma = arrays.standard_errors(sigma, self.x, _where)
+        if missing == "raise":
+            self._check_finite(_where)
         for i, (xi, ti) in enumerate(zip(self.x, self.t, strict=True)):
             if len(xi) < 2:
                 raise DataError(
                     f"{_where(i)} has one observation; dynamics need at least two, leave it out."
                 )
             check.increasing(ti, i, _where)
-        self._name(names, action_names)
+        self._name(names, input_names)
         self.ids = check.labels(ids, len(self.x), "ids", "series")
         arrays.warn_if_transposed(t, self.x)
+        rest = (self.u, self.state, self.sigma)
+        if (cuts := cut(self.x, self.t, rest, missing, gaps, _where)) is not None:
+            self.__dict__.update(self._cut(cuts).__dict__)
 
-    def _name(self, names: Sequence[str] | None, action_names: Sequence[str] | None) -> None:
+    @property
+    def units(self) -> dict[str, str]:
+        """Units of columns and inputs where their labels end in one, as "Level 1 (cm)" does."""
+        found = {symbol: split_unit(label)[1] for symbol, label in self.labels.items()}
+        return {symbol: unit for symbol, unit in found.items() if unit}
+
+    @property
+    def action_names(self) -> tuple[str, ...] | None:
+        """The former name of `input_names`."""
+        return self.input_names
+
+    def _name(self, names: Sequence[str] | None, input_names: Sequence[str] | None) -> None:
         if names is not None and len(self.obs_shape) != 1:
             raise DataError(
                 f"names are for vectors, but observations have shape {self.obs_shape}; "
                 "leave them out."
             )
-        self.names = check.labels(names, self.obs_shape[0], "names")
-        m = self.u[0].shape[1] if self.u else 0
-        if action_names is None and m:
-            action_names = numbered("u", m)
-        self.action_names = check.labels(action_names, m, "action_names")
-        if overlap := set(self.names or ()) & set(self.action_names or ()):
-            raise DataError(f"{min(overlap)!r} names both a column of x and an action; rename one.")
+        d, m = self.obs_shape[0], self.u[0].shape[1] if self.u else 0
+        if input_names is None and m:
+            input_names = numbered("u", m)
+        of_x = check.labels(names, d, "names")
+        of_u = check.labels(input_names, m, "input_names")
+        if overlap := set(of_x or ()) & set(of_u or ()):
+            raise DataError(f"{min(overlap)!r} names both a column of x and an input; rename one.")
+        given = (*(of_x or ()), *(of_u or ()))
+        symbols = symbols_for(given)
+        self.labels = {s: label for s, label in zip(symbols, given, strict=True) if s != label}
+        self.names = None if of_x is None else symbols[:d]
+        self.input_names = None if of_u is None else symbols[len(symbols) - m :]
+        if self.labels:
+            listed = ", ".join(f"{label!r} is {s}" for s, label in self.labels.items())
+            warn_about_data(f"In equations {listed}.", "names")
 
     @classmethod
     def of(
@@ -111,19 +151,20 @@ class Trajectories:
         *,
         names: Sequence[str] | None = None,
         states: bool = False,
+        gaps: Literal["cut", "keep"] = "cut",
     ) -> Trajectories:
         """Whatever a user gives: arrays, lists, pandas tables, Trajectories or a list of them.
 
         Parameters
         ----------
-        x, t, u : as for the class; Trajectories hold their own times and actions
+        x, t, u, gaps : as for the class; Trajectories hold their own times and inputs
         names : names of the columns; by default those of the tables or Trajectories
         states : bool
             Whether observations must be vectors; without names they are called x1, x2, ...
         """
         from sjepa.data._given import given
 
-        return given(x, t, u, names, states)
+        return given(x, t, u, names, states, gaps)
 
     @classmethod
     def from_frame(
@@ -135,7 +176,9 @@ class Trajectories:
         columns: Sequence[str] | None = None,
         actions: Sequence[str] = (),
         state: Sequence[str] = (),
-        allow_nan: bool = False,
+        sigma: float | Sequence[str] | None = None,
+        missing: Literal["raise", "drop"] = "raise",
+        gaps: Literal["cut", "keep"] = "cut",
     ) -> Trajectories:
         """Read a pandas table with one row per observation.
 
@@ -143,17 +186,23 @@ class Trajectories:
         ----------
         frame : pandas.DataFrame
         time : str or float
-            The time column, or a constant step. Dates become seconds since the first one.
+            The time column, or a constant step. Dates, also as text, become seconds since the
+            first one.
         id : str, optional
             Column that tells the trajectories apart; they keep the order of first appearance.
         columns : sequence of str, optional
             What was observed. By default every column that has no other role.
         actions, state : sequences of str
-            Columns of actions, and of the true state.
+            Columns of control inputs, and of the true state.
+        sigma : float, or sequence of str
+            Standard error of all values, or the columns that hold those of each observed column.
+        missing, gaps : as for the class
+
+        Columns are named as in the table, without the unit in brackets, or by their symbol.
         """
         from sjepa.data._frame import from_frame
 
-        return from_frame(frame, time, id, columns, actions, state, allow_nan)
+        return from_frame(frame, time, id, columns, actions, state, sigma, missing, gaps)
 
     @classmethod
     def concat(
@@ -169,17 +218,14 @@ class Trajectories:
                     here, there = (labels[i], labels[0]) if labels else (f"part {i}", "part 0")
                     raise DataError(f"{what} are {mine} in {here} but {other} in {there}.")
 
-        def joined(lists: list[list[Array] | None]) -> list[Array] | None:
-            return None if lists[0] is None else [a for part in lists for a in part or []]
-
         new = first._like(
-            [a for p in parts for a in p.x],
-            [a for p in parts for a in p.t],
-            joined([p.u for p in parts]),
-            joined([p.state for p in parts]),
+            *(
+                None if one is None else [a for p in parts for a in getattr(p, key)]
+                for key, one in first._series().items()
+            )
         )
-        if all(p.ids for p in parts):
-            new.ids = check.distinct(name for p in parts for name in p.ids or ())
+        every = all(p.ids for p in parts)
+        new.ids = check.distinct(n for p in parts for n in p.ids or ()) if every else None
         return new
 
     # Looking at it
@@ -218,13 +264,12 @@ class Trajectories:
         what = f"observations of shape {self.obs_shape}"
         if self.names:
             what = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
-        actions = f"; actions {', '.join(self.action_names)}" if self.action_names else ""
-        return f"<Trajectories: {len(self)} of {points} points; {what}{actions}>"
+        inputs = f"; inputs {', '.join(self.input_names)}" if self.input_names else ""
+        return f"<Trajectories: {len(self)} of {points} points; {what}{inputs}>"
 
-    def check_finite(self, where: Where = check.place) -> None:
-        """Raise DataError if anything is NaN or infinite, naming the first place."""
-        for what in ("x", "t", "u", "state"):
-            for i, array in enumerate(getattr(self, what) or ()):
+    def _check_finite(self, where: Where) -> None:
+        for what, series in self._series().items():
+            for i, array in enumerate(series or ()):
                 check.finite(array, what, i, where)
 
     # Making others of it
@@ -268,22 +313,14 @@ class Trajectories:
             self.u,
             state=self.state,
             names=names,
-            action_names=self.action_names,
+            input_names=self.input_names,
             ids=self.ids,
+            gaps="keep",
         )
 
     def stacked(self) -> tuple[Array, Array]:
         """All observations in one array (rows, ...), and the trajectory each row is from."""
         return np.concatenate(self.x), np.repeat(np.arange(len(self)), self.lengths)
-
-    def drop_nan(self) -> tuple[Trajectories, Dropped]:
-        """Remove rows with NaN or infinity, and say what went.
-
-        A trajectory with a hole is cut there, so that no step leads across it; pieces of a single
-        point are removed too.
-        """
-        cuts, report = pieces([self.x, self.t, self.u, self.state])
-        return self._cut(cuts), report
 
     def padded(self) -> dict[str, Array | None]:
         """Rectangular arrays for whole-trajectory batches.
@@ -292,7 +329,6 @@ class Trajectories:
         ``length`` (N,). Padding repeats the last value, so that whatever is computed on it stays
         finite; `mask` is False there.
         """
-        self.check_finite()
         longest = int(self.lengths.max())
 
         def fill(series: list[Array], size: int) -> Array:
@@ -311,34 +347,38 @@ class Trajectories:
         return {
             "observation shapes": self.obs_shape,
             "names": self.names,
-            "action names": self.action_names,
+            "input names": self.input_names,
             "state shapes": self.state and self.state[0].shape[1:],
+            "standard errors": "given" if self.sigma else "missing",
         }
 
-    def _cut(self, cuts: Sequence[tuple[int, slice]]) -> Trajectories:
-        """The given stretches of the given trajectories, as trajectories of their own."""
+    def _series(self) -> dict[str, list[Array] | None]:
+        """All that has one array per trajectory."""
+        return {key: getattr(self, key) for key in ("x", "t", "u", "state", "sigma")}
 
-        def take(series: list[Array]) -> list[Array]:
-            return [series[i][s] for i, s in cuts]
-
-        u, state = self.u and take(self.u), self.state and take(self.state)
-        new = self._like(take(self.x), take(self.t), u, state)
-        if self.ids:
-            new.ids = check.distinct(self.ids[i] for i, _ in cuts)
+    def _cut(self, cuts: Sequence[Cut]) -> Trajectories:
+        """The given rows of the given trajectories, as trajectories of their own."""
+        series = self._series().values()
+        new = self._like(*(s and [s[i][rows] for i, rows in cuts] for s in series))
+        new.ids = self.ids and check.distinct(self.ids[i] for i, _ in cuts)
         return new
 
     def _named(self, names: Sequence[str]) -> Trajectories:
         """The same data under other names."""
-        new = self._like(self.x, self.t, self.u, self.state)
-        new._name(names, self.action_names)
-        new.ids = self.ids
+        new = self._like(*self._series().values())
+        new._name(names, [self.labels.get(n, n) for n in self.input_names or ()] or None)
         return new
 
     def _like(
-        self, x: list[Array], t: list[Array], u: list[Array] | None, state: list[Array] | None
+        self,
+        x: Any,
+        t: Any,
+        u: list[Array] | None,
+        state: list[Array] | None,
+        sigma: list[Array] | None = None,
     ) -> Trajectories:
         """The same names with other arrays, which are known to be good."""
         new = object.__new__(Trajectories)
-        new.x, new.t, new.u, new.state = x, t, u, state
-        new.names, new.action_names = self.names, self.action_names
+        new.names, new.input_names, new.labels = self.names, self.input_names, self.labels
+        new.x, new.t, new.u, new.state, new.sigma, new.ids = x, t, u, state, sigma, self.ids
         return new

@@ -147,7 +147,10 @@ def discover(
     with ProgressBar(verbose, "preparing the data", progress) as bar:
         stream = Stream.of(x, t, feature_names)
         if stream is None:
-            data = Trajectories.of(x, t, u, names=feature_names, states=True)
+            data = Trajectories.of(
+                x, t, u, names=feature_names, states=True,
+                gaps="cut" if x_dot is None else "keep",  # given derivatives have the rows of x
+            )  # fmt: skip
         else:
             data = stream.pilot
             _check_stream(form, x_dot, u, lags or n_bootstrap)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from sjepa.data import Trajectories
-from sjepa.errors import DataError, NumericalWarning
+from sjepa.errors import DataError, warn_about_data
 
 
 # Cubes of larger numbers leave the range of single precision, in which networks are trained.
@@ -35,9 +33,9 @@ def check_data(trajectories: Trajectories, states: bool) -> None:
         raise DataError("x does not change at all: there is nothing that an equation could say.")
     if states and (flat := np.flatnonzero(spread <= 1e-12 * np.abs(high).clip(1e-300))).size:
         name = trajectories.names[flat[0]] if trajectories.names else flat[0]
-        _warn(f"Column {name} never changes; leave it out, its equation is 0.")
+        warn_about_data(f"Column {name} never changes; leave it out, its equation is 0.")
     if len(trajectories) == 1:
-        _warn(
+        warn_about_data(
             "There is one trajectory only; trajectories from other starts would make the law more "
             "certain."
         )
@@ -54,11 +52,7 @@ def _check_rates(trajectories: Trajectories, spread: np.ndarray) -> None:
     if rate and not SLOW < rate < FAST:
         how = "slow" if rate < SLOW else "fast"
         unit = "milliseconds, divide by 1000" if how == "slow" else "another unit, convert it"
-        _warn(
+        warn_about_data(
             f"The data move by {rate:.1g} of their range in one unit of time, which is very {how}: "
             f"if t is in {unit}."
         )
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, NumericalWarning, stacklevel=5)

@@ -68,7 +68,8 @@ class SJEPA(Fitted):
         searched.
     head : "auto", "none", "pca", "whiten", "slow" or "learned"
         How `latent_dim` coordinates are read off the embeddings of a frozen encoder; "learned"
-        trains the read-out together with the law. "auto" is "pca" beyond 16 values.
+        trains the read-out together with the law. "auto" is "pca" where the encoder gives more
+        values than `latent_dim`, or names; with encoder="identity" beyond 16 columns.
     library, grammar : what may be written, in the names z1, z2, ...
         A library may be a list of terms such as ``["z1", "sin(z1)"]``. By default 1, z, sin z,
         cos z, squares and products.
@@ -298,7 +299,7 @@ class SJEPA(Fitted):
         self.rivals_: list[Any] = list(learned.rivals)
         self.verdict_ = learned.verdict
         self.history_: pd.DataFrame = history
-        self.action_names_ = trajectories.action_names or ()
+        self.action_names_ = trajectories.input_names or ()
         self.step_ = float(np.median(np.concatenate(trajectories.steps)))
         self.obs_shape_ = tuple(trajectories.obs_shape)
         self.n_features_in_ = int(np.prod(self.obs_shape_))
@@ -351,7 +352,7 @@ class SJEPA(Fitted):
             )  # fmt: skip
         if self.search == "alternating":
             assert self.latent_dim != "auto"
-            space = self._space(self.latent_dim, trajectories.action_names or ())
+            space = self._space(self.latent_dim, trajectories.input_names or ())
             with together(self.device) as trained["device"]:
                 return learn_alternating(
                     trajectories, space, self.latent_dim, self.backend, self.integrator, seed=seed,
@@ -378,7 +379,7 @@ class SJEPA(Fitted):
         self, trajectories: Trajectories, journal: RunRecorder, d: int, grow: bool | None = None
     ) -> Learned:
         """With `d` coordinates; `grow` is said where several numbers of them are compared."""
-        space, options = self._space(d, trajectories.action_names or ()), dict(self.options or {})
+        space, options = self._space(d, trajectories.input_names or ()), dict(self.options or {})
         grammar = self.grammar
         if self.library is None and grammar is None:  # a given library is all that may be written
             grammar = coordinate_grammar(space.inputs, d, self.order)

@@ -155,7 +155,7 @@ def encode(
             f"The encoder gives latents of shape {shape} for a trajectory; the library is for "
             f"{len(names)} coordinates ({', '.join(names)})."
         )
-    return Trajectories(latents, data.t, names=list(names[: shape[1]]))
+    return Trajectories(latents, data.t, names=list(names[: shape[1]]), gaps="keep")
 
 
 def _problem(

@@ -163,18 +163,21 @@ class Simulator:
         if lags and not set(self.names) <= set(own) and data.obs_shape[0] == len(present):
             named = Trajectories(
                 data.x, data.t, data.u, names=present, ids=data.ids,
-                action_names=self.actions if data.u is not None and self.actions else None,
+                input_names=self.actions if data.u is not None and self.actions else None,
+                gaps="keep",
             )  # fmt: skip
             data = with_lags(named, lags)
             own = data.names or ()
         if own == self.names or not set(self.names) <= set(own):
             return data
         rows = [own.index(name) for name in self.names]
-        u, missing = data.u, [a for a in self.actions if a not in (data.action_names or ())]
+        u, missing = data.u, [a for a in self.actions if a not in (data.input_names or ())]
         if missing and set(self.actions) <= set(own):
             actions = [own.index(name) for name in self.actions]
             u = [x[:, actions] for x in data.x]
-        return Trajectories([x[:, rows] for x in data.x], data.t, u, names=self.names, ids=data.ids)
+        return Trajectories(
+            [x[:, rows] for x in data.x], data.t, u, names=self.names, ids=data.ids, gaps="keep"
+        )
 
     def beside(self, coordinates: Trajectories, **options: Any) -> list[Simulation]:
         """One path beside each trajectory of coordinates, at its times and from its start."""

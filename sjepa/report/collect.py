@@ -62,6 +62,12 @@ def collect(
     if film is not None:
         names = made.names or tuple(made.law.inputs)
         made = replace(made, film=given_film(source, film), names=names)
+    if trajectories is not None and (labels := trajectories.labels):
+        legend = "; ".join(f"{symbol}: {label}" for symbol, label in labels.items())
+        made = replace(
+            made, names=tuple(labels.get(n, n) for n in made.names),
+            facts={**made.facts, "Names": legend},
+        )  # fmt: skip
     return replace(made, title=title or made.title, recipe=tuple(recipe) or made.recipe)
 
 

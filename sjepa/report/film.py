@@ -52,7 +52,7 @@ def given_film(model: Any, film: Any) -> Film:
     first = int(np.searchsorted(videos.t[0], z.t[0][0] * (1 - 1e-12)))
     rows = slice(first, first + len(z.x[0]))
     seen = Trajectories(
-        [videos.x[0][rows]], [videos.t[0][rows]], ids=(videos.ids or ())[:1] or None
+        [videos.x[0][rows]], [videos.t[0][rows]], ids=(videos.ids or ())[:1] or None, gaps="keep"
     )
     if (found := film_of(seen, z.x[0])) is None:
         raise DataError(

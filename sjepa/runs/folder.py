@@ -32,7 +32,8 @@ _SOURCE: Mapping[str, tuple[type, ...]] = {
     "id": (str, type(None)),
     "columns": (list, type(None)),
     "actions": (list,),
-    "drop_nan": (bool,),
+    "missing": (str,),
+    "gaps": (str,),
 }
 
 
@@ -96,6 +97,9 @@ class Run:
                 f"The run in {self.folder} was begun in Python; resume it there, with "
                 "fit(..., run=folder) and the same data."
             )
+        if isinstance(source, dict) and "drop_nan" in source:  # as version 0.1.0 wrote it
+            drop = source["drop_nan"] is True
+            source = {"missing": "drop" if drop else "raise", "gaps": "keep", **source}
         if (
             not isinstance(source, dict)
             or any(
@@ -175,7 +179,7 @@ def _lock(folder: Path) -> Any:
 
 def fingerprint(trajectories: Trajectories) -> str:
     """A checksum of all numbers and names: the same data give the same one."""
-    found = hashlib.sha256(repr((trajectories.names, trajectories.action_names)).encode())
+    found = hashlib.sha256(repr((trajectories.names, trajectories.input_names)).encode())
     for series in (trajectories.x, trajectories.t, trajectories.u or []):
         for array in series:
             found.update(f"{array.dtype.str} {array.shape}".encode())

@@ -50,7 +50,7 @@ class PatchPairs:
         """
         x = np.stack([self.context, self.target], axis=1)
         u = np.stack([self.offset, np.zeros_like(self.offset)], axis=1)
-        return Trajectories(list(x), [np.arange(2.0)] * len(x), list(u), action_names=OFFSETS)
+        return Trajectories(list(x), [np.arange(2.0)] * len(x), list(u), input_names=OFFSETS)
 
 
 def patch_pairs(images: Any, patch: int, pairs: int = 20, seed: int = 0) -> PatchPairs:

@@ -135,7 +135,8 @@ def fit(
     simulator, data = _data(law, x, t, u)
     states = [simulator.states(z, times) for z, times in zip(data.x, data.t, strict=True)]
     actions = data.u if simulator.actions else None
-    batch = TrajectoryBatch.make(Trajectories(states, data.t, actions), dtype=torch.float64)
+    rows = Trajectories(states, data.t, actions, gaps="keep")
+    batch = TrajectoryBatch.make(rows, dtype=torch.float64)
     found = refine(
         start, batch.x, batch.dt, horizon=horizon, mask=batch.mask, u=batch.u, free=moving
     )

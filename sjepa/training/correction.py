@@ -199,6 +199,7 @@ def with_velocities(trajectories: Trajectories) -> Trajectories:
         [x[own] for x, own in zip(states, inner, strict=True)],
         [t[own] for t, own in zip(smooth.t, inner, strict=True)],
         None if smooth.u is None else [u[own] for u, own in zip(smooth.u, inner, strict=True)],
+        gaps="keep",
     )
 
 

@@ -29,6 +29,9 @@ from sjepa.training.terms import check_width, coordinate_names, library_for, wri
 
 Space = Library | Grammar | None
 
+# Observed columns that are all taken as coordinates; for more no default library can be written.
+MAX_COLUMNS = 16
+
 
 def learn_frozen(
     trajectories: Trajectories,
@@ -65,19 +68,21 @@ def learn_frozen(
         return _learned_head(
             trajectories, function, embeddings, terms, latent_dim, order, delta, seed, progress
         )
-    reader = choose_head(head, embeddings, trajectories.t, latent_dim)
+    named = space if isinstance(space, Library | Grammar) else None
+    inputs = feature_names if named is None else named.inputs
+    most = MAX_COLUMNS if function is identity else max(latent_dim, len(inputs or ()))
+    reader = choose_head(head, embeddings, trajectories.t, latent_dim, most)
     latents, notes = embeddings, []
     if reader is not None:
         function, notes = HeadedEncoder(function, reader), [reader.note]
         latents = [reader(torch.as_tensor(z)).numpy() for z in embeddings]
     size = latents[0].shape[1]
-    named = space if isinstance(space, Library | Grammar) else None
     names = coordinate_names(encoder, trajectories, named, size, feature_names)
-    terms = written(space, names, trajectories.action_names or ())
+    terms = written(space, names, trajectories.input_names or ())
     check_width(terms, size, order, trajectories)
     encoded = Trajectories(
         latents, trajectories.t, trajectories.u, names=names,
-        action_names=trajectories.action_names,
+        input_names=trajectories.input_names, gaps="keep",
     )  # fmt: skip
     if phase is not None:
         found = learn_fixed(encoded, terms, backend, integrator, dynamics, seed=seed, **phase)
@@ -139,7 +144,7 @@ def _learned_head(
     progress: RunRecorder | None,
 ) -> Learned:
     """A linear head trained together with the law, by the search that learns coordinates."""
-    embedded = Trajectories(list(embeddings), trajectories.t)
+    embedded = Trajectories(list(embeddings), trajectories.t, gaps="keep")
     result = elegant_search(
         embedded, library_for(space, latent_dim), latent_dim, order=order, delta=delta, seed=seed,
         budget=SearchBudget(grow=False), report=None if progress is None else progress.report,

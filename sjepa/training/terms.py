@@ -71,7 +71,7 @@ def check_width(
     space: Library | Grammar | None, size: int, order: int, trajectories: Trajectories
 ) -> None:
     """Say so before a backend does if a library was made for another number of coordinates."""
-    actions = len(trajectories.action_names or ())
+    actions = len(trajectories.input_names or ())
     if space is not None and len(space.inputs) not in (size + actions, order * size + actions):
         raise ConfigError(
             f"The embedding has {size} values, the library or grammar is for "

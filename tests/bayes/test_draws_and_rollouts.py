@@ -98,7 +98,7 @@ def test_many_starts_are_rolled_out_together(pendulum: Posterior) -> None:
 
 def test_gradients_reach_states_and_actions() -> None:
     data = simulate("forced_oscillator", seed=0, trajectories=3, points=60)
-    names = [*data.names, *data.action_names]  # type: ignore[misc]
+    names = [*data.names, *data.input_names]  # type: ignore[misc]
     law = Law.from_string([names[1], f"-{names[0]} + 0.5*{names[2]}"], names, outputs=names[:2])
     result = posterior(data, candidates=law)
     draws = result.draws(5)

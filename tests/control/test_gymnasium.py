@@ -22,7 +22,7 @@ def pendulum_cost(z: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
 
 def test_collected_steps_are_those_of_the_environment() -> None:
     data = collect("Pendulum-v1", 450, seed=3, dt=0.05, names=["c", "s", "w"], saturated=True)
-    assert [len(x) for x in data.x] == [201, 201, 51] and data.action_names == ("u1",)
+    assert [len(x) for x in data.x] == [201, 201, 51] and data.input_names == ("u1",)
     x, u = data.x[1], data.u[1]
     speed = np.clip(x[:-1, 2] + 0.05 * (15 * x[:-1, 1] + 3 * u[:-1, 0]), -8, 8)
     np.testing.assert_allclose(x[1:, 2], speed, atol=1e-5)

@@ -24,12 +24,12 @@ def example(named: bool = True) -> Trajectories:
         [rng.normal(size=(n, 1)) for n in lengths],
         state=[rng.normal(size=(n, 3)) for n in lengths],
         names=["q", "p"] if named else None,
-        action_names=["push"] if named else None,
+        input_names=["push"] if named else None,
     )
 
 
 def assert_same(a: Trajectories, b: Trajectories, rtol: float) -> None:
-    assert a.names == b.names and a.action_names == b.action_names
+    assert a.names == b.names and a.input_names == b.input_names
     for what in ("x", "t", "u", "state"):
         for left, right in zip(getattr(a, what), getattr(b, what), strict=True):
             np.testing.assert_allclose(left, right, rtol=rtol, atol=0)
@@ -111,7 +111,7 @@ def test_hdf5_holds_arrays_or_a_group_per_trajectory(tmp_path: Path) -> None:
             file[f"run{i}/x"], file[f"run{i}/t"] = x + i, t
     one = read(tmp_path / "a.h5")
     np.testing.assert_array_equal(one.x[0], x)
-    assert one.action_names == ("u1",)
+    assert one.input_names == ("u1",)
     assert [xi[0, 0] for xi in read(tmp_path / "b.hdf5").x] == [9, 10]
 
 
@@ -172,10 +172,10 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], str]] = {
     "no ending": (_raw("a", b"x"), "unknown file ending"),
     "empty": (_raw("a.csv", b""), "empty"),
     "header only": (_csv("t,x\n"), "no rows"),
-    "blank lines": (_csv("\n\n"), "cannot be read as csv"),
+    "blank lines": (_csv("\n\n"), "no header"),
     "not text": (_raw("a.csv", bytes(range(128, 256))), "cannot be read as csv"),
     "uneven rows": (_csv("t,x\n0,1\n1,2,3,4\n"), "cannot be read as csv"),
-    "semicolons": (_csv("t;x\n0;1\n1;2\n"), "not separated by commas"),
+    "a name twice": (_csv("t,a,a\n0,1,1\n1,2,2\n"), "two columns are called 'a'"),
     "no time": (_csv("a,b\n0,1\n1,2\n"), "no column is called t or time; .*as time=...: a, b"),
     "text in a number column": (_csv("t,x\n0,1\n1,2\n2,oops\n"), "'x' holds 'oops' in row 2"),
     "missing value": (_csv("t,x\n0,1\n1,\n2,3\n"), "NaN.*row 1 of the table"),

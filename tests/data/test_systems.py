@@ -105,7 +105,7 @@ def test_conservative_systems_conserve_energy() -> None:
 
 def test_actions_differ_between_trajectories() -> None:
     data = simulate("forced_oscillator", seed=0)
-    assert data.action_names == ("u1",)
+    assert data.input_names == ("u1",)
     assert data.u is not None
     u = np.stack(data.u)[..., 0]
     assert np.abs(np.corrcoef(u) - np.eye(len(u))).max() < 0.95

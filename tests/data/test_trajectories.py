@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from sjepa.data import Trajectories
-from sjepa.errors import DataError, NumericalWarning
+from sjepa.errors import DataError, DataWarning
 
 
 def ragged(lengths: list[int], d: int = 2, seed: int = 0, actions: int = 1) -> Trajectories:
@@ -42,7 +42,7 @@ def test_actions_get_names_and_columns() -> None:
     data = Trajectories(np.zeros((5, 2)), 1, np.arange(5))
     assert data.u is not None
     assert data.u[0].shape == (5, 1)
-    assert data.action_names == ("u1",)
+    assert data.input_names == ("u1",)
     assert data.names is None
 
 
@@ -121,45 +121,6 @@ def test_stacked_rows_know_their_trajectory() -> None:
     np.testing.assert_array_equal(rows[index == 1], data.x[1])
 
 
-@settings(deadline=None, max_examples=100)
-@given(st.lists(st.lists(st.booleans(), min_size=2, max_size=12), min_size=1, max_size=4))
-def test_dropping_nan_keeps_every_complete_stretch_and_no_step_leads_over_a_hole(
-    holes: list[list[bool]],
-) -> None:
-    # Values are unique, so the pieces can be looked up in the original.
-    x = [np.arange(len(h), dtype=float) + 100 * i for i, h in enumerate(holes)]
-    gappy = [np.where(h, np.nan, xi) for h, xi in zip(holes, x, strict=True)]
-    # The slow and obviously right way: runs of at least two good points.
-    runs = []
-    for h, xi in zip(holes, x, strict=True):
-        run: list[float] = []
-        for bad, value in [*zip(h, xi, strict=True), (True, 0.0)]:
-            if not bad:
-                run.append(float(value))
-                continue
-            if len(run) >= 2:
-                runs.append(run)
-            run = []
-    data = Trajectories(gappy, 1, allow_nan=True)
-    if not runs:
-        with pytest.raises(ValueError, match="no two neighbouring rows"):
-            data.drop_nan()
-        return
-    clean, report = data.drop_nan()
-    assert [xi.ravel().tolist() for xi in clean.x] == runs
-    assert report.rows == sum(map(len, holes)) - sum(map(len, runs))
-    assert [int(r[0] // 100) for r in runs] == report.source
-    assert all((step == 1).all() for step in clean.steps)
-
-
-def test_the_report_of_what_was_dropped_is_a_sentence() -> None:
-    data = Trajectories([[0, np.nan, 2, np.nan, 4, 5]], 1, allow_nan=True)
-    _, report = data.drop_nan()
-    assert report.missing == {0: [1, 3]}
-    assert report.lonely == {0: [0, 2]}
-    assert "2 rows with missing values and 2 rows left alone" in str(report)
-
-
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(2, 9), min_size=1, max_size=5), st.integers(0, 5))
 def test_padding_holds_the_data_and_stays_finite(lengths: list[int], seed: int) -> None:
@@ -187,7 +148,7 @@ def test_collections_can_be_put_together() -> None:
 
 
 def test_a_step_and_more_columns_than_rows_look_transposed() -> None:
-    with pytest.warns(NumericalWarning, match="transpose x"):
+    with pytest.warns(DataWarning, match="transpose x"):
         Trajectories(np.zeros((3, 100)), 0.1)
 
 
@@ -204,7 +165,7 @@ def test_a_table_with_ids_gives_what_pandas_groups() -> None:
     )
     data = Trajectories.from_frame(table, time="when", id="run", actions=["push"])
     assert data.names == ("q", "p")
-    assert data.action_names == ("push",)
+    assert data.input_names == ("push",)
     groups = [g for _, g in table.groupby("run", sort=False)]
     for x, t, g in zip(data.x, data.t, groups, strict=True):
         np.testing.assert_array_equal(x, g[["q", "p"]])
@@ -215,13 +176,14 @@ def test_dates_become_seconds() -> None:
     table = pd.DataFrame(
         {"t": pd.to_datetime(["2024-01-01 00:00:00.0", "2024-01-01 00:00:01.5"]), "x": [1, 2]}
     )
-    assert Trajectories.from_frame(table, time="t").t[0].tolist() == [0.0, 1.5]
+    with pytest.warns(DataWarning, match="seconds"):
+        assert Trajectories.from_frame(table, time="t").t[0].tolist() == [0.0, 1.5]
 
 
 def test_pandas_missing_values_are_missing_values() -> None:
     table = pd.DataFrame({"t": range(4), "x": pd.array([1, 2, None, 4], dtype="Int64")})
-    data = Trajectories.from_frame(table, time="t", allow_nan=True)
-    assert np.isnan(data.x[0][2, 0])
+    with pytest.raises(DataError, match="row 2 of the table.*missing"):
+        Trajectories.from_frame(table, time="t")
 
 
 FRAME = pd.DataFrame({"q": [0.0, 1, 2], "p": [3.0, 4, 5]})
@@ -232,7 +194,7 @@ def test_tables_keep_their_names_alone_in_lists_and_as_actions() -> None:
     pushed = Trajectories.of(
         [FRAME, FRAME], 0.1, [FRAME[["p"]].rename(columns={"p": "torque"})] * 2
     )
-    assert pushed.names == ("q", "p") and pushed.action_names == ("torque",)
+    assert pushed.names == ("q", "p") and pushed.input_names == ("torque",)
     np.testing.assert_array_equal(pushed.x[1][:, 1], [3, 4, 5])
     with pytest.raises(DataError, match="table 1 has the columns p, q"):
         Trajectories.of([FRAME, FRAME[["p", "q"]]], 0.1)

@@ -26,7 +26,7 @@ def change(column: str, row: int, value: Any) -> pd.DataFrame:
 
 
 ARRAYS: dict[str, tuple[Callable[[], object], str]] = {
-    "nan": (lambda: Trajectories([GOOD, NAN], 1), "x is NaN.*trajectory 1, row 3 .*allow_nan"),
+    "nan": (lambda: Trajectories([GOOD, NAN], 1), "x is NaN.*trajectory 1, row 3 .*missing='drop'"),
     "inf in u": (lambda: Trajectories(GOOD, 1, np.array([0, 1, np.inf, 0, 0])), "u is NaN.*row 2"),
     "nan in t": (lambda: Trajectories(GOOD, [[0, 1, np.nan, 3, 4]]), "t is NaN.*row 2"),
     "time stands still": (
@@ -38,7 +38,7 @@ ARRAYS: dict[str, tuple[Callable[[], object], str]] = {
         "row 3: 1.5 follows",
     ),
     "time has a repeat beside nan": (
-        lambda: Trajectories(GOOD, np.array([0, np.nan, 0, 1, 2]), allow_nan=True),
+        lambda: Trajectories(GOOD, np.array([0, np.nan, 0, 1, 2]), missing="drop"),
         "row 2: 0.0 follows 0.0",
     ),
     "one point": (lambda: Trajectories([GOOD, GOOD[:1]], 1), "trajectory 1 has one observation"),
@@ -82,13 +82,20 @@ ARRAYS: dict[str, tuple[Callable[[], object], str]] = {
         "'u1' names both",
     ),
     "action names without actions": (
-        lambda: Trajectories(GOOD, 1, action_names=["f"]),
-        "1 action_names for 0",
+        lambda: Trajectories(GOOD, 1, input_names=["f"]),
+        "1 input_names for 0",
     ),
     "split shares": (lambda: Trajectories(GOOD, 1).split((0.5, 0.2)), "add up to 1"),
     "split too fine": (lambda: Trajectories(GOOD, 1).split((0.3, 0.3, 0.4)), "cannot be split"),
     "empty selection": (lambda: Trajectories(GOOD, 1)[3:], "empty"),
-    "padding nan": (lambda: Trajectories(NAN, 1, allow_nan=True).padded(), "NaN"),
+    "missing": (lambda: Trajectories(NAN, 1, missing="skip"), "missing is 'raise' or 'drop'"),  # type: ignore[arg-type]
+    "nothing complete": (
+        lambda: Trajectories(NAN * np.nan, 1, missing="drop"),
+        "no two neighboring rows",
+    ),
+    "sigma": (lambda: Trajectories(GOOD, 1, sigma=[0.1, 0.0]), "sigma .* not positive"),
+    "sigma shape": (lambda: Trajectories(GOOD, 1, sigma=np.ones(3)), r"sigma .* shape \(3,\)"),
+    "a list of rows": (lambda: Trajectories(list(GOOD), 1), r"np\.array\(x\) for 5 observations"),
     "concat": (
         lambda: Trajectories.concat([Trajectories(GOOD, 1), Trajectories(GOOD[:, :1], 1)]),
         r"observation shapes are \(1,\) in part 1 but \(2,\) in part 0",

@@ -81,13 +81,13 @@ def test_values_on_the_line() -> None:
     assert (number_or_name("0.01"), number_or_name("t"), number_or_name(None)) == (0.01, "t", None)
 
 
-FIT = {"latent_dim", "drop_nan", "device", "time", "columns", "terms", "option", "order"}
+FIT = {"latent_dim", "missing", "device", "time", "columns", "terms", "option", "order"}
 
 
 @pytest.mark.parametrize(
     ("message", "argument", "said"),
     [
-        ("clean them: allow_nan=True, then x", "allow_nan", "clean them: --drop-nan, then x"),
+        ("leave them out: missing='drop'.", "missing", "leave them out: --missing drop."),
         ("latent_dim must be 1, got 0.", "latent_dim", "--latent-dim must be 1, got 0."),
         ("latent_dim=7 is too many.", "latent_dim", "--latent-dim 7 is too many."),
         ("use device='cpu'.", "device", "use --device cpu."),

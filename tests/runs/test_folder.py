@@ -16,7 +16,7 @@ from sjepa.storage import write_json
 
 ASKED: dict[str, Any] = {"settings": {"order": 1, "seed": 0}, "fingerprint": "abc"}
 SOURCE = {
-    "path": "/data.csv", "time": "t", "id": None, "columns": ["q"], "actions": [], "drop_nan": False,
+    "path": "/data.csv", "time": "t", "id": None, "columns": ["q"], "actions": [], "missing": "raise", "gaps": "cut",
 }  # fmt: skip
 
 
@@ -93,13 +93,20 @@ def test_the_source_of_the_data_is_read_back_and_checked(tmp_path: Path) -> None
         Run(tmp_path, {}).source()
     for key, wrong in (
         ("path", 3), ("time", []), ("id", 1), ("columns", "q"), ("columns", [1]), ("actions", None),
-        ("actions", [None]), ("drop_nan", 1),
+        ("actions", [None]), ("missing", 1), ("gaps", None),
     ):  # fmt: skip
         with pytest.raises(FormatError, match="does not say where data are"):
             Run(tmp_path, {"data": {**SOURCE, key: wrong}}).source()
     for key in SOURCE:
         with pytest.raises(FormatError, match="does not say where data are"):
             Run(tmp_path, {"data": {k: v for k, v in SOURCE.items() if k != key}}).source()
+
+
+def test_runs_of_the_first_release_read_their_data_as_they_did(tmp_path: Path) -> None:
+    old = {k: v for k, v in SOURCE.items() if k not in ("missing", "gaps")}
+    for dropped, missing in ((True, "drop"), (False, "raise")):
+        source = Run(tmp_path, {"data": {**old, "drop_nan": dropped}}).source()
+        assert source == {**SOURCE, "missing": missing, "gaps": "keep"}
 
 
 def test_a_folder_without_a_run_is_not_opened(tmp_path: Path) -> None:
@@ -128,13 +135,13 @@ def test_the_fingerprint_sees_every_number_and_name() -> None:
     x, t, u = np.arange(8.0).reshape(4, 2), np.arange(4.0), np.ones((4, 1))
 
     def of(x: Any = x, t: Any = t, u: Any = u, **names: Any) -> str:
-        given = {"names": ["q", "p"], "action_names": ["f"], **names}
+        given = {"names": ["q", "p"], "input_names": ["f"], **names}
         return fingerprint(Trajectories(x, t, u, **given))
 
     other = x.copy()
     other[3, 1] = np.nextafter(7.0, 8.0)
     found = [
-        of(), of(x=other), of(t=t + 1), of(u=-u), of(names=["p", "q"]), of(action_names=["g"]),
+        of(), of(x=other), of(t=t + 1), of(u=-u), of(names=["p", "q"]), of(input_names=["g"]),
         of(x=x.astype(np.float32)), of(x=[x[:2], x[2:]], t=[t[:2], t[2:]], u=[u[:2], u[2:]]),
     ]  # fmt: skip
     assert len(set(found)) == len(found) and of() == found[0]

@@ -95,10 +95,10 @@ def test_spoilt_data_files(ending: str, folder: Path, tmp_path: Path) -> None:
     path = tmp_path / f"data.{ending}"
 
     @fuzz(30)
-    @given(edits, st.booleans())
-    def check(changes: Any, allow_nan: bool) -> None:
+    @given(edits, st.sampled_from(["raise", "drop"]))
+    def check(changes: Any, missing: Any) -> None:
         path.write_bytes(spoil(good, changes))
-        only_our_errors(lambda: read(path, allow_nan=allow_nan))
+        only_our_errors(lambda: read(path, missing=missing))
 
     check()
 

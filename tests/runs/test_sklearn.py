@@ -135,7 +135,7 @@ def test_trajectories_can_be_cross_validated_as_they_are() -> None:
 
 def test_names_come_from_the_user_or_the_data(capsys: pytest.CaptureFixture[str]) -> None:
     frame = pd.DataFrame(STATES[2], columns=["angle", "speed"])
-    with pytest.warns(sjepa.errors.NumericalWarning, match="one trajectory"):
+    with pytest.warns(sjepa.errors.DataWarning, match="one trajectory"):
         model = SJEPA(encoder="identity").fit(frame, T)
     assert model.feature_names_in_.tolist() == ["angle", "speed"]
     model.print(digits=2)

@@ -64,7 +64,7 @@ def simulate(
         None if u is None else list(u),
         state=list(states),
         names=system.inputs,
-        action_names=system.actions or None,
+        input_names=system.actions or None,
     )
 
 

@@ -107,12 +107,9 @@ HEADS: Mapping[str, Callable[[Tensor, Series, Series, int], AffineHead]] = {
 
 
 def choose_head(
-    kind: str | None, series: Series, times: Series, latent_dim: int, most: int = 16
+    kind: str | None, series: Series, times: Series, latent_dim: int, most: int
 ) -> AffineHead | None:
-    """The head asked for. "auto" takes embeddings of up to `most` values as they are.
-
-    More than that no default library can be written for; then it is "pca".
-    """
+    """The head asked for. "auto" takes up to `most` values as they are, and is "pca" beyond."""
     size = series[0].shape[1]
     if kind == "auto":
         kind = None if size <= most else "pca"

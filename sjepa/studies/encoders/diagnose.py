@@ -120,8 +120,8 @@ def _one(
         )
     names = list(library.inputs[:latent_dim])
     own, other = (encode_all(learned.encoder, part.x) for part in (train, held))
-    near = Trajectories(own, train.t, state=train.state, names=names)
-    far = Trajectories(other, held.t, state=held.state, names=names)
+    near = Trajectories(own, train.t, state=train.state, names=names, gaps="keep")
+    far = Trajectories(other, held.t, state=held.state, names=names, gaps="keep")
     complexity = induced_complexity(None, near, library, delta, seed=seed, order=order)
     law = complexity.law if complexity.law is not None else learned.law
     rollout, physical = score_rollouts(law, near, far, order, steps)

@@ -180,8 +180,8 @@ def shortcuts(
     looks = [(lens(torch.as_tensor(x.reshape(len(x), -1)).double()) * spread).numpy()
              for x in observed.x]  # fmt: skip
     states = states_of(encoded, order)
-    z = Trajectories(states, encoded.t).padded()
-    look = Trajectories(looks, encoded.t).padded()["x"]
+    z = Trajectories(states, encoded.t, gaps="keep").padded()
+    look = Trajectories(looks, encoded.t, gaps="keep").padded()["x"]
     checks = CollapseChecks()
     latents, mask = np.asarray(z["x"]), np.asarray(z["mask"])
     scale = np.sqrt(latents[mask].var(0).mean()) + 1e-300

@@ -68,7 +68,7 @@ def learn_fixed(
     place, d = resolve_device(device), encoded.obs_shape[0]
     actions = 0 if encoded.u is None else encoded.u[0].shape[1]
     names = list(encoded.names or ())
-    space = space if space is not None else Library.paper(names, encoded.action_names or ())
+    space = space if space is not None else Library.paper(names, encoded.input_names or ())
     parts = encoded.split((0.8, 0.2), seed=seed)
     train, validation = (TrajectoryBatch.make(part, device=place) for part in parts)
     with torch.random.fork_rng(devices=[]):

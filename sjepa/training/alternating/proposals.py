@@ -77,7 +77,7 @@ def latent_rows(
         return [a[:n] for a, n in zip(padded, lengths, strict=True)]
 
     actions = None if u is None else cut(u.double().cpu().numpy())
-    latents = Trajectories(cut(states), cut(times), actions)
+    latents = Trajectories(cut(states), cut(times), actions, gaps="keep")
     if dynamics == "discrete":
         return discrete_rows(latents)
     if integrator == "euler":

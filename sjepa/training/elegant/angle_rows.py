@@ -84,8 +84,10 @@ class AngleRows:
             right.append(values.unfold(0, bump.k, 2) @ bump.held)
         targets, features = (np.asarray(torch.cat(rows)) for rows in (left, right))
         noise = _off(encoder, trajectories) ** 2 * float(bump.bends.square().sum())
-        names, pushes = library.inputs[:1], trajectories.action_names
-        seen = Trajectories(paths, trajectories.t, trajectories.u, names=names, action_names=pushes)
+        seen = Trajectories(
+            paths, trajectories.t, trajectories.u, names=library.inputs[:1],
+            input_names=trajectories.input_names, gaps="keep",
+        )  # fmt: skip
         return cls(bump, targets, features, noise / float(targets.var()), seen)
 
     def missed(self, coefficients: np.ndarray) -> float:
@@ -98,7 +100,7 @@ class AngleRows:
         simulator, paths = Simulator(law), self.paths
         states = Trajectories(
             [simulator.states(z, t) for z, t in zip(paths.x, paths.t, strict=True)], paths.t,
-            paths.u,
+            paths.u, gaps="keep",
         )  # fmt: skip
         errors = stretch_errors(Transition.of(law, "rk4"), states, self.bump.k)[..., 0]
         return float(np.minimum(errors / np.concatenate(paths.x).var(), CAP).mean())

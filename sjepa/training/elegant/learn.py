@@ -186,7 +186,7 @@ def _encoded(result: SearchResult, trajectories: Trajectories, library: Library)
     names = list(library.inputs[: latents[0].shape[1]])
     return Trajectories(
         latents, trajectories.t, trajectories.u, names=names,
-        action_names=trajectories.action_names,
+        input_names=trajectories.input_names, gaps="keep",
     )  # fmt: skip
 
 

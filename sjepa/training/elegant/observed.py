@@ -146,7 +146,7 @@ def pieces(trajectories: Trajectories, longest: int, every: int = 1) -> Trajecto
                 t.append(ti[part])
                 if trajectories.u is not None:
                     u.append(trajectories.u[i][::every][part])
-    return Trajectories(x, t, u or None)
+    return Trajectories(x, t, u or None, gaps="keep")
 
 
 def fit_whitening(

@@ -122,3 +122,14 @@ def test_impossible_heads_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         fit_head(kind, series, [np.arange(len(s)) for s in series], dim)
+
+
+def test_as_many_coordinates_as_asked_for_are_read_off_a_network() -> None:
+    """Six outputs of a network are no reason for a law of six coordinates."""
+    seen = [s[:, :2] @ MIXING[:2, :6] for s in STATES]
+    model = SJEPA(2, encoder=torch.nn.Identity(), backend="subset").fit(seen, T)
+    assert model.law_.outputs == ("z1", "z2") and model.score(seen, T) > 0.99
+    every = SJEPA(2, encoder=torch.nn.Identity(), head="none", backend="subset").fit(seen, T)
+    assert len(every.law_.outputs) == 6
+    named = SJEPA(encoder=torch.nn.Identity(), feature_names=list("abcdef")).fit(seen, T)
+    assert named.law_.outputs == tuple("abcdef")
