@@ -9,6 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.paper.common import (
+    EVALUATION_STEPS,
+    EVALUATION_TRAJECTORIES,
+    Result,
+    Split,
+    generator,
+    law_metrics,
+    load,
+)
+from benchmarks.paper.profiles import Profile
 from sjepa.backend import Progress
 from sjepa.backend.registry import available_backends, make_backend
 from sjepa.callbacks import Step
@@ -21,16 +31,6 @@ from sjepa.metrics import (
     rollout_score,
 )
 from sjepa.models import Correction, NeuralField, Transition, make_encoder
-from sjepa.studies.paper.common import (
-    EVALUATION_STEPS,
-    EVALUATION_TRAJECTORIES,
-    Result,
-    Split,
-    generator,
-    law_metrics,
-    load,
-)
-from sjepa.studies.paper.profiles import Profile
 from sjepa.symbolic import Law, Library
 from sjepa.training.alternating import (
     EXPERIMENT_2,

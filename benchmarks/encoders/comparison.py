@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pandas as pd
 
+from benchmarks.encoders.measure import Diagnosis
 from sjepa.storage import make_folder, writing
-from sjepa.studies.encoders.measure import Diagnosis
 
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sjepa.studies.paper.paper_figures import PRINTED
+from benchmarks.paper.paper_figures import PRINTED
 from sjepa.symbolic import Law
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.paper.common import Result
+from benchmarks.paper.tables import LABELS
 from sjepa.storage import writing
-from sjepa.studies.paper.common import Result
-from sjepa.studies.paper.tables import LABELS
 
 
 COLOURS = {

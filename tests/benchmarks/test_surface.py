@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks import surface
+from benchmarks.surface_page import surface_page
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError
 from sjepa.estimator import SJEPA
-from sjepa.studies import tradeoff
-from sjepa.studies.surface_page import surface_page
-from tests.command import run as command
 
 
 DT = 0.1
@@ -46,7 +45,7 @@ def test_what_nothing_beats_is_found_by_comparing_every_pair() -> None:
         and not any(fine[j] and (b <= a).all() and (b < a).any() for j, b in enumerate(values))
         for i, a in enumerate(values)
     ]  # fmt: skip
-    assert tradeoff.non_dominated(values, fine).tolist() == expected
+    assert surface.non_dominated(values, fine).tolist() == expected
     assert 0 < sum(expected) < 48
 
 
@@ -58,45 +57,46 @@ def test_a_sweep_shows_the_trade_and_does_nothing_twice(
         "encoder": "identity", "integrator": "euler", "library": ["p", "sin(q)"],
         "feature_names": ["q", "p"],
     }  # fmt: skip
-    table = tradeoff.sweep(braked(), **given)
+    table = surface.sweep(braked(), **given)
     by = table.set_index(["lambda_s", "lambda_c"])
     # A heavy price on the correction leaves nearly none, at the cost of prediction.
     assert (10 * by.xs(10.0, level=1)["rho_corr"] < by.xs(0.0, level=1)["rho_corr"]).all()
     assert (by.xs(10.0, level=1)["l_pred"] > by.xs(0.0, level=1)["l_pred"]).all()
-    axes = table[list(tradeoff.AXES)].to_numpy()
-    assert table["front"].tolist() == tradeoff.non_dominated(axes).tolist()
+    axes = table[list(surface.AXES)].to_numpy()
+    assert table["front"].tolist() == surface.non_dominated(axes).tolist()
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "surface.csv"), table)
     monkeypatch.setattr(SJEPA, "fit", lambda *a, **k: pytest.fail("fitted again"))
-    again = tradeoff.sweep(braked(), **given)
+    again = surface.sweep(braked(), **given)
     pd.testing.assert_frame_equal(again, table)
 
 
-def test_a_sweep_from_the_line(tmp_path: Path) -> None:
-    data = braked(6)
-    rows = [pd.DataFrame(x, columns=["q", "p"]).assign(run=i) for i, x in enumerate(data.x)]
-    pd.concat(rows).to_csv(tmp_path / "data.csv", index=False)
-    given = ["sweep", "data.csv", "--out=surface", "--id=run", "--columns=q,p", "--time=0.1"]
-    given += ["--lambda-s=1e-4", "--lambda-c=0,1", "--terms=p,sin(q)", "--json"]
-    options = [f"--option={name}={value}" for name, value in QUICK.items()]
-    out = command(*given, *options, cwd=tmp_path)
-    assert out.returncode == 0, out.stderr
-    page = (tmp_path / "surface" / "surface.html").read_text("utf-8")
+def test_the_command_writes_table_figure_and_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [pd.DataFrame(x, columns=["q", "p"]).assign(run=i) for i, x in enumerate(braked(6).x)]
+    times = [DT * np.arange(len(x)) for x in braked(6).x]
+    pd.concat(rows).assign(t=np.concatenate(times)).to_csv(tmp_path / "data.csv", index=False)
+    given = ["--out", tmp_path / "out", "--id", "run", "--time", "t", "--lambda-s", 1e-4]
+    given += ["--lambda-c", 0, 1, "--terms", "p", "sin(q)", "--epochs", 2]
+    monkeypatch.setattr(sys, "argv", ["surface", str(tmp_path / "data.csv"), *map(str, given)])
+    surface.main()
+    assert pd.read_csv(tmp_path / "out" / "surface.csv")["lambda_c"].tolist() == [0.0, 1.0]
+    page = (tmp_path / "out" / "surface.html").read_text("utf-8")
     assert page.count('<tr id="row') == 2 and "sin(q)" in page
-    assert [row["lambda_c"] for row in json.loads(out.stdout)] == [0.0, 1.0]
-    assert (tmp_path / "surface" / "surface.png").stat().st_size > 1000
+    assert (tmp_path / "out" / "surface.png").stat().st_size > 1000
 
 
 def test_mistakes_are_refused() -> None:
     with pytest.raises(ConfigError, match="not negative"):
-        tradeoff.sweep(braked(), lambda_s=[-1.0])
+        surface.sweep(braked(), lambda_s=[-1.0])
     with pytest.raises(ConfigError, match="leave both out"):
-        tradeoff.sweep(braked(), search="elegant")
+        surface.sweep(braked(), search="elegant")
 
 
 def test_a_point_of_the_page_leads_to_its_setting() -> None:
     rows = [(1e-4, c, 0.35, 10.0 ** -(3 + i), 1e-2, 3.0 + i, 0.1 * i, i < 3, f"q' = {i}*p < 1")
             for i, c in enumerate((0.0, 0.1, 0.2, 0.3))]  # fmt: skip
-    columns = ["lambda_s", "lambda_c", "lambda_r", *tradeoff.AXES, "admissible", "law"]
+    columns = ["lambda_s", "lambda_c", "lambda_r", *surface.AXES, "admissible", "law"]
     table = pd.DataFrame(rows, columns=columns)
     table["front"] = [False, True, True, False]
     page = surface_page(table)

@@ -2,10 +2,15 @@
 
 The paper reports one setting of its weights and says that none is canonical: across settings there
 is a surface (L_pred, L_roll, Ω, ρ_corr), of which only what nothing else beats is worth a look.
+
+    python -m benchmarks.surface DATA.csv --lambda-s 1e-5 1e-4 1e-3 --lambda-c 0 0.02 0.2 --out DIR
+
+fits hybrids in the coordinates of the file and writes DIR/surface.{csv,png,html}.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
@@ -16,12 +21,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sjepa.data import Trajectories
-from sjepa.errors import ConfigError, TrainingDiverged
+from benchmarks.surface_page import surface_page
+from sjepa.data import Trajectories, read
+from sjepa.errors import ConfigError, SjepaError, TrainingDiverged
 from sjepa.estimator import SJEPA
 from sjepa.metrics import latent_spread, stretch_errors
 from sjepa.runs import fingerprint
-from sjepa.storage import write_whole
+from sjepa.storage import write_whole, writing
 
 
 AXES = ("l_pred", "l_roll", "omega", "rho_corr")
@@ -179,3 +185,39 @@ class _Memory:
         self.known[key] = row
         if self.path is not None:
             write_whole(self.path, json.dumps(self.known, indent=1).encode())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser("python -m benchmarks.surface", description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    for name in ("lambda_s", "lambda_c", "lambda_r"):
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=float, nargs="+", default=argparse.SUPPRESS)
+    parser.add_argument("--terms", nargs="+", help="candidate terms in the names of the columns")
+    parser.add_argument("--time", help="name of the time column")
+    parser.add_argument("--id", help="column that tells trajectories apart")
+    parser.add_argument("--columns", nargs="+", help="observed; by default all others")
+    parser.add_argument("--epochs", type=int, help="of each phase of the training")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    weights = {k: v for k, v in vars(given).items() if k.startswith("lambda_")}
+    options = {} if given.epochs is None else {"dynamics_epochs": given.epochs}
+    try:
+        data = read(given.data, time=given.time, id=given.id, columns=given.columns)
+        settings = {} if given.terms is None else {"library": given.terms}
+        table = sweep(
+            data, out=given.out, seed=given.seed, options=options, encoder="identity", **weights,
+            **settings, progress=lambda line, share: print(f"{share:4.0%} {line}", flush=True),
+        )  # fmt: skip
+    except SjepaError as error:
+        parser.exit(2, f"{error}\n")
+    with writing(given.out / "surface.png") as file:
+        plot_surface(table).savefig(file, format="png", dpi=150)
+    write_whole(given.out / "surface.html", surface_page(table).encode())
+    best = table[table["front"]].sort_values("omega")
+    print(best.to_string(index=False, float_format=lambda v: f"{v:.3g}"))
+
+
+if __name__ == "__main__":
+    main()

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
+from benchmarks.paper.common import Result
 from sjepa.errors import FormatError
 from sjepa.storage import make_folder
 from sjepa.storage.tensors import read_state, write_state
-from sjepa.studies.paper.common import Result
 
 
 KIND, VERSION = "sjepa-experiment-part", 1

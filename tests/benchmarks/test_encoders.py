@@ -1,18 +1,19 @@
 """Diagnosis of encoders, as a function and as a command."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
+from benchmarks.encoders import diagnose
+from benchmarks.encoders.__main__ import main
+from benchmarks.encoders.measure import rollouts
 from sjepa import encoders
 from sjepa.data import Trajectories, rendered, with_history, write
 from sjepa.errors import ConfigError, DataError
-from sjepa.studies.encoders import diagnose
-from sjepa.symbolic import Library
-from tests.command import run
+from sjepa.symbolic import Law, Library
 
 
 T = np.arange(0.0, 8.0, 0.05)
@@ -67,9 +68,6 @@ def test_the_table_the_figure_and_the_files_agree(tmp_path: Path) -> None:
 
 def test_rollouts_start_inside_held_out_trajectories_and_match_the_closed_form() -> None:
     """A law that is wrong by a known amount gives the error that the closed form says."""
-    from sjepa.studies.encoders.measure import rollouts
-    from sjepa.symbolic import Law
-
     data = Trajectories(STATES, T, names=["z1", "z2"])
     wrong = Law.from_string(["1.2*z2", "-1.2*z1"], ["z1", "z2"])
     path, goal, where = rollouts(wrong, data, 1, 20)
@@ -122,36 +120,20 @@ def test_wrong_requests_are_refused(
         diagnose(**given)  # type: ignore[arg-type]
 
 
-def test_the_command_compares_encoders_and_writes_what_it_found(tmp_path: Path) -> None:
+def test_the_command_compares_encoders_and_writes_what_it_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(DATA, tmp_path / "data.npz")
-    torch.manual_seed(0)
-    network = torch.nn.Linear(30, 8)
-    torch.jit.save(torch.jit.script(network), str(tmp_path / "net.pt"))
-    command = [
-        "diagnose", "--data", tmp_path / "data.npz", "--encoder", "pixels",
-        "--encoder", f"torchscript:{tmp_path}/net.pt?head=slow", "--out", tmp_path / "out",
-    ]  # fmt: skip
-    refused = run(*command)
-    assert refused.returncode == 2 and "trust" in refused.stderr
-    done = run(*command, "--trust")
-    assert done.returncode == 0, done.stderr
-    assert "pixels" in done.stdout and "slow" in done.stdout and "z1' =" in done.stdout
-    assert (tmp_path / "out" / "diagnosis.png").stat().st_size > 10_000
-    printed = json.loads(run(*command, "--trust", "--json").stdout)
-    assert [row["head"] for row in printed["encoders"]] == ["pca", "slow"]
 
+    def command(*arguments: object) -> None:
+        monkeypatch.setattr(sys, "argv", ["encoders", *map(str, arguments)])
+        main()
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--data", "video:pendelum", "--encoder", "pixels"], "Did you mean 'pendulum'"),
-        (["--data", "video:pendulum?frames=3", "--encoder", "pixels"], "unexpected keyword"),
-        (["--data", "video:pendulum?length=x", "--encoder", "pixels"], "expected a number"),
-        (["--data", "absent.npz", "--encoder", "pixels"], "no such file"),
-        (["--data", "video:pendulum?length=9", "--encoder", "pixel"], "Did you mean 'pixels'"),
-    ],
-)
-def test_wrong_commands_end_in_one_line(arguments: list[str], message: str) -> None:
-    out = run("diagnose", *arguments)
-    assert out.returncode == 2 and message in out.stderr
-    assert len(out.stderr.strip().splitlines()) == 1
+    command(tmp_path / "data.npz", "pixels", "--heads", "pca", "slow", "--out", tmp_path / "out")
+    assert "z1' =" in capsys.readouterr().out
+    saved = json.loads((tmp_path / "out" / "diagnosis.json").read_text())
+    assert [row["head"] for row in saved["encoders"]] == ["pca", "slow"]
+    with pytest.raises(SystemExit) as stop:
+        command("absent.npz", "pixels")
+    assert stop.value.code == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1

@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from benchmarks.paper.common import Result, Split, generator, law_metrics, load
+from benchmarks.paper.evaluation import evaluate_latents
+from benchmarks.paper.profiles import Profile
 from sjepa.backend import Progress
 from sjepa.backend.registry import available_backends, make_backend
 from sjepa.callbacks import Step
 from sjepa.metrics import latent_spread
 from sjepa.models import NeuralField, SparseLaw, Whitening, make_encoder
-from sjepa.studies.paper.common import Result, Split, generator, law_metrics, load
-from sjepa.studies.paper.evaluation import evaluate_latents
-from sjepa.studies.paper.profiles import Profile
 from sjepa.symbolic import Law, Library
 from sjepa.training.alternating import (
     Alternating,

@@ -8,6 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.encoders.comparison import Comparison
+from benchmarks.encoders.measure import (
+    Diagnosis,
+    probe,
+    probe_embedding,
+    score_rollouts,
+    shortcuts,
+)
 from sjepa.backend import Progress
 from sjepa.data import Trajectories
 from sjepa.data.names import numbered, with_velocity_names
@@ -16,14 +24,6 @@ from sjepa.metrics.induced import induced_complexity
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.models.pretrained.heads import HeadedEncoder
 from sjepa.models.pretrained.plain import pixels
-from sjepa.studies.encoders.comparison import Comparison
-from sjepa.studies.encoders.measure import (
-    Diagnosis,
-    probe,
-    probe_embedding,
-    score_rollouts,
-    shortcuts,
-)
 from sjepa.symbolic import Library
 from sjepa.training import learn_frozen
 

@@ -15,6 +15,12 @@ import pandas as pd
 import torch
 from joblib import Parallel, delayed
 
+from benchmarks.paper import exp1, exp2
+from benchmarks.paper.common import Result
+from benchmarks.paper.figures import draw
+from benchmarks.paper.parts import Parts
+from benchmarks.paper.profiles import PROFILES, Profile
+from benchmarks.paper.tables import render
 from sjepa import __version__
 from sjepa.backend import Progress
 from sjepa.backend.executors import run_on
@@ -22,12 +28,6 @@ from sjepa.backend.registry import make_backend
 from sjepa.errors import ConfigError
 from sjepa.models.devices import resolve_device
 from sjepa.storage import make_folder, write_whole
-from sjepa.studies.paper import exp1, exp2
-from sjepa.studies.paper.common import Result
-from sjepa.studies.paper.figures import draw
-from sjepa.studies.paper.parts import Parts
-from sjepa.studies.paper.profiles import PROFILES, Profile
-from sjepa.studies.paper.tables import render
 from sjepa.symbolic import Law
 from sjepa.training.alternating import LatentModel
 

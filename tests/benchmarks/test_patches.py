@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.patches import discover_spatial, patch_pairs
 from sjepa.errors import ConfigError, DataError
 from sjepa.metrics import r2
 from sjepa.models import Transition
-from sjepa.studies.patches import discover_spatial, patch_pairs
 
 
 def shaded(n: int = 500, u: int = 24, noise: float = 0.0, seed: int = 0) -> np.ndarray:

@@ -7,8 +7,8 @@ from math import isinf, isnan
 
 import pandas as pd
 
-from sjepa.studies.paper.claims import claims_table
-from sjepa.studies.paper.paper_figures import PRINTED, Printed
+from benchmarks.paper.claims import claims_table
+from benchmarks.paper.paper_figures import PRINTED, Printed
 from sjepa.symbolic import Law
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from benchmarks.paper.common import EVALUATION_STEPS, EVALUATION_TRAJECTORIES, Split
 from sjepa.metrics import (
     AffineMap,
     latent_spread,
@@ -20,7 +21,6 @@ from sjepa.metrics import (
 )
 from sjepa.metrics.arrays import as_array
 from sjepa.models import Transition
-from sjepa.studies.paper.common import EVALUATION_STEPS, EVALUATION_TRAJECTORIES, Split
 from sjepa.training.alternating import LatentModel
 from sjepa.training.alternating.conditions import Component
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +11,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
 
+from benchmarks.paper import PROFILES, Profile, exp1, run
+from benchmarks.paper.__main__ import main
+from benchmarks.paper.paper_figures import PRINTED
+from benchmarks.paper.tables import number
 from sjepa.backend.registry import available_backends
-from sjepa.cli import experiment as command
-from sjepa.cli.app import app
-from sjepa.cli.experiment import ProfileName
 from sjepa.errors import ConfigError, UnknownBackend
-from sjepa.studies.paper import PROFILES, Profile, exp1, run
-from sjepa.studies.paper.paper_figures import PRINTED
-from sjepa.studies.paper.tables import number
 from sjepa.symbolic import Law
 from sjepa.training.alternating import CONDITIONS, EXPERIMENT_1, EXPERIMENT_2, TrainingConfig
 
@@ -165,39 +162,27 @@ def test_a_misspelt_backend_is_refused_before_anything_is_trained() -> None:
         run("exp2", [7], backend="stslq")
 
 
-def test_the_command_writes_and_prints_the_tables(tmp_path: Path) -> None:
-    result = invoke(
-        "exp2", "--seeds", "7,7", "--profile", "default", "--jobs", "1",
-        "--conditions", "symbolic_complete", "--out", str(tmp_path / "run"),
-    )  # fmt: skip
-    assert result.exit_code == 0, result.output
-    assert "Symbolic, complete" in result.output
-    assert (tmp_path / "run" / "metrics.parquet").exists()
+def test_the_command_writes_the_metrics_and_laws_and_refuses_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+    given = ["exp2", "--seeds", "7", "7", "--profile", "default", "--jobs", "1", "--out", str(out)]
 
+    def command(condition: str) -> None:
+        monkeypatch.setattr(sys, "argv", ["paper", *given, "--conditions", condition])
+        main()
 
-def test_seeds_may_follow_one_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked: list[list[int]] = []
-
-    def note(name: str, seeds: list[int], *rest: object, **options: object) -> None:
-        asked.append(list(seeds))
-        (tmp_path / "tables.md").write_text("# done")
-
-    monkeypatch.setattr("sjepa.studies.paper.run", note)
-    assert invoke("exp2", "--seeds", "7", "19", "37", "--out", str(tmp_path)).exit_code == 0
-    assert asked == [[7, 19, 37]]
-    assert isinstance(invoke("exp2", "7", "--out", str(tmp_path)).exception, ConfigError)
-    assert len(asked) == 1
-
-
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["experiment", *arguments])
-
-
-def test_seeds_may_be_given_both_ways() -> None:
-    assert command.read_seeds(["7", "19"]) == command.read_seeds(["7,19"]) == [7, 19]
-    assert command.read_seeds(None) == []
-    with pytest.raises(ConfigError, match="whole numbers"):
-        command.read_seeds(["seven"])
+    command("symbolic_complete")
+    assert "Symbolic, complete" in capsys.readouterr().out
+    metrics = pd.read_parquet(out / "metrics.parquet")
+    assert list(metrics.columns) == ["experiment", "condition", "seed", "metric", "value"]
+    assert metrics["seed"].unique().tolist() == [7]
+    (law,) = json.loads((out / "laws.json").read_text())
+    assert (law["condition"], law["seed"]) == ("symbolic_complete", 7)
+    with pytest.raises(SystemExit) as stop:
+        command("no_such_condition")
+    assert stop.value.code == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
 
 def test_the_profile_of_windows_is_the_appendix_to_the_letter() -> None:
@@ -206,7 +191,6 @@ def test_the_profile_of_windows_is_the_appendix_to_the_letter() -> None:
     assert (windows.integrator, windows.cycles, windows.penalised) == ("euler", 4, True)
     for name, row in (EXPERIMENT_1 | EXPERIMENT_2).items():
         assert windows.condition(name) == row
-    assert ProfileName("windows").value in PROFILES
 
 
 def test_profiles_change_only_what_they_say() -> None:

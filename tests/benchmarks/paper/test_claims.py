@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from sjepa.studies.paper.claims import CLAIMS, claims_table
-from sjepa.studies.paper.paper_figures import PRINTED
-from sjepa.studies.paper.tables import render
+from benchmarks.paper.claims import CLAIMS, claims_table
+from benchmarks.paper.paper_figures import PRINTED
+from benchmarks.paper.tables import render
 from sjepa.symbolic import Law
 
 
