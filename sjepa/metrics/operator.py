@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from sjepa.models import Transition
-from sjepa.symbolic import Law, Library
+from sjepa.symbolic import Library
 
 
 @dataclass(frozen=True)

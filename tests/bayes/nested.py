@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 
+import dynesty
 import numpy as np
 import torch
 from scipy.special import gammaincinv, ndtri
 
 from sjepa.bayes.joint import Joint
-from sjepa.errors import MissingDependency
 
 
 def nested_evidence(
@@ -23,12 +23,6 @@ def nested_evidence(
 
     `live` points; stops when at most `tolerance` nats can be missing.
     """
-    try:
-        import dynesty
-    except ImportError:
-        raise MissingDependency(
-            "Nested sampling needs dynesty: pip install 'sjepa[bayes]'"
-        ) from None
 
     def log_likelihood(theta: np.ndarray) -> float:
         value = float(joint.log_likelihood(torch.as_tensor(theta)))
