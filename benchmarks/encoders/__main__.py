@@ -3,9 +3,9 @@
     python -m benchmarks.encoders video:pendulum pixels random-cnn --heads slow learned --out DIR
 
 The data are a file or folder that `sjepa fit` reads, a video, or ``video:NAME`` for a rendered one
-(pendulum, spring_mass, two_body, bouncing_ball). Encoders are ``pixels``, ``random-cnn`` or a
-folder with a Hugging Face model; ``end-to-end`` trains coordinates and law together. Anything else
-is a callable: see docs/howto/images.md and call `diagnose`.
+(pendulum, spring_mass, two_body, bouncing_ball). Encoders are ``pixels`` and ``random-cnn``;
+``end-to-end`` trains coordinates and law together. For any other call `diagnose` with a function
+or module; docs/howto/images.md shows how to load some.
 """
 
 from __future__ import annotations
@@ -26,15 +26,13 @@ def data_of(text: str, step: float | None, seed: int) -> Trajectories:
     return read(text, time=step)
 
 
-def encoder_of(text: str) -> Any:
-    plain = {"pixels": encoders.pixels, "random-cnn": encoders.random_cnn}
-    return plain[text]() if text in plain else encoders.huggingface(text)
+ENCODERS = {"pixels": encoders.pixels, "random-cnn": encoders.random_cnn}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.encoders", description=__doc__)
     parser.add_argument("data")
-    parser.add_argument("encoders", nargs="+")
+    parser.add_argument("encoders", nargs="+", choices=[*ENCODERS, "end-to-end"])
     parser.add_argument("--heads", nargs="+", default=["auto"], help="none, pca, slow, learned ...")
     parser.add_argument("--latent-dim", type=int, default=2)
     parser.add_argument("--order", type=int, default=1, help="2 for laws of accelerations")
@@ -49,7 +47,7 @@ def main() -> None:
             if name == "end-to-end":
                 chosen[name] = ("identity", "learned")
             else:
-                encoder = encoder_of(name)
+                encoder = ENCODERS[name]()
                 chosen |= {f"{name}, {head}": (encoder, head) for head in given.heads}
         found = diagnose(
             chosen, data_of(given.data, given.step, given.seed), latent_dim=given.latent_dim,

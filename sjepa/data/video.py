@@ -174,7 +174,7 @@ def _opened(source: Path) -> tuple[Iterator[Array], float | None]:
     try:
         about = iio.immeta(source, plugin=plugin, exclude_applied=False)
     except ImportError as error:
-        raise MissingDependency("av reads videos. Fix: pip install 'sjepa[vision]'.") from error
+        raise MissingDependency("av reads videos. Fix: pip install 'sjepa[video]'.") from error
     except Exception as error:  # as above
         reason = " ".join(str(error).split())[:120]
         raise DataError(f"{source}: cannot be read as a video. {reason}") from error
@@ -192,7 +192,7 @@ def _imageio() -> Any:
         import imageio.v3 as iio
     except ImportError as error:
         raise MissingDependency(
-            "imageio reads videos and pictures. Fix: pip install 'sjepa[vision]'."
+            "imageio reads videos and pictures. Fix: pip install 'sjepa[video]'."
         ) from error
     return iio
 
