@@ -11,11 +11,13 @@ from importlib.resources import files
 
 import numpy as np
 import pandas as pd
+from matplotlib import rc_context
 
-from sjepa.report.svg import Frame, figure, number, span
+from sjepa.report.charts import AXIS, STYLE, Drawing
+from sjepa.report.words import number
 
 
-WIDTH, HEIGHT = 420.0, 300.0
+HEIGHT = 300.0
 NAMES = {"l_pred": "L_pred", "l_roll": "L_roll", "omega": "Ω of the law", "rho_corr": "ρ_corr"}
 LOSSES, MEASURES = ("l_pred", "l_roll"), ("omega", "rho_corr")
 # Losses below this are rounding.
@@ -56,24 +58,27 @@ setting.</p>
 """
 
 
+@rc_context(STYLE)
 def _drawing(table: pd.DataFrame, measure: str, loss: str) -> str:
     x, y = table[measure].to_numpy(float), np.maximum(table[loss].to_numpy(float), MIN_LOSS)
-    frame = Frame.make(span(x), span(y, log=True, margin=0.12), WIDTH, HEIGHT, log_y=True)
-    parts = [frame.axes(NAMES[measure], NAMES[loss])]
+    drawn = Drawing(HEIGHT)
+    ax = drawn.axes(NAMES[measure], NAMES[loss])
+    ax.set(yscale="log", xmargin=0.06, ymargin=0.12)
+    ax.plot(x, y, "o", ms=2, color=AXIS)
     # What is in colour comes last, so that nothing lies on it.
     for i in np.argsort(table["front"].to_numpy(bool), kind="stable"):
-        at = f'cx="{frame.x(x[i]):.1f}" cy="{frame.y(y[i]):.1f}"'
+        at = 'cx="{:.1f}" cy="{:.1f}"'.format(*drawn.at(ax, x[i], y[i]))
         row = table.iloc[i]
         words = (
             f"λ_s {row['lambda_s']:g}, λ_c {row['lambda_c']:g}, λ_r {row['lambda_r']:g}: "
             f"{row['law']}"
         )
-        parts.append(
+        drawn.over += (
             f'<a href="#row{i}" class="point{" chosen" if row["front"] else ""}" data-row="{i}">'
             f'<title>{escape(words)}</title><circle class="touch" {at} r="14"/>'
             f'<circle class="ring" {at} r="9"/><circle class="dot" {at} r="4.5"/></a>'
         )
-    return figure(WIDTH, HEIGHT, "".join(parts), f"{NAMES[loss]} against {NAMES[measure]}")
+    return drawn.svg(f"{NAMES[loss]} against {NAMES[measure]}")
 
 
 def _rows(table: pd.DataFrame) -> str:
