@@ -80,13 +80,20 @@ licenses: build/.all
 	mkdir -p dist
 	build/tools/bin/pip-licenses --python=build/all/bin/python --format=markdown --order=license --with-urls --output-file=dist/licenses.md
 
-# Random changes to the code that the tests ought to notice: make mutants FILES=sjepa/bayes N=100
-FILES ?= sjepa backends/sjepa_backends
-TESTS ?= tests
-N ?= 50
-SEED ?= 0
+# Changes to one file or folder that its tests ought to notice, by cosmic-ray, in a copy of what is
+# committed: make mutants FILES=sjepa/symbolic/intervals.py TESTS=tests/symbolic
+FILES ?= sjepa/symbolic/intervals.py
+TESTS ?= tests/symbolic
+COPY := build/mutants
+RAY = cd $(COPY) && $(abspath $(BIN))
 mutants: $(VENV)/.test
-	$(BIN)/python -m tests.mutants $(FILES) -n $(N) --seed $(SEED) --tests $(TESTS)
+	$(PIP) cosmic-ray
+	rm -rf $(COPY) && mkdir -p $(COPY) && git archive HEAD | tar x -C $(COPY)
+	printf '[cosmic-ray]\nmodule-path = "%s"\ntimeout = 120.0\nexcluded-modules = []\ntest-command = "%s -m pytest -x -q %s"\n[cosmic-ray.distributor]\nname = "local"\n' \
+	  '$(FILES)' '$(abspath $(BIN))/python' '$(TESTS)' > $(COPY)/mutants.toml
+	$(RAY)/cosmic-ray init mutants.toml mutants.sqlite
+	$(RAY)/cosmic-ray exec mutants.toml mutants.sqlite
+	$(RAY)/cr-report mutants.sqlite | tail -4
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/symbolic_speed.py

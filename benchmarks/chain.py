@@ -6,7 +6,7 @@ prior is the same, with scales of its own. Printed: total variation distance for
 either rule and for the whole grammar as candidates, beside the distance of two chains, which is the
 error of sampling.
 
-python benchmarks/chain.py [--seeds 3] [--steps 20000]
+python -m benchmarks.chain [--seeds 3] [--steps 20000]
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from bayes_data import drag_pendulum
 
-from sjepa.bayes import Prior, all_laws, posterior, sample_structures
+from benchmarks.bayes_data import drag_pendulum
+from sjepa.bayes import Prior, posterior
 from sjepa.data import Trajectories
 from sjepa.symbolic import Library
+from tests.bayes.reversible import all_laws, sample_structures
 
 
 def walk(matrix: list[list[float]], noise: float, cubic: float, n: int, seed: int) -> Trajectories:

@@ -6,9 +6,9 @@ A cell is one reading with one seed: warm start, Neural JEPA, post hoc and SJEPA
 `fast`. Finished cells are files in OUT and are not run again; the reading is to be chosen by
 validation risk alone, which is why that column comes first.
 
-python benchmarks/design.py --out DIR [--seeds 100 101 102 103 104 105] [--jobs 2] [--only ROW]
-python benchmarks/design.py --out DIR --report
-python benchmarks/design.py --out DIR --table
+python -m benchmarks.design --out DIR [--seeds 100 101 102 103 104 105] [--jobs 2] [--only ROW]
+python -m benchmarks.design --out DIR --report
+python -m benchmarks.design --out DIR --table
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import torch
 from joblib import Parallel, delayed
 from torch import Tensor, nn
 
+from benchmarks.paper import PROFILES, Profile, exp1
+from benchmarks.paper.common import Result
 from sjepa.data.synthetic.pendulum import observation_map
-from sjepa.studies.paper import PROFILES, Profile, exp1
-from sjepa.studies.paper.common import Result
 from sjepa.symbolic import Law
 from sjepa.training.alternating import LatentModel, TrainingConfig
 from sjepa.training.alternating.objective import Objective

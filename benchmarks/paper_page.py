@@ -1,6 +1,6 @@
 """Put the tables and figures of finished runs into docs/results/paper.md.
 
-    sjepa experiment exp1 --profile fast --seeds 7 19 37 --out FOLDER
+    python -m benchmarks.paper exp1 --profile fast --seeds 7 19 37 --out FOLDER
     python -m benchmarks.paper_page FOLDER [FOLDER ...] [--commit HASH]
 
 Each folder replaces what stands between the lines ``<!-- exp1 -->`` and ``<!-- /exp1 -->`` of the
@@ -34,7 +34,7 @@ def block(folder: Path, commit: str) -> tuple[str, str]:
     text = (folder / "tables.md").read_text("utf-8")
     found = re.match(r"# Experiment (\d): .* \((\w+) profile\)\n", text)
     if found is None:
-        raise SystemExit(f"{folder} holds no tables of sjepa experiment.")
+        raise SystemExit(f"{folder} holds no tables of benchmarks.paper.")
     experiment, profile = f"exp{found[1]}", found[2]
     name = experiment if profile == "paper" else f"{experiment}_{profile}"
     seeds = re.search(r"over seeds ([\d, ]+)\.", text)

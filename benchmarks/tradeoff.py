@@ -1,8 +1,8 @@
 """The alternating search under other weights, constraints and backends, on both experiments.
 
-    python benchmarks/tradeoff.py exp2 --out DIR          # also exp1; writes surface.csv and .png
-    python benchmarks/tradeoff.py constrained --out DIR   # L_pred held at δ beside L_pred weighted
-    python benchmarks/tradeoff.py backends --out DIR      # who proposes laws in Experiment 1
+    python -m benchmarks.tradeoff exp2 --out DIR          # also exp1; writes surface.csv and .png
+    python -m benchmarks.tradeoff constrained --out DIR   # L_pred held at δ beside L_pred weighted
+    python -m benchmarks.tradeoff backends --out DIR      # who proposes laws in Experiment 1
 
 Reduced: some of the training trajectories and short phases (see SIZES); one seed, for `backends`
 three. Points that are finished are in DIR and are not run again.
@@ -20,10 +20,10 @@ import numpy as np
 import pandas as pd
 import torch
 
+from benchmarks.surface import plot_surface, sweep
 from sjepa import SJEPA, Library, Trajectories
 from sjepa.data import paper_data
 from sjepa.metrics import AffineMap, rollout_score, stretch_errors
-from sjepa.studies.tradeoff import plot_surface, sweep
 
 
 # Trajectories, and the options of the search.

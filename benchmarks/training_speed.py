@@ -4,7 +4,7 @@ Both run on the same data in the same process, alternately, and the fastest of a
 counts. Before timing, both evaluate the same model without training it, and the prediction and
 rollout terms must agree within four standard errors.
 
-    python benchmarks/training_speed.py --threads 1 --repeats 5
+    python -m benchmarks.training_speed --threads 1 --repeats 5
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import argparse
 from time import perf_counter
 
 import torch
-from literal_windows import literal_epoch, window_batches, window_loss
 
+from benchmarks.literal_windows import literal_epoch, window_batches, window_loss
+from benchmarks.paper.exp1 import LIBRARY
 from sjepa.data import TrajectoryBatch, paper_data
 from sjepa.models import NeuralField, SparseLaw, make_encoder
-from sjepa.studies.paper.exp1 import LIBRARY
 from sjepa.training.alternating import EXPERIMENT_1, Condition, LatentModel, Phase, TrainingConfig
 from sjepa.training.alternating.objective import Objective
 from sjepa.training.alternating.phase import _only_trained

@@ -1,11 +1,11 @@
 """Frozen encoders beside coordinates that are trained, on videos of a pendulum.
 
-``python benchmarks/vision.py compare [--seeds 0 1 2]``: C_dyn, rollouts and probes of frozen
+``python -m benchmarks.vision compare [--seeds 0 1 2]``: C_dyn, rollouts and probes of frozen
 encoders and of end-to-end learning, with one library, one tolerance and new videos for each seed.
-``python benchmarks/vision.py large``: 10,000 frames of 64 x 64, end to end: seconds and memory.
-``python benchmarks/vision.py sharp``: a small pendulum mass, blurred or not, noisy pixels, and a
+``python -m benchmarks.vision large``: 10,000 frames of 64 x 64, end to end: seconds and memory.
+``python -m benchmarks.vision sharp``: a small pendulum mass, blurred or not, noisy pixels, and a
 still textured background, added to what moves or hiding it where it is the brighter of both.
-``python benchmarks/vision.py masked``: the law of what lies elsewhere in an image.
+``python -m benchmarks.vision masked``: the law of what lies elsewhere in an image.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from time import perf_counter, process_time
 import numpy as np
 import pandas as pd
 import torch
-from pretrained import face_network
 
+from benchmarks.encoders import diagnose
+from benchmarks.patches import discover_spatial
+from benchmarks.pretrained import face_network
 from sjepa import SJEPA, Library, encoders
 from sjepa.data import rendered
 from sjepa.metrics import AffineMap, r2
-from sjepa.studies.encoders import diagnose
-from sjepa.studies.patches import discover_spatial
 from sjepa.training.elegant import elegant_search
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sjepa.discovery import discover
     from sjepa.estimator import SJEPA, SymbolicRegressor, load
     from sjepa.metrics.induced import induced_complexity
-    from sjepa.metrics.operator import dynamics_complexity, operator_complexity
+    from sjepa.metrics.operator import operator_complexity
     from sjepa.symbolic import Candidate, Front, Gram, Grammar, Law, Library
 
 
@@ -38,7 +38,6 @@ __all__ = [
     "Trajectories",
     "available_backends",
     "discover",
-    "dynamics_complexity",
     "errors",
     "induced_complexity",
     "load",
@@ -67,7 +66,6 @@ _LAZY = {
     "control": "sjepa.control",
     "data": "sjepa.data",
     "discover": "sjepa.discovery:discover",
-    "dynamics_complexity": "sjepa.metrics.operator:dynamics_complexity",
     "encoders": "sjepa.models.pretrained",
     "induced_complexity": "sjepa.metrics.induced:induced_complexity",
     "load": "sjepa.estimator:load",

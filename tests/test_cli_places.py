@@ -59,7 +59,7 @@ def test_every_place_to_write_to_has_the_same_short_name() -> None:
         importlib.import_module(f"sjepa.cli.{module.name}")
     commands = getattr(typer.main.get_command(app), "commands", {})
     options = [o for c in commands.values() for o in getattr(c, "params", []) if o.name == "out"]
-    assert len(options) >= 8 and {tuple(o.opts) for o in options} == {("--out", "-o")}
+    assert len(options) >= 7 and {tuple(o.opts) for o in options} == {("--out", "-o")}
 
 
 def test_the_version_is_printed() -> None:

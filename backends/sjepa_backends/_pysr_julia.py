@@ -9,7 +9,9 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 
@@ -25,9 +27,21 @@ def julia_available() -> tuple[bool, str]:
     fraction of a second.
     """
     if importlib.util.find_spec("pysr") is None:
-        return False, "pysr is not installed (pip install 'sjepa[pysr]')"
+        return False, "pysr is not installed (pip install pysr)"
     executable, reason = find_julia()
     return (True, executable) if executable else (False, reason)
+
+
+@cache
+def announce_download() -> None:
+    """Warn, once in a process, that PySR is about to download Julia."""
+    executable, reason = find_julia()
+    if importlib.util.find_spec("pysr") is not None and not executable:
+        warnings.warn(
+            f"PySR downloads Julia now, once; that takes minutes ({reason}; packages go to "
+            f"{depot()}). backend='operon' searches expression trees without it.",
+            stacklevel=3,
+        )
 
 
 def depot() -> str:
@@ -39,7 +53,10 @@ def depot() -> str:
 
 def find_julia() -> tuple[str, str]:
     """The first usable Julia executable, or an empty text and the reason."""
-    reason = "no Julia: not set for juliacall or juliapkg, not installed by juliapkg or juliaup, not on PATH"
+    reason = (
+        "no Julia: not set for juliacall or juliapkg, not installed by juliapkg or juliaup, "
+        "not on PATH"
+    )
     for where, executable in _candidates():
         version = _version(executable)
         if version is None:

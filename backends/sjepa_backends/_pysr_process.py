@@ -30,8 +30,8 @@ PROTOCOL = 1
 MAX_CHARACTERS = 16_000_000
 
 INSTALL = (
-    "Fix: pip install 'sjepa[pysr]' and run once with a network connection (PySR then installs "
-    "Julia by itself), or install Julia 1.10 or 1.11 so that `julia` is on the PATH. "
+    "Fix: pip install pysr and run once with a network connection (PySR then downloads Julia by "
+    "itself), or install Julia 1.10 or 1.11 so that `julia` is on the PATH. "
     "Until then, 'operon' searches expression trees without Julia."
 )
 

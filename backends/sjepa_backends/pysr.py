@@ -18,7 +18,7 @@ from sjepa.errors import BackendError, BackendUnavailable, ConfigError
 from sjepa.symbolic.front import Front
 from sjepa_backends import _pysr_answer, _pysr_ask, _pysr_guess, _pysr_pool
 from sjepa_backends._pysr_extras import extras, in_our_names
-from sjepa_backends._pysr_julia import depot, julia_available
+from sjepa_backends._pysr_julia import announce_download, depot, julia_available
 from sjepa_backends._pysr_pool import stop_workers
 from sjepa_backends._pysr_process import Worker
 from sjepa_backends._pysr_template import Template
@@ -39,8 +39,9 @@ _TOURNAMENT = 15
 class PySR(Backend):
     """Genetic programming over expression trees with PySR 1.5 or 2.x.
 
-    Needs Julia, which PySR installs on first use. It runs in a worker process that stays alive
-    between searches; starting it and compiling are not counted in the time budget. Equations
+    Needs Julia, which PySR downloads at its first search, after a warning. It runs in a worker
+    process that stays alive between searches; starting it and compiling are not counted in the
+    time budget. Equations
     come back as text and are read by our own parser, refitted on all rows and scored by our own
     complexities.
 
@@ -167,10 +168,16 @@ class PySR(Backend):
         return not self._wants_processes if self.deterministic is None else self.deterministic
 
     def prepare(self) -> None:
+        self._announce()
         try:
             _pysr_pool.prepare(self.command)
         except BackendError:
             pass  # the search will say so
+
+    def _announce(self) -> None:
+        """Only the worker that comes with the package downloads Julia."""
+        if self.command == PySR.command:
+            announce_download()
 
     def describe(self) -> str:
         ready, found = julia_available()
@@ -190,6 +197,7 @@ class PySR(Backend):
             problem.report(line, 0.0)
 
         if todo:
+            self._announce()
             with _pysr_pool.borrow(self.command, self.startup_timeout, starting) as worker:
                 done = 0
                 for task in todo:

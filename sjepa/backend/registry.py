@@ -62,13 +62,13 @@ BUILTIN: Mapping[str, Source] = {
     "stlsq": Source("sjepa_backends.stlsq:STLSQ", "own: thresholded least squares"),
     "subset": Source("sjepa_backends.subset:Subset", "own: exact best subset"),
     "pysindy": Source(
-        "sjepa_backends.pysindy:PySINDy", "PySINDy", ("pysindy",), "pip install 'sjepa[pysindy]'"
+        "sjepa_backends.pysindy:PySINDy", "PySINDy", ("pysindy",), "pip install pysindy"
     ),
     "operon": Source(
         "sjepa_backends.operon:Operon",
         "Operon (C++ genetic programming)",
         ("pyoperon",),
-        "pip install 'sjepa[operon]'",
+        "pip install pyoperon",
     ),
     "gplearn": Source(
         "sjepa_backends.gplearn:GPLearn", "gplearn", ("gplearn",), "pip install 'sjepa[gplearn]'"
@@ -77,7 +77,7 @@ BUILTIN: Mapping[str, Source] = {
         "sjepa_backends.pysr:PySR",
         "PySR (SymbolicRegression.jl)",
         ("pysr",),
-        "pip install 'sjepa[pysr]' (installs Julia on first use)",
+        "pip install pysr (downloads Julia at its first search)",
     ),
 }
 

@@ -10,7 +10,6 @@ from sjepa.bayes.inference import posterior
 from sjepa.bayes.prediction import Prediction, Rollout
 from sjepa.bayes.prior import GP, Prior
 from sjepa.bayes.result import Posterior
-from sjepa.bayes.reversible import StructureChain, all_laws, sample_structures
 
 
 __all__ = [
@@ -21,8 +20,5 @@ __all__ = [
     "Prediction",
     "Prior",
     "Rollout",
-    "StructureChain",
-    "all_laws",
     "posterior",
-    "sample_structures",
 ]

@@ -13,7 +13,6 @@ from torch import Tensor
 from sjepa.bayes.conjugate import closed_form, has_closed_form
 from sjepa.bayes.joint import Joint
 from sjepa.bayes.laplace import find_mode
-from sjepa.bayes.nested import nested_evidence
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Law
@@ -22,7 +21,7 @@ from sjepa.symbolic import Law
 if TYPE_CHECKING:
     from sjepa.bayes.paths import Paths
 
-METHODS = ("auto", "laplace", "analytic", "nested")
+METHODS = ("auto", "laplace", "analytic")
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +108,7 @@ class FailedFit:
         raise AssertionError("a structure without weight is never drawn")
 
 
-def fit(joint: Joint, method: str = "auto", seed: int = 0) -> StructureFit:
+def fit(joint: Joint, method: str = "auto") -> StructureFit:
     """Evidence by the named method; "auto" is the closed form where there is one, else Laplace."""
     if method not in METHODS:
         raise ConfigError(f"evidence is one of {', '.join(METHODS)}, got {method!r}.")
@@ -124,10 +123,4 @@ def fit(joint: Joint, method: str = "auto", seed: int = 0) -> StructureFit:
     mode = find_mode(joint, joint.start())
     if mode is None:
         return FailedFit(joint.structure, "no finite posterior mode", "laplace")
-    status = mode.status()
-    if method == "nested":
-        value, error = nested_evidence(joint, seed=seed)
-        note = f"evidence ± {error:.2f}"
-        status = note if status == "ok" else f"{status}; {note}"
-        return SymbolicFit(joint, mode.theta, mode.sample, value, "nested", status)
-    return SymbolicFit(joint, mode.theta, mode.sample, mode.log_evidence, "laplace", status)
+    return SymbolicFit(joint, mode.theta, mode.sample, mode.log_evidence, "laplace", mode.status())

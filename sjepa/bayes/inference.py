@@ -89,7 +89,7 @@ def posterior(
         Which: half from the front of error and complexity and the rest by their score, or, as the
         paper's Algorithm 2 is printed, from that front alone. The front has one law of a length at
         most, so that rivals of the same length get no weight.
-    evidence : "auto", "laplace", "analytic" or "nested"
+    evidence : "auto", "laplace" or "analytic"
         "auto" is the closed form where there is one, else Laplace's approximation.
     gamma : float
         Structures have the prior probability exp(-gamma * complexity), up to a constant.
@@ -162,7 +162,7 @@ def posterior(
     if covariance == "auto":
         covariance = "full" if gp is None or gp.outputs == "multi" else "diagonal"
     fits: list[StructureFit] = []
-    work = _Evidence(rows, step, sizes, settings, covariance, evidence, seed, gp, seen)
+    work = _Evidence(rows, step, sizes, settings, covariance, evidence, gp, seen)
     results = run_on(executor, work, kept, workers)
     for i in range(len(kept)):
         if progress is not None:
@@ -194,7 +194,6 @@ class _Evidence:
     prior: Prior
     covariance: Any
     method: Any
-    seed: int
     gp: GP | None
     seen: Segments | None
 
@@ -210,7 +209,7 @@ class _Evidence:
             return fit_observed(structure, self.seen, self.sizes, self.prior)
         joint = Joint(structure, self.rows, self.step, self.sizes, self.prior, self.covariance)
         if self.gp is None:
-            return fit(joint, self.method, self.seed)
+            return fit(joint, self.method)
         from sjepa.bayes.hybrid import fit_hybrid
 
         return fit_hybrid(joint, self.gp, self.sizes, self.method)

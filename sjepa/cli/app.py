@@ -37,8 +37,8 @@ app = typer.Typer(
 
 # Each module adds the command of its name to `app`; what it computes with is imported when it runs.
 _COMMANDS = (
-    "fit", "discover", "encode", "simulate", "export", "report", "diagnose", "backends",
-    "benchmark", "experiment", "sweep", "demo", "runs",
+    "fit", "discover", "encode", "simulate", "export", "report", "backends", "benchmark",
+    "demo", "runs",
 )  # fmt: skip
 
 # Typer's own refusals; the class has no public name that all releases share.

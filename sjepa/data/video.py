@@ -238,7 +238,7 @@ def _demuxed(
     try:
         import av
     except ImportError as error:
-        raise MissingDependency("av reads videos. Fix: pip install 'sjepa[vision]'.") from error
+        raise MissingDependency("av reads videos. Fix: pip install 'sjepa[video]'.") from error
     # From an open file, and with no protocol by which FFmpeg could open another one.
     options = {"protocol_whitelist": "none"}
     container: Any = av.open(file, format=demuxer, container_options=options)
@@ -282,7 +282,7 @@ def _imageio() -> Any:
         import imageio.v3 as iio
     except ImportError as error:
         raise MissingDependency(
-            "imageio writes videos. Fix: pip install 'sjepa[vision]'."
+            "imageio writes videos. Fix: pip install 'sjepa[video]'."
         ) from error
     return iio
 

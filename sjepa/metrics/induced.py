@@ -76,11 +76,11 @@ def induced_complexity(
     """How complicated the simplest adequate law is in the coordinates of an encoder.
 
     This is the law-only variant of the paper's C_dyn: no correction, and the tolerance is a share
-    of the variance of each coordinate's velocity, so that it has no units. The definition with a
-    correction, :func:`dynamics_complexity`, is nearly degenerate. The encoder is frozen: only the
-    law is searched. Complexity depends on the scale of the
-    coordinates wherever the library is not closed under scaling; fix a convention (unit
-    variance, for instance) when comparing encoders.
+    of the variance of each coordinate's velocity, so that it has no units. (With a correction the
+    minimum is nearly degenerate: the correction alone is nearly always cheaper than any law.) The
+    encoder is frozen: only the law is searched. Complexity depends on the scale of the coordinates
+    wherever the library is not closed under scaling; fix a convention (unit variance, for instance)
+    when comparing encoders.
 
     Parameters
     ----------

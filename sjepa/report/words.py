@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy as np
 from sjepa.data import Trajectories
 from sjepa.data.noise import noise_level
 from sjepa.report.content import Entry, ReportData
-from sjepa.report.svg import number, pretty
 
 
 FORMS = {
@@ -124,3 +124,42 @@ def sentence(note: str) -> str:
 def listed(names: Sequence[str]) -> str:
     *others, last = map(pretty, names)
     return f"{', '.join(others)} and {last}" if others else last
+
+
+_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+_GREEK = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "theta": "θ",
+    "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "rho": "ρ", "sigma": "σ", "tau": "τ",
+    "phi": "φ", "psi": "ψ", "omega": "ω",
+}  # fmt: skip
+
+
+def pretty(name: str) -> str:
+    """A name as people write it: z₁ for z1, θ for theta."""
+    match = re.fullmatch(r"([A-Za-z]+)_?(\d*)((?:_dot)?)", name)
+    if match is None:
+        return name
+    stem, number, dot = match.groups()
+    dot = "\u0307" if dot else ""
+    return _GREEK.get(stem, stem) + dot + number.translate(_SUBSCRIPTS)
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number in words of type: 4.6·10⁻⁵, −0.25."""
+    tiny = 0 < abs(value) < 1e-3
+    text = f"{value:.{digits - 1}e}" if tiny else f"{value:.{digits}g}"
+    if "e" in text:
+        head, power = text.split("e")
+        head = f"{float(head):g}"
+        raised = str(int(power)).translate(_RAISED)
+        text = f"10{raised}" if head == "1" else f"{head}·10{raised}"
+    return text.replace("-", "−")
+
+
+def power(value: float) -> str:
+    """A power of ten as one."""
+    exponent = round(math.log10(value))
+    return {0: "1", 1: "10"}.get(exponent, f"10{str(exponent).translate(_RAISED)}")
+
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

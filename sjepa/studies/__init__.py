@@ -1,1 +1,1 @@
-"""What runs many fits and writes tables: backends, encoders, patches, the paper."""
+"""What runs many fits and writes tables: backends beside each other."""

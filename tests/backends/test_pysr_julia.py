@@ -1,6 +1,7 @@
 """With a real Julia: the operators and a real search. Elsewhere only the looking for it."""
 
 import subprocess
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.resources import files
@@ -14,7 +15,7 @@ from sjepa.backend import Budget, Problem
 from sjepa.errors import BackendError, ConfigError
 from sjepa.symbolic import Grammar, Law, Library
 from sjepa.symbolic.operators import OPERATORS
-from sjepa_backends._pysr_julia import find_julia
+from sjepa_backends._pysr_julia import announce_download, find_julia
 from sjepa_backends.pysr import PySR, Template, julia_available, stop_workers
 from sjepa_julia import definitions
 
@@ -78,7 +79,22 @@ def test_what_juliacall_is_told_comes_first(nowhere: Path, monkeypatch: pytest.M
 
 def test_the_reason_names_the_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert julia_available() == (False, "pysr is not installed (pip install 'sjepa[pysr]')")
+    assert julia_available() == (False, "pysr is not installed (pip install pysr)")
+
+
+def test_a_download_of_julia_is_announced_once_and_only_where_it_happens(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    announce_download.cache_clear()
+    with pytest.warns(UserWarning, match="operon"):
+        announce_download()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        announce_download()
+        announce_download.cache_clear()
+        program(nowhere / "julia", "echo julia version 1.10.10")
+        announce_download()
 
 
 @pytest.mark.julia

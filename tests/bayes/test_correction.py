@@ -218,7 +218,7 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ConfigError, match="diagonal covariance"):
         posterior(data, candidates=WITHOUT_DRAG, correction="shared", covariance="full")
     with pytest.raises(ConfigError, match="by 'laplace'"):
-        posterior(data, candidates=WITHOUT_DRAG, correction="shared", evidence="nested")
+        posterior(data, candidates=WITHOUT_DRAG, correction="shared", evidence="analytic")
     with pytest.raises(ConfigError, match="matern52, rbf"):
         GP(kernel="matern")
     with pytest.raises(ConfigError, match="at least 1"):

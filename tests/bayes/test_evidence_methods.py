@@ -9,10 +9,10 @@ from benchmarks.bayes_data import drag_pendulum
 from sjepa.bayes.conjugate import closed_form, has_closed_form
 from sjepa.bayes.covariance import Covariance
 from sjepa.bayes.laplace import find_mode, repair
-from sjepa.bayes.nested import nested_evidence, prior_transform
 from sjepa.bayes.transitions import StepModel
 from sjepa.symbolic import Law
 from tests.bayes.bayes_problems import ONE, PROBLEMS, TRUE, TWO, make_joint
+from tests.bayes.nested import nested_evidence, prior_transform
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

@@ -102,7 +102,11 @@ def test_states_move_without_noise(pendulums):
 
 
 def test_what_does_not_go_with_it_is_refused():
-    for options in ({"correction": "independent"}, {"covariance": "full"}, {"evidence": "nested"}):
+    for options in (
+        {"correction": "independent"},
+        {"covariance": "full"},
+        {"evidence": "analytic"},
+    ):
         with pytest.raises(ConfigError, match="observation"):
             posterior(
                 decays(), candidates=Law.from_string("-x", ["x"]), noise="observation", **options

@@ -179,7 +179,7 @@ def test_five_lines_without_an_encoder() -> None:
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"evidence": "lapace"}, ConfigError, "auto, laplace, analytic, nested"),
+        ({"evidence": "lapace"}, ConfigError, "auto, laplace, analytic"),
         ({"evidence": "analytic"}, ConfigError, "no closed form"),
         ({"gamma": -1.0}, ConfigError, "gamma"),
         ({"covariance": "ful"}, ConfigError, "full, diagonal, isotropic"),
@@ -216,9 +216,6 @@ def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "gpytorch", None)
     with pytest.raises(sjepa.errors.MissingDependency, match="pip install 'sjepa\\[bayes\\]'"):
         posterior(DATA, candidates=LAWS[0], correction="independent")
-    monkeypatch.setitem(sys.modules, "dynesty", None)
-    with pytest.raises(sjepa.errors.MissingDependency, match="pip install 'sjepa\\[bayes\\]'"):
-        posterior(DATA, candidates=LAWS[0], evidence="nested")
 
 
 def test_every_doubtful_evidence_is_marked_in_the_table() -> None:

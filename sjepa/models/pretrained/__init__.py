@@ -1,18 +1,14 @@
-"""A pretrained network as a frozen encoder: loaded from local files, batched, cached.
+"""A pretrained network as a frozen encoder: batched, cached, with a head that reads coordinates.
 
 >>> from sjepa.models import pretrained
->>> encoder = pretrained.huggingface("models/dinov2-small", pool="mean")  # doctest: +SKIP
+>>> encoder = pretrained.frozen(network, layer="blocks.3", cached=True)  # doctest: +SKIP
 >>> sjepa.SJEPA(encoder=encoder, head="slow").fit(frames, t)  # doctest: +SKIP
 """
 
 from sjepa.models.pretrained.cache import cache_folder, clear_cache
 from sjepa.models.pretrained.embedder import Embedder
 from sjepa.models.pretrained.heads import HEADS, fit_head
-from sjepa.models.pretrained.hub import huggingface
-from sjepa.models.pretrained.image_models import timm
-from sjepa.models.pretrained.plain import frozen, pixels, random_cnn, torchscript
-from sjepa.models.pretrained.spec import from_text
-from sjepa.models.pretrained.texts import sentence_transformers
+from sjepa.models.pretrained.plain import frozen, pixels, random_cnn
 
 
 __all__ = [
@@ -21,12 +17,7 @@ __all__ = [
     "cache_folder",
     "clear_cache",
     "fit_head",
-    "from_text",
     "frozen",
-    "huggingface",
     "pixels",
     "random_cnn",
-    "sentence_transformers",
-    "timm",
-    "torchscript",
 ]

@@ -1,4 +1,4 @@
-"""A frozen network with everything around it: input, layer, pooling, batches, cache."""
+"""A frozen network with everything around it: layer, pooling, batches, cache."""
 
 from __future__ import annotations
 
@@ -19,16 +19,14 @@ from sjepa.models.pretrained.pooling import as_tensor, check_pool, pool
 class Embedder:
     """Observations (n, ...) to embeddings (n, D) by a network that is only ever evaluated.
 
-    Made by :func:`sjepa.models.pretrained.huggingface` and its like, for ``SJEPA(encoder=...)``.
+    Made by :func:`sjepa.models.pretrained.frozen`, for ``SJEPA(encoder=...)``.
 
     Parameters
     ----------
     network : nn.Module
-        Takes what `prepare` makes of a batch.
+        Takes a batch (b, ...) in float32.
     name : str
         What it is called in tables.
-    prepare : callable, optional
-        A batch (b, ...) in float32 to the input of the network.
     how : str
         Pooling of tokens or feature maps; see `POOLS`.
     options : str
@@ -43,7 +41,6 @@ class Embedder:
         network: nn.Module,
         name: str,
         *,
-        prepare: Callable[[Tensor], Tensor] | None = None,
         how: str = "mean",
         options: str = "",
         batch_size: int = 64,
@@ -55,7 +52,7 @@ class Embedder:
         self.network = network.eval().to(device)
         for parameter in network.parameters():  # scripted modules have no requires_grad_
             parameter.requires_grad_(False)
-        self.name, self.prepare, self.how = name, prepare, check_pool(how)
+        self.name, self.how = name, check_pool(how)
         self.options, self.batch_size, self.device = options, batch_size, device
         self.folder = _folder(cached)
 
@@ -73,7 +70,7 @@ class Embedder:
 
     def fingerprint(self) -> str:
         """The hash of weights and options: what besides the data decides about embeddings."""
-        known = [cache.FORMAT, torch.__version__, self.options, repr(self.prepare), self.how]
+        known = [cache.FORMAT, torch.__version__, self.options, self.how]
         return cache.digest([*known, cache.weights_digest(self.network)])
 
     def _one(self, x: Any, own: str) -> np.ndarray:
@@ -88,9 +85,8 @@ class Embedder:
         parts = []
         for start in range(0, len(array), self.batch_size):
             batch = torch.tensor(array[start : start + self.batch_size], device=self.device)
-            inputs = batch if self.prepare is None else self.prepare(batch)
-            like = next(self.network.parameters(), inputs)
-            features = as_tensor(self.network(inputs.to(like.dtype)))
+            like = next(self.network.parameters(), batch)
+            features = as_tensor(self.network(batch.to(like.dtype)))
             if features.ndim < 2 or len(features) != len(batch):
                 raise DataError(
                     f"{self.name} turned {len(batch)} observations into an output of shape "

@@ -1,4 +1,4 @@
-"""Any module or TorchScript file as a frozen encoder, and the two baselines of comparisons."""
+"""Any module as a frozen encoder, and the two baselines of comparisons."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from sjepa.errors import ConfigError
 from sjepa.models import make_encoder
 from sjepa.models.pretrained.embedder import Embedder
 from sjepa.models.pretrained.pooling import LayerTap
@@ -23,10 +22,21 @@ def frozen(
     cached: bool | str | Path = False,
     device: str = "cpu",
 ) -> Embedder:
-    """Your own network, frozen: batched, at a layer of choice.
+    """Any network, frozen: batched, at a layer of choice, pooled to one vector per observation.
 
-    It is kept on disk only if asked: the hash knows weights and layers, but not the code of
-    ``forward``, which you may edit.
+    It gets observations (b, ...) in float32. Put what it needs before that into the module, as in
+    ``nn.Sequential(resize, network)``; docs/howto/images.md does so for Hugging Face, timm and
+    sentence-transformers models.
+
+    Parameters
+    ----------
+    layer : str, optional
+        Name of a submodule in ``named_modules``; by default what the network returns.
+    pool : "mean", "cls", "max" or "flatten"
+        How tokens or feature maps become one vector.
+    cached : bool or folder
+        Whether embeddings are kept on disk. Off by default: their hash knows weights and layers,
+        but not the code of ``forward``, which you may edit.
     """
     network = module if layer is None else LayerTap(module, layer)
     called = name or type(module).__name__
@@ -61,49 +71,3 @@ class _RandomCNN(nn.Module):
                 self.network = make_encoder("cnn", tuple(x.shape[1:]), self.features).eval()
             self.network.requires_grad_(False)
         return self.network(x)
-
-
-def torchscript(
-    path: str | Path,
-    *,
-    trust: bool = False,
-    pool: str = "mean",
-    batch_size: int = 64,
-    cached: bool | str | Path = True,
-    device: str = "cpu",
-) -> Embedder:
-    """A network saved by ``torch.jit.save``, called with observations as they are.
-
-    Parameters
-    ----------
-    path : file
-    trust : bool
-        Must be True: unlike weights, a TorchScript file is a program, and running the network
-        runs it. Say so only for files whose origin you know.
-    pool : as in :func:`sjepa.models.pretrained.frozen`
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise ConfigError(f"{path}: there is no such file; check the path.")
-    if not trust:
-        raise ConfigError(
-            f"{path}: a TorchScript file is a program, and using it runs it. If you know where it "
-            "is from, say so with trust=True (--trust on the command line); otherwise ask for "
-            "the weights as safetensors."
-        )
-    try:
-        network = torch.jit.load(str(path), map_location="cpu")
-    except (RuntimeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:160]
-        raise ConfigError(f"{path}: cannot be read as TorchScript. {reason}") from error
-    return Embedder(
-        network, path.stem, how=pool, options=f"torchscript {_code(path)}",
-        batch_size=batch_size, cached=cached, device=device,
-    )  # fmt: skip
-
-
-def _code(path: Path) -> str:
-    """The file itself: what it computes is more than its weights."""
-    from hashlib import blake2b
-
-    return blake2b(path.read_bytes(), digest_size=20).hexdigest()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from sjepa.errors import ConfigError, did_you_mean
@@ -81,8 +80,3 @@ def as_tensor(output: Any) -> Tensor:
             if isinstance(value, Tensor) and value.is_floating_point():
                 return value
     raise ConfigError(f"The network returned a {type(output).__name__} without a tensor in it.")
-
-
-def rows(tensor: Tensor) -> Tensor:
-    """In double precision on the processor, which is where laws are searched."""
-    return tensor.detach().to("cpu", torch.float64)

@@ -35,9 +35,9 @@ def test_the_second_fit_makes_no_forward_pass(tmp_path: Path) -> None:
     x, t = moving_frames()
     results = []
     for repeat in range(2):
-        model = networks.vision_transformer()  # a new object each time, as in a new process
+        model = networks.transformer()  # a new object each time, as in a new process
         passes = networks.count_passes(model)
-        encoder = encoders.huggingface(model, cached=tmp_path)
+        encoder = encoders.frozen(model, cached=tmp_path)
         fitted = sjepa.SJEPA(1, encoder=encoder, head="slow", order=2).fit(x, t)
         fitted.encode(x)
         results.append((len(passes), fitted.law_))
@@ -47,22 +47,22 @@ def test_the_second_fit_makes_no_forward_pass(tmp_path: Path) -> None:
 
 def test_other_weights_options_or_data_are_computed_anew(tmp_path: Path) -> None:
     x = frames()
-    model = networks.vision_transformer()
-    encoder = encoders.huggingface(model, cached=tmp_path)
+    model = networks.transformer()
+    encoder = encoders.frozen(model, cached=tmp_path)
     first = encoder(x)
     changed = x.copy()
     changed[0, 0, 0] += 1e-6
     assert not np.array_equal(encoder(changed), first)
-    assert not np.array_equal(encoders.huggingface(model, pool="cls", cached=tmp_path)(x), first)
+    assert not np.array_equal(encoders.frozen(model, pool="cls", cached=tmp_path)(x), first)
     with torch.no_grad():  # through .data, which torch's own version counters do not see
-        model.layernorm.weight.data.mul_(1.5)
+        model[1].weight.data.mul_(1.5)
     assert not np.array_equal(encoder(x), first)
     assert len(list(tmp_path.glob("*.npy"))) == 4
     assert encoders.clear_cache(tmp_path) == 4 and not list(tmp_path.iterdir())
 
 
 def test_equal_observations_share_an_entry_whatever_their_type(tmp_path: Path) -> None:
-    encoder = encoders.huggingface(networks.vision_transformer(), cached=tmp_path)
+    encoder = encoders.frozen(networks.transformer(), cached=tmp_path)
     passes = networks.count_passes(encoder.network)
     encoder(frames())
     encoder(frames().astype(np.float64))
@@ -71,7 +71,7 @@ def test_equal_observations_share_an_entry_whatever_their_type(tmp_path: Path) -
 
 
 def test_a_damaged_entry_is_computed_again(tmp_path: Path) -> None:
-    encoder = encoders.huggingface(networks.vision_transformer(), cached=tmp_path)
+    encoder = encoders.frozen(networks.transformer(), cached=tmp_path)
     passes = networks.count_passes(encoder.network)
     first = encoder(frames())
     (entry,) = tmp_path.glob("*.npy")
@@ -99,7 +99,7 @@ def as_file(array: np.ndarray) -> bytes:
 
 
 def test_an_entry_under_another_name_is_computed_again(tmp_path: Path) -> None:
-    encoder = encoders.huggingface(networks.vision_transformer(), cached=tmp_path)
+    encoder = encoders.frozen(networks.transformer(), cached=tmp_path)
     first = encoder(frames())
     (entry,) = tmp_path.glob("*.npy")
     encoder(1 - frames())
@@ -165,5 +165,5 @@ def test_two_processes_may_write_the_same_entries_at_once(tmp_path: Path) -> Non
 
 def test_the_folder_can_be_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SJEPA_CACHE", str(tmp_path / "here"))
-    encoders.huggingface(networks.vision_transformer())(frames())
+    encoders.frozen(networks.transformer(), cached=True)(frames())
     assert len(list((tmp_path / "here").glob("*.npy"))) == 1

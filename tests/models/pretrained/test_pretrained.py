@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.encoders import diagnose
 from sjepa import encoders
 from sjepa.data import rendered
-from sjepa.studies.encoders import diagnose
 from tests.models.pretrained import networks
 
 

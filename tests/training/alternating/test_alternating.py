@@ -10,13 +10,13 @@ import sympy
 import torch
 
 import sjepa
+from benchmarks.paper import PROFILES, exp1
 from sjepa.backend import Problem
 from sjepa.backend.registry import available_backends, make_backend
 from sjepa.callbacks import Step
 from sjepa.data import TrajectoryBatch
 from sjepa.errors import NumericalWarning, TrainingDiverged
 from sjepa.models import SparseLaw, TreeLaw
-from sjepa.studies.paper import PROFILES, exp1
 from sjepa.symbolic import Grammar, Law
 from sjepa.training.alternating import (
     EXPERIMENT_1,

@@ -10,15 +10,15 @@ import pytest
 import torch
 
 import sjepa
+from benchmarks.patches import patch_pairs
 from sjepa.data import Trajectories
 from sjepa.metrics import r2
-from sjepa.studies.patches import patch_pairs
 from sjepa.training.alternating import Alternation
 from sjepa.training.alternating.objective import Objective
 from sjepa.training.alternating.sampling import TrainingData
 from sjepa.training.correction import CorrectionSettings
 from sjepa.training.options import training_plan
-from tests.studies.test_patches import shaded
+from tests.benchmarks.test_patches import shaded
 
 from .conftest import make_model, oscillator
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
+from benchmarks.literal_windows import window_loss
 from sjepa.data import TrajectoryBatch
 from sjepa.errors import ConfigError
 from sjepa.models import NeuralField, make_encoder
@@ -17,10 +15,6 @@ from sjepa.training.alternating.sampling import TrainingData, epoch_of
 from sjepa.training.losses import REPRESENTATION_TERMS
 
 from .conftest import make_model
-
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-from literal_windows import window_loss
 
 
 NAMES = list(CONDITIONS)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import sjepa
+from benchmarks.paper import PROFILES, exp1
 from sjepa.backend import Backend, Problem
 from sjepa.models import SparseLaw, TreeLaw
-from sjepa.studies.paper import PROFILES, exp1
 from sjepa.symbolic import Front, Law, Library
 from sjepa.training.alternating import CONDITIONS, StructurePolicy, loop
 
