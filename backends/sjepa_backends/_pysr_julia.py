@@ -39,7 +39,9 @@ def depot() -> str:
 
 def find_julia() -> tuple[str, str]:
     """The first usable Julia executable, or an empty text and the reason."""
-    reason = "no Julia: not set for juliacall or juliapkg, not installed by juliapkg or juliaup, not on PATH"
+    reason = (
+        "no Julia: not set for juliacall or juliapkg, not installed by juliaup, not on the PATH"
+    )
     for where, executable in _candidates():
         version = _version(executable)
         if version is None:

@@ -1,13 +1,16 @@
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import sjepa
 from benchmarks.bayes_data import drag_pendulum
-from sjepa.bayes import Prior, posterior
+from sjepa.bayes import Prior, inference, posterior
 from sjepa.bayes.candidates import propose, retain, structures
 from sjepa.bayes.transitions import StepModel, Transitions
-from sjepa.errors import ConfigError, DataError, LawError
+from sjepa.errors import ConfigError, DataError, LawError, NumericalWarning
 from sjepa.symbolic import Candidate, Front, Law, Library
 from tests.bayes.bayes_problems import TRUE, linear_map
 
