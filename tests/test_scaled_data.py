@@ -5,6 +5,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import sjepa
+from sjepa.data import Trajectories
+from sjepa.data.derivatives import differentiate
 from sjepa.errors import DataError
 
 
@@ -55,5 +57,5 @@ def test_data_beyond_double_precision_are_refused(unit: float, offset: float) ->
 def test_a_constant_column_is_no_offset() -> None:
     t = np.linspace(0, 10, 300)
     x = np.stack([np.cos(2 * t), -2 * np.sin(2 * t), np.full(300, 1e9)], axis=1)
-    law = sjepa.discover(x, t, feature_names=["q", "p", "c"]).best()
-    assert law.round(4).lines()[:2] == ["q' = p", "p' = -4*q"]
+    smooth = differentiate(Trajectories(x, t, names=["q", "p", "c"]))
+    np.testing.assert_allclose(smooth.x_dot[0][:, 2], 0.0, atol=1e-3)
