@@ -5,6 +5,9 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import sjepa
+from sjepa.data import Trajectories
+from sjepa.data.derivatives import differentiate
+from sjepa.errors import DataError
 
 
 SYSTEMS = {
@@ -39,3 +42,20 @@ def test_the_law_is_found_in_any_unit(name: str, unit: float) -> None:
     for row, terms in zip(law.terms, wanted, strict=True):
         found = {str(term): c * unit ** (DEGREES[str(term)] - 1) for c, term in row}
         assert found == pytest.approx(terms, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("unit", "offset"), [(1e-165, 0.0), (1e-310, 0.0), (1.0, 1e9), (1.0, 1e15)]
+)
+def test_data_beyond_double_precision_are_refused(unit: float, offset: float) -> None:
+    t = np.linspace(0, 10, 300)
+    x = np.stack([np.cos(2 * t), -2 * np.sin(2 * t)], axis=1)
+    with pytest.raises(DataError):
+        sjepa.discover(unit * x + offset, t)
+
+
+def test_a_constant_column_is_no_offset() -> None:
+    t = np.linspace(0, 10, 300)
+    x = np.stack([np.cos(2 * t), -2 * np.sin(2 * t), np.full(300, 1e9)], axis=1)
+    smooth = differentiate(Trajectories(x, t, names=["q", "p", "c"]))
+    np.testing.assert_allclose(smooth.x_dot[0][:, 2], 0.0, atol=1e-3)

@@ -18,6 +18,9 @@ from sjepa.symbolic.gram import CHUNK, MAX_SIZE
 Array = np.ndarray[Any, np.dtype[Any]]
 Where = Callable[..., str]
 
+# Changes smaller than this share of an offset are lost in its square: half the digits of a double.
+OFFSET = 1e-8
+
 
 def place(index: int, row: int | None = None) -> str:
     """The default words for a place: trajectory and row, both counted from 0."""
@@ -110,6 +113,27 @@ def squarable(arrays: Iterable[Array], what: str) -> None:
             raise DataError(
                 f"{what} reaches {np.abs(a).max():.3g}, the squares of which overflow; rescale the "
                 "data or their times, for instance to a spread of 1."
+            )
+
+
+def resolved(arrays: Sequence[Array], names: Sequence[str]) -> None:
+    """Refuse states whose changes have no squares in double precision, or none beside an offset.
+
+    Columns that do not change, or only by rounding, are left to those who need them to.
+    """
+    low = np.min([a.min(axis=0) for a in arrays], axis=0)
+    high = np.max([a.max(axis=0) for a in arrays], axis=0)
+    for name, first, last in zip(names, low.tolist(), high.tolist(), strict=True):
+        width, size = last - first, max(abs(first), abs(last))
+        if 0 < width < 1 / MAX_SIZE:
+            raise DataError(
+                f"{name} changes by {width:.3g} in all, the squares of which are 0; rescale the "
+                "data, for instance to a spread of 1."
+            )
+        if 4 * np.finfo(float).eps * size < width < OFFSET * size:
+            raise DataError(
+                f"{name} changes by {width:.3g} around {first:.6g}, too little beside that offset "
+                "for double precision; subtract it."
             )
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sjepa.data._check import Array, medians, squarable, stretches
+from sjepa.data._check import Array, medians, resolved, squarable, stretches
 from sjepa.data.local_fit import local_polynomial, local_slopes
 from sjepa.data.names import numbered, with_velocity_names
 from sjepa.data.noise import noise_level
@@ -104,6 +104,8 @@ def differentiate(
             "derivatives, encode them first."
         )
     squarable(trajectories.x, "x")
+    names = trajectories.names or numbered("x", trajectories.x[0].shape[1])
+    resolved(trajectories.x, names)
     squarable(trajectories.u or (), "u")
     d = trajectories.obs_shape[0]
     noise = noise_level(trajectories.x, trajectories.t) if like is None else like.noise

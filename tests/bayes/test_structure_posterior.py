@@ -248,7 +248,7 @@ def test_a_candidate_without_a_cholesky_factor_is_left_out_with_a_warning(
     names = {"feature_names": ["x", "y"]}
     with pytest.warns(NumericalWarning, match="1 of 2 candidates"):
         result = posterior(x, t, candidates=laws, **names)
-    assert result.law.terms == laws[0].terms
+    assert result.law.round(4) == laws[0]
     del laws[0]
     with pytest.raises(DataError):
         posterior(x, t, candidates=laws, **names)
