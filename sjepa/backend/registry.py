@@ -112,8 +112,8 @@ class FromFile(dict[str, Any]):
 
 def from_file(backend: Any) -> Any:
     """A backend as a file describes it, marked as such; see :attr:`Backend.plain`."""
-    if isinstance(backend, Mapping):
-        return FromFile(backend)
+    if isinstance(backend, Mapping):  # whose name may be a list of others
+        return FromFile({k: from_file(v) if k == "name" else v for k, v in backend.items()})
     return [from_file(one) for one in backend] if isinstance(backend, list) else backend
 
 
@@ -146,9 +146,9 @@ def make_backend(
     trusted = not isinstance(backend, FromFile)
     if isinstance(backend, Mapping):
         settings = {**backend, **settings}
-        backend = settings.pop("name", None)
-        if not isinstance(backend, str):
+        if "name" not in settings:
             raise UnknownBackend(f"A backend given as a mapping needs a 'name', got {settings!r}.")
+        backend = settings.pop("name")
     if isinstance(backend, type) and issubclass(backend, Backend):
         return _build(backend, settings, trusted)
     if isinstance(backend, str) and "+" in backend:
