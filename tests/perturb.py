@@ -58,10 +58,10 @@ def _perturbed(solve: Callable[..., Any], place: int | str | None, size: float) 
     return solver
 
 
-def install(size: float) -> None:
+def install(size: float, put: Callable[[Any, str, Any], None] = setattr) -> None:
     """From now on, in this process; to be called before what imports the solvers by name."""
     for module, name, place in SOLVERS:
-        setattr(module, name, _perturbed(getattr(module, name), place, size))
+        put(module, name, _perturbed(getattr(module, name), place, size))
 
 
 if "PERTURB" in os.environ:
