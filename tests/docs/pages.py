@@ -28,7 +28,7 @@ from tests.command import run as run_sjepa
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
-# Processors round differently: training in single precision then ends some 1e-4 apart.
+# Processors round differently, and a person who compares figures reads three digits of them.
 RTOL = 1e-3
 # Without its sign, which is text; the digits of a name such as x1 are no number.
 NUMBER = r"(?<![\w.])[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?(?!\.?\w)"

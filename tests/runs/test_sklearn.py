@@ -115,8 +115,9 @@ def test_settings_are_chosen_by_cross_validation_over_trajectories() -> None:
         "wrong": sjepa.Library.from_terms(["z1*z2", "1"], ["z1", "z2"]),
     }
     search = GridSearchCV(SJEPA(encoder="identity"), {"library": list(terms.values())}, cv=KFold(3))
-    with pytest.warns(sjepa.errors.NumericalWarning):  # of the wrong terms
+    with pytest.warns(sjepa.errors.NumericalWarning) as told:
         search.fit(STATES, [T] * len(STATES))
+    assert any("unexplained" in str(w.message) for w in told)
     assert search.best_params_["library"] is terms["right"]
     assert search.best_score_ > 0.999 and search.cv_results_["mean_test_score"][1] < 0.9
 
