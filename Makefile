@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint docs notebooks sdist wheel sbom licenses mutants bench clean
+.PHONY: demo test test-plain test-perturbed test-slow lint docs notebooks sdist wheel sbom licenses mutants bench clean
 
 # A stamp for each set of extras: installs again only when the requirements change.
 $(VENV)/.core: pyproject.toml constraints.txt
@@ -27,6 +27,17 @@ demo: $(VENV)/.core
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+# What depends on rounding (pages, training, discovery), computed as the plainest processor would:
+# by torch, OpenBLAS, MKL and numpy without wide instructions.
+NUMERICS := tests/docs tests/training tests/test_discover.py tests/test_wide.py tests/test_implicit.py tests/test_lags.py
+PLAIN := ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Prescott MKL_CBWR=COMPATIBLE NPY_DISABLE_CPU_FEATURES='X86_V3 X86_V4 AVX512_ICL AVX512_SPR'
+test-plain: $(VENV)/.test
+	$(PLAIN) $(BIN)/python -m pytest -q -n 2 --dist worksteal $(NUMERICS)
+
+# The same with noise in every least-squares solution (tests/perturb.py).
+test-perturbed: $(VENV)/.test
+	PERTURB=1e-12 $(BIN)/python -m pytest -q -n 2 --dist worksteal $(NUMERICS)
 
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -q -m slow

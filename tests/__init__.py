@@ -3,6 +3,7 @@
 import os
 
 
-# Before numpy is loaded, which reads them then.
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
+# Before numpy and torch are loaded, which read it then; a number set from outside stays.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+if "PERTURB" in os.environ:
+    import tests.perturb  # noqa: F401

@@ -13,7 +13,7 @@ import sjepa
 from sjepa.bayes import posterior
 from sjepa.bayes.jacobian import jacobian
 from sjepa.data import simulate
-from sjepa.errors import ConfigError
+from sjepa.errors import ConfigError, NumericalWarning
 
 
 TERMS = ["1", "x", "y", "x**2*y", "x**3"]
@@ -29,8 +29,13 @@ def test_resamples_are_searched_anywhere() -> None:
 
 def test_candidates_are_proposed_and_weighed_anywhere() -> None:
     data = simulate("van_der_pol", seed=5, noise=0.01)[:4]
-    here = posterior(data, library=TERMS, n_bootstrap=2, most=4)
-    with ThreadPoolExecutor(2) as executor:
+    # Noise of observation, taken for noise of the transition: quick, and of no matter here.
+    with pytest.warns(NumericalWarning, match="noise of observation"):
+        here = posterior(data, library=TERMS, n_bootstrap=2, most=4)
+    with (
+        ThreadPoolExecutor(2) as executor,
+        pytest.warns(NumericalWarning, match="noise of observation"),
+    ):
         there = posterior(data, library=TERMS, n_bootstrap=2, most=4, executor=executor)
     assert [f.structure.law for f in here.fits] == [f.structure.law for f in there.fits]
     np.testing.assert_array_equal(here.weights, there.weights)

@@ -26,7 +26,7 @@ class Terminal(io.StringIO):
 
 def test_nothing_is_written_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
     sjepa.discover(X, T, library=LIBRARY)
-    sjepa.SJEPA(encoder="identity", library=["z1", "z2"]).fit(X, T)
+    sjepa.SJEPA(encoder="identity", library=["z1", "z2"]).fit([X, 2 * X], [T, T])
     assert capsys.readouterr() == ("", "")
 
 
@@ -38,7 +38,7 @@ def test_a_terminal_gets_a_bar_by_default_and_none_when_told(
         monkeypatch.setattr(sys, "stderr", Terminal())
         sjepa.discover(X, T, library=LIBRARY, verbose=verbose)
         model = sjepa.SJEPA(encoder="identity", library=["z1", "z2"], verbose=verbose)
-        model.fit(X, T)
+        model.fit([X, 2 * X], [T, T])
         assert ("%" in sys.stderr.getvalue()) is shown  # type: ignore[attr-defined]
 
 
@@ -85,7 +85,7 @@ def test_a_function_of_ones_own_takes_the_place_of_the_bar(
 
 def test_verbose_is_checked() -> None:
     with pytest.raises(sjepa.errors.ConfigError, match="verbose"):
-        sjepa.SJEPA(verbose="loud").fit(X, T)
+        sjepa.SJEPA(verbose="loud").fit([X, 2 * X], [T, T])
 
 
 def test_the_bar_needs_no_display_package_at_import() -> None:

@@ -263,14 +263,16 @@ def integrate(
         raise DataError(f"z0 must be finite, got {z0}.")
     solver_class = lookup(SOLVERS, method, "solver")
     deadline = monotonic() + max_seconds
-    evaluations = 0
+    evaluations, finite = 0, True
 
     def guarded(time: float, z: np.ndarray) -> np.ndarray:
-        nonlocal evaluations
+        nonlocal evaluations, finite
         evaluations += 1
         if evaluations > max_evaluations or monotonic() > deadline:
             raise _BudgetSpent
-        return np.asarray(field(time, z), dtype=float)
+        slope = np.asarray(field(time, z), dtype=float)
+        finite = finite and bool(np.isfinite(slope).all())
+        return slope
 
     z = np.full((len(t), len(z0)), np.nan)
     z[0], reached = z0, 1
@@ -290,6 +292,10 @@ def integrate(
                     reached = stop
         except _BudgetSpent:
             status = "budget"
+        except ValueError:  # implicit solvers refuse a Jacobian that is not finite
+            if finite:
+                raise
+            status = "diverged"
     return Simulation(z, status, reached, evaluations)
 
 

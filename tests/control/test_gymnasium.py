@@ -81,6 +81,7 @@ def test_a_regulator_is_a_policy_too() -> None:
     assert total > -0.5
 
 
+@pytest.mark.filterwarnings("ignore:.*For Box action spaces, we recommend")  # units are the task's
 def test_a_model_is_a_gymnasium_environment() -> None:
     task = Task.of(PENDULUM, pendulum_cost, low=[-2], high=[2], horizon=20, dt=0.05)
     starts = np.array([[-1.0, 0.0, 0.0], [0.0, 1.0, 0.5]])

@@ -41,7 +41,7 @@ def test_a_page_runs_from_the_top_and_prints_what_it_shows(page: Path, tmp_path:
     paths = os.pathsep.join(str(ROOT / p) for p in (".", "backends", "julia"))
     done = subprocess.run(
         [sys.executable, "-m", "tests.docs.pages", str(page)], capture_output=True, text=True,
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1",
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths,
                            "MPLBACKEND": "agg", "COLUMNS": "100", "NO_COLOR": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -56,9 +56,41 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_promises_are_compared() -> None:
-    assert same("x' = ...y\n", "x' = 2*y\n")
-    assert not same("x' = 3*y\n", "x' = 2*y\n")
+@pytest.mark.parametrize(
+    "promise, printed",
+    [
+        ("x' = ...y\n", "x' = 2*y\n"),
+        ("a ... 0.99...", "a b 0.9931 c"),
+        ("loss 3.41e-09", "loss   3.42e-09\n"),
+        ("-0.199*x + 4*y**2", "-0.2*x + 3.9999*y**2"),
+        ("...\nweight 0.50 ...", "weight 0.1 x\nweight 0.50 y"),
+    ],
+)
+def test_what_a_person_would_call_the_same_is_the_same(promise: str, printed: str) -> None:
+    assert same(promise, printed)
+
+
+@pytest.mark.parametrize(
+    "promise, printed",
+    [
+        ("x' = 3*y", "x' = 2*y"),
+        ("x' = 1.5*y", "x' = -1.5*y"),
+        ("x' = 1.500*y", "x' = 1.505*y"),
+        ("loss 1e-07", "loss 2e-07"),
+        ("rho 0.0", "rho 0.1"),
+        ("z1 = 1.5", "z2 = 1.5"),
+        ("0.1 ... 0.3", "0.1 x 0.3 y"),
+        ("x**2.0", "x**2.0 + 1"),
+    ],
+)
+def test_other_numbers_and_other_text_are_not(promise: str, printed: str) -> None:
+    assert not same(promise, printed)
+
+
+def test_an_output_states_its_own_tolerance() -> None:
+    strict, loose = blocks("```text\n1.000\n```\n```text rtol=0.1\n1.000\n```\n")
+    assert not same(strict.text, "1.05", strict.rtol)
+    assert same(loose.text, "1.05", loose.rtol)
 
 
 def test_the_readme_is_short_and_names_the_two_commands() -> None:

@@ -133,6 +133,24 @@ def test_a_law_that_leaves_its_domain_ends_in_nan_with_a_flag(method: str) -> No
     assert result.evaluations <= 20_001
 
 
+@pytest.mark.parametrize("method", ["Radau", "BDF"])
+def test_a_start_at_the_edge_of_the_domain_is_no_error_of_the_solver(method: str) -> None:
+    """The Jacobian of an implicit solver looks beyond the edge, and is NaN there."""
+    result = integrate(
+        lambda _, z: -np.sqrt(z) - 1.0, np.zeros(1), np.linspace(0, 1, 3), method=method
+    )
+    assert result.status == "diverged" and result.reached == 1
+    assert np.isnan(result.z[1:]).all() and result.z[0] == 0
+
+
+def test_an_error_of_the_law_itself_is_not_taken_for_divergence() -> None:
+    def broken(_: float, z: np.ndarray) -> np.ndarray:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        integrate(broken, np.ones(1), np.linspace(0, 1, 3), method="Radau")
+
+
 @pytest.mark.parametrize("method", ["DOP853", "LSODA"])
 def test_evaluations_and_seconds_are_capped(method: str) -> None:
     def stiff(_: float, z: np.ndarray) -> np.ndarray:

@@ -230,6 +230,7 @@ def test_what_a_law_misses_of_the_velocities_is_a_missing_term() -> None:
     np.testing.assert_allclose(residual[:, 0], 0, atol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore::sjepa.errors.NumericalWarning")  # free runs miss a little
 def test_form_and_noise_are_said_in_words(front: sjepa.Front) -> None:
     data = pendulum()
     clean = Elements(render(collect(front, data))).text

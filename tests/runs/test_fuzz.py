@@ -74,7 +74,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file["x"], file["t"] = data.x[0], data.t[0]
     t = np.arange(0, 5, 0.05)
     x = np.stack([np.cos(t), -np.sin(t)], axis=1)
-    SJEPA(encoder="identity").fit(x, t).save(place / "model")
+    SJEPA(encoder="identity").fit([x, 2 * x], [t, t]).save(place / "model")
     mixed = Trajectories.from_frame(oscillators(6, 12), time="t", id="run")
     options = {**OPTIONS, "cycles": 1, "warm_epochs": 1, "dynamics_epochs": 1, "space_epochs": 1}
     model = SJEPA(search="alternating", options=options, callbacks=[_Stop()], random_state=0)

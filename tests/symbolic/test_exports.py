@@ -74,7 +74,8 @@ def test_python_source_gives_the_same_values_for_every_operator() -> None:
         points = np.resize(np.abs(POINTS[:5]) + 0.3, (5, len(law.inputs)))
         namespace: dict[str, object] = {}
         exec(compile(law.python("f"), "law", "exec"), namespace)  # our own output, not outside text
-        values = namespace["f"](points)  # type: ignore[operator]
+        with np.errstate(invalid="ignore"):  # arcsin beyond 1 is NaN both ways
+            values = namespace["f"](points)  # type: ignore[operator]
         np.testing.assert_allclose(values, law.numpy()(points), rtol=1e-12, atol=1e-12)
 
 

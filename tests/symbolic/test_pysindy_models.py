@@ -125,6 +125,7 @@ def test_discrete_models_are_maps() -> None:
     assert law.equivalent(Law.from_string("3.7*x0 - 3.7*x0**2", ["x0"], dynamics="discrete"), 1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:2 axes labeled")  # by pysindy, of its own arrays
 def test_weak_models_of_plain_functions_are_read() -> None:
     t = np.linspace(0, 10, 1001)
     x = np.stack([np.sin(t), np.cos(t)], axis=1)

@@ -50,7 +50,8 @@ def test_outputs_named_after_inputs_are_derivatives() -> None:
     names = {"inputs": ["q", "p"], "outputs": ["q", "p"]}
     assert law_from_pysr(files, [2, 4], **names).lines(3)[0] == "q' = p"
     assert law_from_pysr(files, **names, dynamics="discrete").dynamics == "discrete"
-    assert law_from_pysr(files).dynamics == "discrete"
+    with pytest.warns(UserWarning, match="order"):
+        assert law_from_pysr(files).dynamics == "discrete"
 
 
 def test_a_fitted_regressor_knows_its_feature_names() -> None:
@@ -143,7 +144,7 @@ def test_files_that_are_not_pysr_s_are_refused(tmp_path: Path) -> None:
         law_from_pysr(written(tmp_path / "b.csv"))
     with pytest.raises(FormatError, match="does not exist"):
         law_from_pysr(tmp_path / "nosuch.csv")
-    with pytest.raises(ParseError, match="template"):
+    with pytest.raises(ParseError, match="template"), pytest.warns(UserWarning, match="order"):
         law_from_pysr(RUNS / "template")
 
 

@@ -85,7 +85,7 @@ def test_dimensionless_constants_leave_only_terms_of_the_equations_unit():
     ]  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore:The best law leaves")
+@pytest.mark.filterwarnings("ignore::sjepa.errors.NumericalWarning")
 def test_second_order_laws_derive_the_units_of_velocities():
     x, t = springs()
     front = sjepa.discover(
