@@ -30,7 +30,7 @@ test: $(VENV)/.test
 
 # What depends on rounding (pages, training, discovery), computed as the plainest processor would:
 # by torch, OpenBLAS, MKL and numpy without wide instructions.
-NUMERICS := tests/docs tests/training tests/test_discover.py tests/test_wide.py tests/test_implicit.py tests/test_lags.py
+NUMERICS := tests/docs tests/training tests/test_discover.py tests/inference tests/search tests/test_lags.py
 PLAIN := ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Prescott MKL_CBWR=COMPATIBLE NPY_DISABLE_CPU_FEATURES='X86_V3 X86_V4 AVX512_ICL AVX512_SPR'
 test-plain: $(VENV)/.test
 	$(PLAIN) $(BIN)/python -m pytest -q -n 2 --dist worksteal $(NUMERICS)

@@ -55,22 +55,22 @@ def fit_observed(
     Starts have a flat prior, which is the same for every structure and left out.
     """
     run = shoot(structure.law, segments)
-    curvature, _, volumes = run.normal  # in units of the profiled noise
-    starts = segments.start.size
+    curvature, _, volumes = run.normal
+    sharp, starts = max(run.sharpness, 1e-3), segments.start.size
     if not (np.isfinite(run.log_likelihood) and np.isfinite(curvature).all()):
         return FailedFit(structure, "its simulations leave the data", "multiple shooting")
     scales = sizes.coefficient_scales(structure, prior).numpy()
-    precision = curvature.sum(axis=0) + np.diag(scales**-2.0)
+    precision = sharp * curvature.sum(axis=0) + np.diag(scales**-2.0)
     numbers = run.law.coefficients
     mode = numbers - np.linalg.solve(precision, numbers / scales**2) if len(numbers) else numbers
     values, vectors = np.linalg.eigh(precision) if len(numbers) else (np.ones(0), np.eye(0))
-    around = 0.5 * starts * math.log(2 * math.pi) - 0.5 * volumes.sum()
+    around = 0.5 * starts * math.log(2 * math.pi / sharp) - 0.5 * volumes.sum()
     density = (
         run.log_likelihood + around - float((0.5 * (mode / scales) ** 2 + np.log(scales)).sum())
     )
     # The normal density's own constant and that of Laplace's integral cancel.
     evidence = density - 0.5 * float(np.log(np.maximum(values, 1e-300)).sum())
-    noise = torch.as_tensor(segments.unit * run.noise.scale.mean(axis=0))
+    noise = torch.as_tensor(segments.unit * np.sqrt((run.residual**2).mean(axis=(0, 1))))
     root = torch.as_tensor(vectors / np.sqrt(np.maximum(values, 1e-300)))
     return ObservedFit(
         structure, torch.as_tensor(mode), root, noise, float(evidence),

@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from sjepa.backend import Backend, Problem
 from sjepa.data import Trajectories
-from sjepa.data.forms import Rows
+from sjepa.data.forms import continuous_rows
 from sjepa.data.history import before
 from sjepa.data.streams import PieceSums
 from sjepa.errors import DataError, NumericalWarning
@@ -71,7 +69,7 @@ class Kept:
         more = PieceSums(library, self.again, near=near)(0, data)
         problem = self.problem.with_(gram=old + more)
         end, form = problem.deadline(), str(self.again["form"])
-        rows = Rows(form, np.zeros((0, len(problem.outputs))), again=self.again)  # type: ignore[arg-type]
+        rows = continuous_rows(data, library, **self.again)
         ladder = Ladder(
             self.backend, rows, data, self.names, int(self.again["order"]), end, self.refit
         )

@@ -69,7 +69,8 @@ def answer_map(asked: Asked) -> Answer:
     end = problem.deadline()
     front = search_map(asked.backend, problem) if asked.free else problem.solve(asked.backend)
     rows = Rows("discrete", following, inputs)
-    ladder = Ladder(asked.backend, rows, asked.data, asked.names, 1, end, asked.free, False)
+    # Losses are those of the change, which rows of neighbors would not have: none are tried.
+    ladder = Ladder(asked.backend, rows, asked.data, asked.names, 1, end, False, False)
     found = ladder.conclude(front, problem)
     return Answer(found.front, problem, end, "discrete")
 

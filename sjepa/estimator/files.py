@@ -196,7 +196,7 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
         )
     notes, doubts = list(_shown(notes or ())), list(_shown(doubts))
     front = saved.front
-    model.front_ = replace(front, notes=_shown(front.notes), doubts=_shown(front.doubts))
+    model.front_ = replace(front, notes=_shown(front.notes), verdict=_readable(front.verdict))
     model.diagnostics_, model.n_features_in_, model.obs_shape_ = notes, count, tuple(shape)
     model.history_length_ = length
     model.latent_dim_ = len(saved.law.outputs)
@@ -212,12 +212,18 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
         model.dimensions_ = pd.DataFrame([asdict(one) for one in tried])
     model.doubts_, model.figures_, model.rivals_ = doubts, figures, []
     verdict = facts.get("verdict")
-    model.verdict_ = saved.front.verdict if verdict is None else Verdict.from_dict(verdict)
+    model.verdict_ = model.front_.verdict
+    if verdict is not None:
+        model.verdict_ = _readable(Verdict.from_dict(verdict))
     model.action_names_, model.step_ = tuple(actions or ()), step
     model.seed_ = facts.get("seed", 0)
     if names:
         model.feature_names_in_ = np.array(names, dtype=object)
     return model
+
+
+def _readable(verdict: Verdict | None) -> Verdict | None:
+    return None if verdict is None else replace(verdict, reasons=_shown(verdict.reasons))
 
 
 def _shown(texts: Iterable[str]) -> tuple[str, ...]:

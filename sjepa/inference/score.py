@@ -64,23 +64,37 @@ class Scores:
         return fit.total / self.correlation_time - self.code_length(fit)
 
     @cached_property
-    def best(self) -> Fit:
+    def highest(self) -> Fit:
         return max(self.fits, key=self.score)
+
+    @cached_property
+    def best(self) -> Fit:
+        """The simplest law whose score is within a standard error of the highest.
+
+        Where a lead is less than its own error, the data do not ask for the longer law.
+        """
+        near = [f for f in self.fits if f is self.highest or self._is_near(f)]
+        return min(near, key=lambda f: (f.complexity, -self.score(f)))
+
+    def _is_near(self, fit: Fit) -> bool:
+        error = self.standard_error(fit, self.highest)
+        behind = self.score(self.highest) - self.score(fit)
+        return error is not None and behind <= min(error, ODDS)
 
     def lead(self, fit: Fit) -> float:
         """Nats by which the best law is ahead of this one."""
         return self.score(self.best) - self.score(fit)
 
-    def standard_error(self, fit: Fit) -> float | None:
+    def standard_error(self, fit: Fit, than: Fit | None = None) -> float | None:
         """Of the lead, from how it varies between blocks (jackknife); None for a single block."""
-        gain = (self.best.log_likelihood - fit.log_likelihood) / self.correlation_time
+        ahead = self.best if than is None else than
+        gain = (ahead.log_likelihood - fit.log_likelihood) / self.correlation_time
         return float(np.sqrt(len(gain)) * gain.std(ddof=1)) if len(gain) > 1 else None
 
     @property
     def rivals(self) -> list[Fit]:
         """Other laws within the odds, most likely first."""
-        best = self.best
-        near = [f for f in self.fits if f is not best and self.lead(f) < ODDS]
+        near = [f for f in self.fits if f is not self.best and self.lead(f) < ODDS]
         return sorted(near, key=self.lead)
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from sjepa.inference.constants import DEGREES_OF_FREEDOM
 from sjepa.inference.noise import Array, Profile, profile
 from sjepa.inference.paths import Shooter
 from sjepa.inference.segments import Segments
@@ -55,6 +56,12 @@ class ShootingFit:
         """Mean square residual (d,) of the states, as a share of their variance."""
         unit = self.segments.unit / self.segments.spread
         return np.asarray((self.residual**2).mean(axis=(0, 1)) * unit**2)
+
+    @property
+    def sharpness(self) -> float:
+        """Curvature of the log likelihood as a share of that of the weighted squares."""
+        w, nu = self.noise.weight, DEGREES_OF_FREEDOM
+        return float((w * (2 * nu / (nu + 1) * w - 1)).mean() / w.mean())
 
     @cached_property
     def normal(self) -> tuple[Array, Array, Array]:

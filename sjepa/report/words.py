@@ -59,7 +59,7 @@ def numbers(data: ReportData, entry: Entry) -> dict[str, str]:
         facts["R² of simulated paths"] = r2(entry.score)
     if not math.isnan(entry.held_out):
         facts["R² of paths held out"] = r2(entry.held_out)
-    elif candidate is not None and candidate.evidence:
+    elif candidate is not None and candidate.evidence is not None:
         facts["Evidence"] = f"{number(candidate.evidence)} nats relative to the chosen law"
     elif data.held_out and entry is data.entries[data.start]:
         facts["Held out"] = data.held_out

@@ -156,7 +156,7 @@ class Ladder:
     def _evidence(self, problem: Problem, front: Front) -> Simulation | Regression | None:
         if not len(front):
             return None
-        simulate = self._noisy or problem.targets is None or self.order == 2
+        simulate = self._noisy or self.order == 2
         if simulate and (segments := self._cut(LENGTH)) is not None:
             assert self.data is not None
             law = self._simulated(front.best())
@@ -164,8 +164,6 @@ class Ladder:
             steps = resolution(self.data.x)
             rounded = bool((steps > 2 * segments.unit).any())
             return Simulation(segments, problem.complexity, self.refit, rounded, self._cut)
-        if problem.targets is None:
-            return None
         every = -(-len(self.rows.targets) // self.effort.max_rows)
         floor = self._floor if self._floor is not None else np.zeros(len(problem.outputs))
         return Regression(
@@ -382,30 +380,28 @@ class Ladder:
         scores = Scores(tuple(fits.values()))
 
         def row(law: Law, fit: Fit, like: Candidate | None) -> Candidate:
-            own = Law(fit.law.expressions, problem.names, law.outputs, law.dynamics)
-            moved = isinstance(evidence, Simulation) and self.refit and self._noisy
-            found = problem.candidate(own if moved or like is None else like.law)
-            return replace(
-                found,
-                evidence=-scores.lead(fit),
-                standard_error=scores.standard_error(fit),
-                certified=like.certified if like is not None else False,
-                backend=like.backend if like is not None else "",
-            )
+            found = like
+            if like is None or (isinstance(evidence, Simulation) and self.refit and self._noisy):
+                own = Law(fit.law.expressions, problem.names, law.outputs, law.dynamics)
+                found = problem.candidate(own)
+                if like is not None:
+                    found = replace(found, certified=like.certified, backend=like.backend)
+            assert found is not None
+            error = scores.standard_error(fit)
+            return replace(found, evidence=-scores.lead(fit), standard_error=error)
 
-        rows = []
+        rows: dict[Law, Candidate] = {}
         for c in front:
             law = self._simulated(c.law)
-            fit = fits.get(law)
-            rows.append(c if fit is None else row(law, fit, c))
-        if best not in [self._simulated(c.law) for c in front]:
-            rows.append(row(best, fits[best], None))
-        marked = max(rows, key=lambda c: -math.inf if c.evidence is None else c.evidence)
+            rows[law] = row(law, fits[law], c) if law in fits else c
+        if best not in rows:
+            rows[best] = row(best, fits[best], None)
+        marked = rows[best]
         kept = [
-            c for c in rows
+            c for c in rows.values()
             if c is marked or not any(
-                o is not c and o.loss <= c.loss and front.complexity(o) < front.complexity(c)
-                for o in rows
+                o.loss <= c.loss and front.complexity(o) < front.complexity(c)
+                for o in rows.values()
             )
         ]  # fmt: skip
         kept.sort(key=lambda c: (front.complexity(c), c.loss))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import logsumexp
+from scipy.stats import t as student
 
 from sjepa import Law
 from sjepa.bayes import Prior, posterior
@@ -16,7 +17,9 @@ from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.data import Trajectories
 from sjepa.data.synthetic.simulate import simulate
 from sjepa.errors import ConfigError, NumericalWarning
+from sjepa.inference.constants import DEGREES_OF_FREEDOM
 from sjepa.inference.segments import Segments
+from sjepa.inference.shooting import shoot
 
 
 def decays(seed=0, rate=0.7, noise=0.02):
@@ -33,36 +36,34 @@ def test_evidence_is_the_integral_over_coefficient_and_starts():
     rows = Transitions.of(data)
     units, prior = Sizes.of([structure], rows, StepModel()), Prior(coefficients=3.0)
     found = fit_observed(structure, segments, units, prior)
-    # x = start exp(-a t): for each a the starts are a linear regression with a flat prior.
-    deviation = float(found.noise[0])
+    # x = start exp(-a t) with Student's noise: start by start, on a grid around the best.
+    run = shoot(structure.law, segments)
+    scale = segments.unit[0] * run.noise.scale[segments.trajectory, 0][:, None, None]
     times = segments.t - segments.t[:, :1]
     seen = segments.x[..., 0]
-    grid = np.linspace(-1.2, -0.3, 4001)
+    grid = np.linspace(-1.2, -0.3, 301)
+    steps = np.linspace(-8, 8, 161)
     logs = []
     for a in grid:
         shape = np.exp(a * times)
         inner = (shape**2).sum(axis=1)
-        start = (shape * seen).sum(axis=1) / inner
-        left = ((seen - start[:, None] * shape) ** 2).sum()
-        n, s = seen.size, len(seen)
-        logs.append(
-            -0.5 * n * np.log(2 * np.pi * deviation**2)
-            - 0.5 * left / deviation**2
-            + 0.5 * s * np.log(2 * np.pi * deviation**2)
-            - 0.5 * np.log(inner).sum()
-            - 0.5 * (a / 3) ** 2
-            - np.log(3)
-            - 0.5 * np.log(2 * np.pi)
-        )
+        middle = (shape * seen).sum(axis=1) / inner
+        width = scale[:, 0, 0] / np.sqrt(inner)
+        start = middle[:, None] + width[:, None] * steps
+        left = (seen[:, None] - start[..., None] * shape[:, None]) / scale
+        density = student.logpdf(left, DEGREES_OF_FREEDOM) - np.log(scale)
+        each = logsumexp(density.sum(axis=2), axis=1) + np.log(width * (steps[1] - steps[0]))
+        prior_of = -0.5 * (a / 3) ** 2 - np.log(3) - 0.5 * np.log(2 * np.pi)
+        logs.append(each.sum() + prior_of)
     exact = logsumexp(logs) + np.log(grid[1] - grid[0])
     # Ours is the density of values in units of the segments' noise.
     ours = found.log_evidence - seen.size * np.log(segments.unit[0])
-    assert ours == pytest.approx(exact, abs=0.05)
+    assert ours == pytest.approx(exact, abs=0.5)
     weights = np.exp(np.array(logs) - max(logs))
     mean = (weights * grid).sum() / weights.sum()
     spread = np.sqrt((weights * (grid - mean) ** 2).sum() / weights.sum())
-    assert float(found.mode[0]) == pytest.approx(mean, abs=0.05 * spread)
-    assert float(found.root.abs()[0, 0]) == pytest.approx(spread, rel=0.03)
+    assert float(found.mode[0]) == pytest.approx(mean, abs=0.2 * spread)
+    assert float(found.root.abs()[0, 0]) == pytest.approx(spread, rel=0.1)
 
 
 @pytest.fixture(scope="module")

@@ -157,5 +157,5 @@ def test_halves_cover_each_other_where_the_path_returns() -> None:
     transient = np.stack([angle, np.exp(-angle)], axis=2)
     assert not covered(transient, (np.arange(20) >= 10).astype(int))
     assert not covered(circle, np.zeros(20, dtype=int))
-    rows = circle.reshape(-1, 1, 2)
-    assert covered(rows, np.arange(len(rows)) // 40 % 2, rows=True)
+    rows = circle.reshape(1, -1, 2)  # each its own group
+    assert covered(rows, np.arange(rows.shape[1]) // 40 % 2)
