@@ -27,6 +27,8 @@ from sjepa.inference.shooting import ShootingFit, shoot
 from sjepa.symbolic import Law, Library
 
 
+# From this many trajectories on, halves of them are compared and not halves of their segments.
+SEVERAL = 4
 # Lengths of segments where longer ones make too few blocks.
 SHORTER = (2.0, 1.0)
 # Blocks of rows in a test of a regression, and inputs that stand for all.
@@ -94,38 +96,39 @@ class Simulation:
         for length in SHORTER if p is None else ():  # more blocks, each of less
             segments = self.cut(length)
             if segments is not None and len(segments) > len(shot.segments):
-                shot_short = shoot(shot.law, segments, refit=self.refit)
-                p = _predicted(shot_short)
+                p = _predicted(shoot(shot.law, segments, refit=self.refit))
             if p is not None:
                 break
-        if p is not None:
+        if p is not None and (p < SIGNIFICANCE or shot.segments.trajectory.max() >= SEVERAL - 1):
             return _by_predictability(p)
-        if self.rounded:
-            return Adequacy(
-                None,
-                "The readings are rounded as coarsely as the residuals are large, and the path "
-                "does not return to where it was: whether the residuals are noise cannot be told.",
-            )
-        size = shot.path.shape[2]
-        p = whiteness(shot.residual, shot.jacobian[..., :size])
-        if p is None:
-            return Adequacy(
-                None, "There are too few observations to tell whether the residuals are noise."
-            )
-        if p < SIGNIFICANCE:
+        # Along few paths the residuals are also compared with themselves.
+        white = None if self.rounded else whiteness(shot.residual, shot.starts)
+        if white is not None and p is not None:
+            white = min(1.0, 2 * white)
+        if white is not None and white < SIGNIFICANCE:
             return Adequacy(
                 False,
-                f"The residuals are not white (p = {p:.1g} by their signs): a term is missing or "
-                "wrong, or the noise has a memory of more than one step. The path does not return "
-                "to where it was, so that these cannot be told apart: measure other trajectories.",
-                p,
+                f"The residuals are not white ({_small(white)} by their signs): a term is missing "
+                "or wrong, or the noise has a memory of more than one step. More trajectories "
+                "would tell which.",
+                white,
+            )
+        if p is not None:
+            return _by_predictability(p)
+        if white is not None:
+            return Adequacy(
+                True,
+                f"The residuals are white (p = {white:.2g} by their signs), which assumes noise "
+                "with a memory of at most one step. The path does not return to where it was: "
+                "other trajectories would test the law further.",
+                white,
             )
         return Adequacy(
-            True,
-            f"The residuals are white (p = {p:.2g} by their signs), which assumes noise with a "
-            "memory of at most one step. The path does not return to where it was: other "
-            "trajectories would test the law further.",
-            p,
+            None,
+            "The readings are rounded as coarsely as the residuals are large, and the path does "
+            "not return to where it was: whether the residuals are noise cannot be told."
+            if self.rounded
+            else "There are too few observations to tell whether the residuals are noise.",
         )
 
 
@@ -133,17 +136,21 @@ def _predicted(shot: ShootingFit) -> float | None:
     """The p-value of the test on segments; None where it has no say."""
     segments = shot.segments
     trajectories = int(segments.trajectory.max()) + 1
-    half = segments.trajectory % 2 if trajectories > 3 else np.arange(len(segments)) % 2
+    half = segments.trajectory % 2 if trajectories >= SEVERAL else np.arange(len(segments)) % 2
     if not covered(shot.path, half):
         return None
     return predictability(segment_blocks(shot, half))
+
+
+def _small(p: float) -> str:
+    return f"p = {p:.1g}" if p > 1e-12 else "p < 1e-12"
 
 
 def _by_predictability(p: float) -> Adequacy:
     if p < SIGNIFICANCE:
         return Adequacy(
             False,
-            f"The residuals are predictable from the state (p = {p:.1g}): a term is missing or "
+            f"The residuals are predictable from the state ({_small(p)}): a term is missing or "
             "wrong, or a state is not measured. Extend the library, or try order=2 or lags=1.",
             p,
         )

@@ -47,6 +47,11 @@ class ShootingFit:
         return self.residual.size
 
     @property
+    def starts(self) -> Array:
+        """The derivatives (n, S, d, size) by the starts."""
+        return self.jacobian[..., : self.path.shape[2]]
+
+    @property
     def weighted(self) -> Array:
         """Square roots (n, S, d) of the precision that each residual counts with."""
         return np.sqrt(self.noise.weight) / self.noise.scale[self.segments.trajectory]
