@@ -115,7 +115,8 @@ class Ladder:
                     front.backend, front.notes,
                 )  # fmt: skip
                 problem, evidence = wider, self._again(evidence, wider)
-                self._compare(more, problem, evidence)
+                for one in (more, front):
+                    self._compare(one, problem, evidence)
         return self._concluded(front, problem, evidence)
 
     # Evidence ------------------------------------------------------------------------------------
