@@ -76,8 +76,7 @@ def discover(
         fewer terms. In a list lower-case letters that are no inputs are numbers to be found, as
         ``c`` in ``"x/(c + x)"``. "wide" adds such terms to the default: quotients, Hill and sigmoid
         curves, exponentials, logarithms, powers, and products of sines and cosines. The default
-        call turns to them by itself where the default terms leave more than noise, or need many;
-        the front says so.
+        call turns to them by itself where the law of the default terms is not adequate, or long.
     grammar : Grammar, optional
         The same for backends that write expression trees.
     feature_names : names of the states, by default x1, x2, ...
@@ -128,9 +127,10 @@ def discover(
     Returns
     -------
     Front
-        ``front.best()`` is the law of the highest evidence, ``front.verdict`` says whether it is
-        adequate, what else the data allow, and why; ``front.to_frame()`` is the whole table. A
-        law that is not adequate comes with a :class:`sjepa.errors.NumericalWarning`.
+        ``front.best()`` is the simplest law within one standard error of the highest evidence,
+        ``front.verdict`` says whether it is adequate, what else the data allow, and why;
+        ``front.to_frame()`` is the whole table. A law that is not adequate comes with a
+        :class:`sjepa.errors.NumericalWarning`.
 
     Examples
     --------

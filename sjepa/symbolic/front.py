@@ -113,7 +113,7 @@ class Front:
     backend: str = ""
     notes: tuple[str, ...] = field(default=())
     form: str = ""  # which form of the data was fitted, where states were given
-    chosen: int | None = None  # the candidate of the highest evidence; without any, the knee
+    chosen: int | None = None  # by evidence, see `best`; None for the knee
     intervals: tuple[Interval, ...] = ()  # how sure the terms of ``best()`` are, if it was asked
     verdict: Verdict | None = None  # how far to believe ``best()``, where data were compared
     kept: Any = field(default=None, compare=False)  # sums of the data, for `update`; not saved
@@ -154,7 +154,7 @@ class Front:
         return iter(self.candidates)
 
     def __repr__(self) -> str:
-        """One line for each law; the one at the knee is marked."""
+        """One line for each law, the chosen one marked; then form, notes and verdict."""
         if not self.candidates:
             return f"Front: no law found{''.join(f'; {n}' for n in self.notes)}"
         chosen = self.best_candidate()
@@ -254,10 +254,12 @@ class Front:
         return min(self, key=lambda c: c.law.description_length(c.loss, rows)).law
 
     def best(self) -> Law:
-        """The law that free runs chose, or else the one at the knee of the front.
+        """The law that `discover` chose by its evidence, or else the one at the knee of the front.
 
-        The knee is the simplest law that reaches 90 % of the fall of the logarithm of the loss, or
-        that leaves less than 1e-7 of the variance unexplained, whichever comes first.
+        Chosen is the simplest law whose evidence is within one standard error of the highest. The
+        knee, of a front that was not compared with data, is the simplest law that reaches 90 % of
+        the fall of the logarithm of the loss, or that leaves less than 1e-7 of the variance
+        unexplained, whichever comes first.
         """
         return self.best_candidate().law
 
