@@ -129,6 +129,11 @@ def warn_about_data(text: str, argument: str | None = None) -> None:
     """Give a :class:`DataWarning` for the line outside of the package that passed the data."""
     warning = DataWarning(text)
     warning.argument = argument
+    warn_caller(warning)
+
+
+def warn_caller(warning: Warning) -> None:
+    """Give a warning for the line outside of the package that led to it."""
     frame, level = sys._getframe(1), 2
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "sjepa":
         frame, level = frame.f_back, level + 1

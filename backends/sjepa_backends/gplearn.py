@@ -1,4 +1,4 @@
-"""Genetic programming by gplearn: a backend in less than a hundred lines."""
+"""Genetic programming by gplearn: a backend in a hundred lines."""
 
 from __future__ import annotations
 

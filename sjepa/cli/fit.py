@@ -311,7 +311,4 @@ def _held_out(figures: dict[str, float]) -> str:
     if "rollout_held_out" in figures:
         out, seen = (1 - figures[f"rollout_{part}"] for part in ("held_out", "training"))
         return f" R2 of rollouts: {out:.4f} held out, {seen:.4f} in training."
-    if "free_run" in figures:
-        missed = math.sqrt(max(figures["free_run"], 0.0))
-        return f" Stretches that were held out are missed by {missed:.2g} times the noise."
     return " No data were held out."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +11,7 @@ from sjepa.data import Trajectories
 from sjepa.data.forms import continuous_rows
 from sjepa.data.history import before
 from sjepa.data.streams import PieceSums
-from sjepa.errors import DataError, NumericalWarning
+from sjepa.errors import DataError, NumericalWarning, warn_caller
 from sjepa.search.ladder import Ladder
 from sjepa.symbolic import Front, Law
 from sjepa.symbolic.parse import symbol
@@ -75,7 +74,7 @@ class Kept:
         )
         front = ladder.conclude(problem.solve(self.backend), problem).front
         front = replace(front, kept=replace(self, problem=problem))
-        return answered(front, problem, form, self.names, depth=4)
+        return answered(front, problem, form, self.names)
 
 
 def answered(
@@ -84,12 +83,8 @@ def answered(
     form: str,
     names: tuple[str, ...],
     late: Sequence[str] = (),
-    depth: int = 3,
 ) -> Front:
-    """The front as it is returned, after a warning where its law is not adequate.
-
-    The warning is that of the caller `depth` calls up.
-    """
+    """The front as it is returned, after a warning where its law is not adequate."""
     verdict = front.verdict
     rows = problem.sums.rows if problem.targets is None else len(problem.targets)
     terms = len(problem.candidate_library) if problem.library is not None else 0
@@ -100,7 +95,7 @@ def answered(
         rivals = tuple(replace(r, law=_widened(r.law, names, late)) for r in verdict.rivals)
         verdict = replace(verdict, law=_widened(verdict.law, names, late), rivals=rivals)
         if verdict.adequate is False:
-            warnings.warn(verdict.reasons[0], NumericalWarning, stacklevel=depth)
+            warn_caller(NumericalWarning(verdict.reasons[0]))
     pairs = [(c, _widened(c.law, names, late)) for c in front]
     wide = tuple(c if law is c.law else replace(c, law=law) for c, law in pairs)
     return replace(front, candidates=wide, form=form, verdict=verdict)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from sjepa.backend import Backend, Budget, Problem
 from sjepa.backend.registry import make_backend
 from sjepa.data.forms import Rows
 from sjepa.data.names import numbered
-from sjepa.errors import ConfigError, LawError, NumericalWarning
+from sjepa.errors import ConfigError, LawError, NumericalWarning, warn_caller
 from sjepa.estimator.checks import check_is_fitted, check_sample_weight, validate_data
 from sjepa.estimator.fitted import Equations
 from sjepa.estimator.kinds import draw_seed
@@ -135,10 +134,10 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             try:
                 self.law_ = self.front_.select(self.delta)
             except LawError as error:
-                warnings.warn(f"{error} The best law is taken.", NumericalWarning, stacklevel=2)
+                warn_caller(NumericalWarning(f"{error} The best law is taken."))
         self.verdict_ = self.front_.verdict
         if self.verdict_ is not None and self.verdict_.adequate is False:
-            warnings.warn(self.verdict_.reasons[0], NumericalWarning, stacklevel=2)
+            warn_caller(NumericalWarning(self.verdict_.reasons[0]))
         return self
 
     def predict(self, X: Any, index: int | None = None) -> np.ndarray:

@@ -65,6 +65,7 @@ class Simulation:
                 fitted, shot.noise.log_likelihood, self.complexity(law),
                 len(shot.law.coefficients) if self.refit else 0,
                 self._terms(fitted).cancelling_digits(fitted), lambda: shot.residual, shot.values,
+                self.segments.memory,
             )  # fmt: skip
         return self.fits[law]
 
@@ -171,6 +172,8 @@ class Regression:
     complexity: Callable[[Law], float]
     floor: Array
     losses: Callable[[Law], Array] | None = None  # mean squares (k,), where rows need no look
+    count: float | None = None  # rows, each as often as its weight says
+    ordered: bool = True  # whether rows that follow each other do so in time
     fits: dict[Law, Fit] = field(default_factory=dict)
 
     def residual(self, law: Law) -> Array:
@@ -191,11 +194,13 @@ class Regression:
     def fit(self, law: Law) -> Fit:
         if law not in self.fits:
             square = np.maximum(self._squares(law), np.maximum(self.floor, 1e-300))
-            values = np.array([-0.5 * len(self.targets) * float(np.log(square).sum())])
+            count = len(self.targets) if self.count is None else self.count
+            values = np.array([-0.5 * count * float(np.log(square).sum())])
+            in_time = self.residual if self.ordered else (lambda _: np.zeros((0, 1)))
             self.fits[law] = Fit(
                 law, values, self.complexity(law), _parameters(law),
-                self._values.cancelling_digits(law), lambda: self.residual(law)[:, None],
-                self.targets.size,
+                self._values.cancelling_digits(law), lambda: in_time(law)[:, None],
+                round(count * self.targets.shape[1]),
             )  # fmt: skip
         return self.fits[law]
 

@@ -35,10 +35,15 @@ class Fit:
     digits: float
     residual: Callable[[], Array]
     values: int
+    memory: float = math.inf
 
     @cached_property
     def correlation_time(self) -> float:
-        return correlation_time(self.residual())
+        """Of the residuals, as far as it is that of noise.
+
+        What varies as slowly as the motion itself may be what the law lacks: `memory` bounds it.
+        """
+        return min(correlation_time(self.residual()), max(self.memory, 1.0))
 
     @cached_property
     def total(self) -> float:

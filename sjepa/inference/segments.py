@@ -137,6 +137,12 @@ class Segments:
         return len(self.x)
 
     @property
+    def memory(self) -> float:
+        """Observations in half the time in which the motion changes by its spread."""
+        step = float(np.median(np.diff(self.t, axis=1)))
+        return 0.5 / max(float((self.speed / self.spread).max()) * step, 1e-12)
+
+    @property
     def noisy(self) -> bool:
         """Whether the noise is more than what the integration itself gets wrong."""
         return self.weights is not None or bool((self.unit > FLOOR * self.spread).any())

@@ -78,33 +78,48 @@ class ShootingFit:
 
 
 def shoot(law: Law, segments: Segments, *, refit: bool = True) -> ShootingFit:
-    """Fit coefficients and starts; without `refit` only the starts."""
+    """Fit coefficients and starts; without `refit` only the starts.
+
+    Least squares come first, since heavy tails would take what a poor start leaves for outliers;
+    then Student's likelihood, with the scales of the noise.
+    """
     free = law.with_free_terms()
     shooter = Shooter(free, segments)
-    coefficients, start = free.coefficients, segments.start.copy()
-    group, p = segments.trajectory, len(free.coefficients)
-    path, jacobian = shooter.linearized(coefficients, start, refit)
-    residual = shooter.residual(path)
-    noise, damping = profile(residual, group), 1e-3
-    for _ in range(ITERATIONS):
-        root = np.sqrt(noise.weight) / noise.scale[group]
-        move, shift = _step(residual, jacobian, shooter.size, root, damping)
-        moved = coefficients + move if refit and p else coefficients
-        trial, slopes = shooter.linearized(moved, start + shift, refit)
-        left = shooter.residual(trial)
-        new = profile(left, group)
-        if np.isfinite(new.total) and new.total > noise.total:
-            gain = new.total - noise.total
-            coefficients, start, path, jacobian = moved, start + shift, trial, slopes
-            residual, noise, damping = left, new, damping * 0.1
-            if gain < GAIN:
+    group, moves = segments.trajectory, refit and len(free.coefficients) > 0
+
+    def at(coefficients: Array, start: Array) -> tuple[Array, ...]:
+        path, jacobian = shooter.linearized(coefficients, start, refit)
+        return coefficients, start, path, jacobian, shooter.residual(path)
+
+    def squares(residual: Array) -> tuple[float, Array]:
+        mean = np.maximum((residual**2).mean(axis=(0, 1)), 1e-300)
+        height = -0.5 * residual[..., 0].size * float(np.log(mean).sum())
+        return height, np.broadcast_to(1 / np.sqrt(mean), residual.shape)
+
+    def student(residual: Array) -> tuple[float, Array]:
+        noise = profile(residual, group)
+        return noise.total, np.sqrt(noise.weight) / noise.scale[group]
+
+    state = at(free.coefficients, segments.start.copy())
+    for likelihood in (squares, student):
+        height, root = likelihood(state[4])
+        damping = 1e-3
+        for _ in range(ITERATIONS):
+            move, shift = _step(state[4], state[3], shooter.size, root, damping)
+            trial = at(state[0] + move if moves else state[0], state[1] + shift)
+            new, weights = likelihood(trial[4])
+            if np.isfinite(new) and new > height:
+                gain, state, height, root = new - height, trial, new, weights
+                damping *= 0.1
+                if gain < GAIN:
+                    break
+            elif damping > 1e6:
                 break
-        elif damping > 1e6:
-            break
-        else:
-            damping *= 10.0
+            else:
+                damping *= 10.0
+    coefficients, _, path, jacobian, residual = state
     fitted = free.with_coefficients(coefficients) if np.isfinite(coefficients).all() else free
-    return ShootingFit(fitted, segments, path, residual, jacobian, noise)
+    return ShootingFit(fitted, segments, path, residual, jacobian, profile(residual, group))
 
 
 def _step(

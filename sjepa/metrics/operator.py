@@ -47,6 +47,7 @@ def operator_complexity(
 
     Examples
     --------
+    >>> from sjepa import Law
     >>> operator_complexity(Law.from_string(["z2", "-sin(z1)"], ["z1", "z2"]), np.eye(2)).value
     3.0
     """

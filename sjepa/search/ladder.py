@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from sjepa.backend import Backend, Problem
+from sjepa.backend.problem import ROUNDING as RESOLUTION
 from sjepa.data import Trajectories
 from sjepa.data.derivatives import slope_error
 from sjepa.data.forms import Rows, is_noisy
@@ -166,10 +167,14 @@ class Ladder:
             rounded = bool((steps > 2 * segments.unit).any())
             return Simulation(segments, problem.complexity, self.refit, rounded, self._cut)
         every = -(-len(self.rows.targets) // self.effort.max_rows)
-        floor = self._floor if self._floor is not None else np.zeros(len(problem.outputs))
+        targets = self.rows.targets[::every]
+        floor = RESOLUTION * (targets**2).mean(axis=0)
+        if self._floor is not None:
+            floor = np.maximum(floor, self._floor)
         return Regression(
-            self.rows.thinned(every), self.rows.targets[::every], problem.complexity, floor,
+            self.rows.thinned(every), targets, problem.complexity, floor,
             lambda law: problem.losses(law) * problem.variance,
+            problem.sums.weight / every, self.data is not None,
         )  # fmt: skip
 
     def _again(
@@ -398,12 +403,13 @@ class Ladder:
         if best not in rows:
             rows[best] = row(best, fits[best], None)
         marked = rows[best]
+        same = marked.law.skeleton[0]  # other coefficients make no other law
         kept = [
             c for c in rows.values()
-            if c is marked or not any(
+            if c is marked or (c.law.skeleton[0] != same and not any(
                 o.loss <= c.loss and front.complexity(o) < front.complexity(c)
                 for o in rows.values()
-            )
+            ))
         ]  # fmt: skip
         kept.sort(key=lambda c: (front.complexity(c), c.loss))
         front = replace(front, candidates=tuple(kept), chosen=kept.index(marked))
@@ -457,10 +463,10 @@ def validated(front: Front, data: Trajectories, order: int, zoh: bool) -> Front:
 
 def _verdict(law: Law, scores: Scores, adequacy: Adequacy) -> Verdict:
     chosen = scores.best
+    near = {fit.law.skeleton[0]: fit for fit in reversed(scores.rivals)}
+    near.pop(chosen.law.skeleton[0], None)
     rivals = tuple(
-        Rival(fit.law, math.exp(scores.lead(fit)))
-        for fit in scores.rivals
-        if fit.law.skeleton[0] != chosen.law.skeleton[0]
+        Rival(fit.law, math.exp(scores.lead(fit))) for fit in sorted(near.values(), key=scores.lead)
     )
     reasons = [adequacy.reason]
     if rivals:

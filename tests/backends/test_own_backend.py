@@ -20,7 +20,7 @@ CODE = next(b.text for b in blocks(PAGE.read_text()) if "class GPLearn" in b.tex
 def test_the_page_shows_the_file_and_the_file_is_short() -> None:
     source = (ROOT / "backends" / "sjepa_backends" / "gplearn.py").read_text()
     assert source == CODE
-    assert len(source.splitlines()) < 100
+    assert len(source.splitlines()) <= 100
 
 
 def test_a_backend_typed_from_the_page_is_found_and_keeps_the_contract(tmp_path: Path) -> None:

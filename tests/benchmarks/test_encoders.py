@@ -108,7 +108,7 @@ def test_two_frames_show_a_velocity_to_a_first_order_law() -> None:
         ({"horizon": 500}, ConfigError, "does not fit"),
         ({"head": "none"}, ConfigError, "30 values, the library or grammar is for 2"),
         ({"head": "pcaa"}, ConfigError, "Did you mean 'pca'"),
-        ({"latent_dim": 40}, ConfigError, "does not fit an embedding of 30"),
+        ({"latent_dim": 40}, ConfigError, "embedding has 30 values"),
         ({"encoders": {"constant": lambda x: np.ones((len(x), 20))}}, DataError, "same embedding"),
     ],
 )

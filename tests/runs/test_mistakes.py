@@ -199,7 +199,7 @@ def test_a_missing_package_names_the_command_that_installs_it(
     said(command("fit", "data.h5", cwd=tmp_path), 3, "pip install h5py")
     table().to_csv(tmp_path / "data.csv", index=False)
     monkeypatch.setattr("sjepa.backend.registry.Source.missing", lambda self: list(self.needs))
-    said(command(*FIT, "--backend=operon", cwd=tmp_path), 3, r"pip install 'sjepa\[operon\]'")
+    said(command(*FIT, "--backend=operon", cwd=tmp_path), 3, r"pip install pyoperon")
 
 
 def test_a_full_disk_ends_in_one_line_and_spares_what_was_there(
