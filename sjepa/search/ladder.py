@@ -49,6 +49,7 @@ class Effort:
     neighbors: int = 3  # of each kind in each round
     rounds: int = 4
     rows: int = 20  # fewer do not tell parameters inside terms
+    table_rows: int = 50  # the same for tables, whose columns have hundreds of such terms
     points: int = 5  # observations for one such row
     max_inputs: int = 6  # beyond, the extended library would be thousands of columns
     max_rows: int = 5_000  # that tell parameters; there are hundreds of columns for each
@@ -248,7 +249,8 @@ class Ladder:
         if self.rows.form == "weak" and self.data is not None:
             # Windows of slow motion are few, and not needed.
             rows = int(self.data.lengths.sum()) // effort.points
-        if len(problem.names) > effort.max_inputs or rows < effort.rows:
+        least = effort.table_rows if self.data is None else effort.rows
+        if len(problem.names) > effort.max_inputs or rows < least:
             return False
         if isinstance(evidence, Regression):
             if evidence.exact(law):
@@ -260,13 +262,13 @@ class Ladder:
         # At the least: a plain term and one with a parameter, three coefficients in all.
         fit = evidence.fit(law)
         each = 0.5 * math.log(max(fit.values / fit.correlation_time, 1.0))
-        least = STRUCTURE * 3.5 + 3 * each
+        shortest = STRUCTURE * 3.5 + 3 * each
         weights = problem.library.term_weights if problem.library is not None else {}
         lengths = (
             STRUCTURE * sum(weights.get(t, weight(t)) for _, t in row) + each * len(row)
             for row in law.terms
         )
-        return any(length - least > 2 * ODDS for length in lengths)
+        return any(length - shortest > 2 * ODDS for length in lengths)
 
     def _extended(self, problem: Problem) -> tuple[Front, Problem]:
         """Laws with terms of the extended library."""
