@@ -116,9 +116,6 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         inputs = self._input_names()
         outputs = _output_names([name] if columns is None else list(columns), y, inputs)
         space = self._space(backend, inputs, X)
-        # Rows of a table come in any order; tests compare blocks of them.
-        order = np.random.default_rng(self.seed_).permutation(len(X))
-        X, y, weights = X[order], y[order], None if weights is None else weights[order]
         problem = Problem(
             X, y, inputs, outputs, weights=weights, dynamics="discrete", seed=self.seed_,
             budget=self.budget if isinstance(self.budget, Budget) else Budget(self.budget),

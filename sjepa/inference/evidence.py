@@ -229,6 +229,8 @@ class Regression:
             return Adequacy(True, "The law reproduces the targets to 3 parts in 10,000.")
         n = len(self.targets)
         block = np.arange(n) * BLOCKS // n
+        if not self.ordered:  # a table may be sorted
+            block = np.random.default_rng(0).permutation(block)
         half = np.arange(BLOCKS) % 2
         middle = self.on_rows(lambda z: np.concatenate([np.ones((len(z), 1)), z], axis=1))
         weight = np.where(np.abs(middle[:, :1]) > 0, middle[:, :1], 1.0)
