@@ -123,7 +123,9 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             grammar=space if isinstance(space, Grammar) else None, adequate=self.delta,
         )  # fmt: skip
         rows = Rows("discrete", np.asarray(problem.targets), X, noisy=False)
-        ladder = Ladder(backend, rows, None, tuple(inputs), end=problem.deadline(), ordered=False)
+        ladder = Ladder(
+            backend, rows, None, tuple(inputs), end=problem.deadline(), refit=False, ordered=False
+        )
         extend = self.library is None and self.grammar is None and not backend.trees
         self.front_ = ladder.climb(problem, None, extend and self.delta is None).front
         self.law_ = self.front_.best()
