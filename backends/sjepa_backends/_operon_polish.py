@@ -48,6 +48,8 @@ MAX_KEPT = 20
 # Where losses are rounding the shorter law wins; above it a longer one has to be better by more
 # than this share.
 GAIN = 1e-3
+# Least squares tell contributions to this share of the target.
+SOLVED = 1e-13
 # Laws with numbers inside functions whose numbers are fitted while others are still searched.
 REFINED = 3
 
@@ -123,7 +125,11 @@ class Polish:
         if not np.isfinite(theta).all():
             return
         scale = np.maximum(np.linalg.norm(theta, axis=0), 1e-300)
-        solution = np.linalg.lstsq(theta / scale, self.target, rcond=1e-13)[0] / scale
+        contribution = np.linalg.lstsq(theta / scale, self.target, rcond=SOLVED)[0]
+        told = np.abs(contribution) > SOLVED * np.linalg.norm(self.target)
+        if not told.all():  # the rest is the solution's own rounding
+            return self.add([t for t, is_told in zip(terms, told, strict=True) if is_told])
+        solution = contribution / scale
         pairs = zip(solution.tolist(), terms, strict=True)
         expr = _canonical(sympy.Add(*(sympy.Float(c) * t for c, t in pairs)))
         if expr is not None and self.admits(expr):

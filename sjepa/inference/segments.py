@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -12,6 +13,7 @@ from sjepa.data import Trajectories, _check
 from sjepa.data.derivatives import Derivatives, Smoothing, differentiate, second_derivatives
 from sjepa.data.noise import noise_level
 from sjepa.errors import DataError
+from sjepa.inference.constants import EXACT
 from sjepa.symbolic import Law
 
 
@@ -28,8 +30,8 @@ NEAR = 300
 STEP, MAX_SUBSTEPS = 0.1, 32
 # Observations on either side of a segment that its inputs are interpolated from.
 AROUND = 16
-# Rounding and the error of the integration, as a share of the spread.
-FLOOR = 1e-4
+# Rounding and the error of the integration, as a share of the spread: no noise is less.
+FLOOR = math.sqrt(EXACT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +148,11 @@ class Segments:
     def noisy(self) -> bool:
         """Whether the noise is more than what the integration itself gets wrong."""
         return self.weights is not None or bool((self.unit > FLOOR * self.spread).any())
+
+    @property
+    def least(self) -> np.ndarray:
+        """The floor of the noise (d,), in its units."""
+        return FLOOR * self.spread / self.unit
 
     def scaled(self, values: np.ndarray) -> np.ndarray:
         """Differences of states (H k + 1, S, d) or (H k + 1, S, d, p), in units of noise."""

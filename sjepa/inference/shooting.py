@@ -97,7 +97,7 @@ def shoot(law: Law, segments: Segments, *, refit: bool = True) -> ShootingFit:
         return height, np.broadcast_to(1 / np.sqrt(mean), residual.shape)
 
     def student(residual: Array) -> tuple[float, Array]:
-        noise = profile(residual, group)
+        noise = profile(residual, group, segments.least)
         return noise.total, np.sqrt(noise.weight) / noise.scale[group]
 
     state = at(free.coefficients, segments.start.copy())
@@ -119,7 +119,8 @@ def shoot(law: Law, segments: Segments, *, refit: bool = True) -> ShootingFit:
                 damping *= 10.0
     coefficients, _, path, jacobian, residual = state
     fitted = free.with_coefficients(coefficients) if np.isfinite(coefficients).all() else free
-    return ShootingFit(fitted, segments, path, residual, jacobian, profile(residual, group))
+    noise = profile(residual, group, segments.least)
+    return ShootingFit(fitted, segments, path, residual, jacobian, noise)
 
 
 def _step(
