@@ -193,7 +193,7 @@ class Regression:
 
     def fit(self, law: Law) -> Fit:
         if law not in self.fits:
-            square = np.maximum(self._squares(law), np.maximum(self.floor, 1e-300))
+            square = self._squares(law) + self._least
             count = len(self.targets) if self.count is None else self.count
             values = np.array([-0.5 * count * float(np.log(square).sum())])
             in_time = self.residual if self.ordered else (lambda _: np.zeros((0, 1)))
@@ -207,6 +207,12 @@ class Regression:
     @cached_property
     def _values(self) -> TermValues:
         return TermValues(self.points)
+
+    @cached_property
+    def _least(self) -> Array:
+        """Mean square (k,) of the errors that even the true law leaves."""
+        solver = EXACT * self.targets.var(axis=0) if self.ordered else 0.0
+        return np.maximum(np.maximum(self.floor, solver), 1e-300)
 
     def _squares(self, law: Law) -> Array:
         if self.losses is not None:
