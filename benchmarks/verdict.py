@@ -71,7 +71,7 @@ def noisy(kind: str, data: Trajectories, level: float, rng: np.random.Generator)
         else:
             noise = level * spread * e
         found.append(x + noise)
-    return Trajectories(found, data.t, data.u, names=data.names, action_names=data.action_names)
+    return Trajectories(found, data.t, data.u, names=data.names, input_names=data.input_names)
 
 
 NOISES = (
