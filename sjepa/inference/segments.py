@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -137,6 +137,14 @@ class Segments:
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def part(self, chosen: np.ndarray) -> Segments:
+        """Some of the segments."""
+        return replace(
+            self, x=self.x[chosen], t=self.t[chosen], start=self.start[chosen],
+            trajectory=self.trajectory[chosen], u=None if self.u is None else self.u[chosen],
+            weights=None if self.weights is None else self.weights[chosen],
+        )  # fmt: skip
 
     @property
     def memory(self) -> float:

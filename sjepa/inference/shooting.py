@@ -18,8 +18,9 @@ from sjepa.inference.segments import Segments
 from sjepa.symbolic import Law
 
 
-# Steps of Levenberg and Marquardt; a gain of this many nats in one is not worth another.
-ITERATIONS, GAIN = 12, 0.05
+# Steps of Levenberg and Marquardt; one that promises fewer nats is not taken. Least squares are
+# only the way there.
+ITERATIONS, ENOUGH, GAIN = 12, 1.0, 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +69,15 @@ class ShootingFit:
         w, nu = self.noise.weight, DEGREES_OF_FREEDOM
         return float((w * (2 * nu / (nu + 1) * w - 1)).mean() / w.mean())
 
+    def part(self, chosen: Array) -> ShootingFit:
+        """The same for some of the segments."""
+        noise = self.noise
+        return ShootingFit(
+            self.law, self.segments.part(chosen), self.path[:, chosen], self.residual[:, chosen],
+            self.jacobian[:, chosen],
+            Profile(noise.scale, noise.weight[:, chosen], noise.log_likelihood[chosen]),
+        )  # fmt: skip
+
     @cached_property
     def normal(self) -> tuple[Array, Array, Array]:
         """Each segment's normal equations, its start eliminated; log volumes of the starts."""
@@ -77,8 +87,10 @@ class ShootingFit:
         return *normal_equations(r, a, b), volumes
 
 
-def shoot(law: Law, segments: Segments, *, refit: bool = True) -> ShootingFit:
-    """Fit coefficients and starts; without `refit` only the starts.
+def shoot(
+    law: Law, segments: Segments, *, refit: bool = True, start: Array | None = None
+) -> ShootingFit:
+    """Fit coefficients and starts (S, size), from some if given; without `refit` only the starts.
 
     Least squares come first, since heavy tails would take what a poor start leaves for outliers;
     then Student's likelihood, with the scales of the noise.
@@ -100,19 +112,19 @@ def shoot(law: Law, segments: Segments, *, refit: bool = True) -> ShootingFit:
         noise = profile(residual, group, segments.least)
         return noise.total, np.sqrt(noise.weight) / noise.scale[group]
 
-    state = at(free.coefficients, segments.start.copy())
-    for likelihood in (squares, student):
+    state = at(free.coefficients, (segments.start if start is None else start).copy())
+    for likelihood, enough in ((squares, ENOUGH), (student, GAIN)):
         height, root = likelihood(state[4])
         damping = 1e-3
         for _ in range(ITERATIONS):
-            move, shift = _step(state[4], state[3], shooter.size, root, damping)
+            move, shift, promised = _step(state[4], state[3], shooter.size, root, damping)
+            if promised < enough:
+                break
             trial = at(state[0] + move if moves else state[0], state[1] + shift)
             new, weights = likelihood(trial[4])
             if np.isfinite(new) and new > height:
-                gain, state, height, root = new - height, trial, new, weights
+                state, height, root = trial, new, weights
                 damping *= 0.1
-                if gain < GAIN:
-                    break
             elif damping > 1e6:
                 break
             else:
@@ -125,14 +137,17 @@ def shoot(law: Law, segments: Segments, *, refit: bool = True) -> ShootingFit:
 
 def _step(
     residual: Array, jacobian: Array, size: int, root: Array, damping: float
-) -> tuple[Array, Array]:
-    """Moves of the coefficients (p,) and of the starts (S, size)."""
+) -> tuple[Array, Array, float]:
+    """Moves of the coefficients (p,) and of the starts (S, size), and the nats they promise."""
     r, a, b = blocks(residual, jacobian, size, root)
     inverse = np.linalg.pinv(a)
     curvature, slope = normal_equations(r, a, b, inverse)
     h = curvature.sum(axis=0)
     move = solve_scaled(h + damping * np.diag(np.diag(h)), slope.sum(axis=0))
-    return move, (inverse @ (r - b @ move)[..., None])[..., 0]
+    left = r - b @ move
+    shift = (inverse @ left[..., None])[..., 0]
+    left = left - (a @ shift[..., None])[..., 0]
+    return move, shift, 0.5 * float((r**2).sum() - (left**2).sum())
 
 
 def blocks(residual: Array, jacobian: Array, size: int, root: Array) -> tuple[Array, Array, Array]:
