@@ -54,11 +54,15 @@ class Simulation:
     cut: Callable[[float], Segments | None] = lambda length: None  # the same data otherwise
     fits: dict[Law, Fit] = field(default_factory=dict)
     shots: dict[Law, ShootingFit] = field(default_factory=dict)
+    tested: dict[Law, Adequacy] = field(default_factory=dict)
     _values: TermValues | None = None
 
     def fit(self, law: Law) -> Fit:
         if law not in self.fits:
-            shot = shoot(law, self.segments, refit=self.refit)
+            # States that a law went through are nearer to the truth than measured ones.
+            near = max(self.shots.values(), key=lambda s: s.log_likelihood, default=None)
+            start = None if near is None else near.path[0]
+            shot = shoot(law, self.segments, refit=self.refit, start=start)
             fitted = shot.law.canonical()
             self.shots[law] = shot
             self.fits[law] = Fit(
@@ -69,28 +73,18 @@ class Simulation:
             )  # fmt: skip
         return self.fits[law]
 
-    def least_needed(self, law: Law, count: int) -> list[int]:
-        """Places of the terms, counted over all equations, that the likelihood needs least.
-
-        By Wald's statistic; where terms have parameters of their own, by what they contribute.
-        """
-        shot = self.shots[law]
-        if not shot.law.free:
-            needed = self._terms(law).contributions(shot.law)
-        else:
-            covariance = np.linalg.pinv(shot.normal[0].sum(axis=0))
-            deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
-            needed = np.abs(shot.law.coefficients) / deviation
-        return [int(i) for i in np.argsort(needed)[:count]]
-
     def _terms(self, law: Law) -> TermValues:
         if self._values is None:
             self._values = TermValues(self.segments.inputs_of(law))
         return self._values
 
     def adequacy(self, law: Law) -> Adequacy:
-        self.fit(law)
-        shot = self.shots[law]
+        if law not in self.tested:
+            self.fit(law)
+            self.tested[law] = self._tested(self.shots[law])
+        return self.tested[law]
+
+    def _tested(self, shot: ShootingFit) -> Adequacy:
         if (shot.unexplained <= EXACT).all():
             return Adequacy(True, "Simulations reproduce the data to 3 parts in 10,000.")
         p = _predicted(shot)

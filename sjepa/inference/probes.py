@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -38,49 +38,56 @@ def bumps(points: Array) -> Callable[[Array], Array]:
 def segment_blocks(fit: ShootingFit, half: Array) -> Blocks:
     """Each segment's normal equations for the law's coefficients and a correction of its field."""
     size = fit.path.shape[2]
-    both = np.concatenate([fit.jacobian, _response(fit)], axis=3)
+    flat = fit.path.reshape(-1, size)
+    flexible = bumps(flat[:: max(1, len(flat) // POINTS)])(fit.path)
+    moved = response(fit, flexible, range(len(fit.law.outputs)))
+    both = np.concatenate([fit.jacobian, moved], axis=3)
     r, starts, rest = blocks(fit.residual, both, size, fit.weighted)
     information, score = normal_equations(r, starts, rest)
     return Blocks(information, score, half, fit.jacobian.shape[3] - size)
 
 
-def _response(fit: ShootingFit) -> Array:
-    """How the path (n, S, d, m) moves with each bump that is added to the velocity.
+def response(fit: ShootingFit, functions: Array, outputs: Sequence[int]) -> Array:
+    """How the path (n, S, d, m) moves with functions (n, S, m') added to velocities of outputs.
 
     The linearized law is followed along the path by the trapezoidal rule, which is stable.
     """
-    segments, path, outputs = fit.segments, fit.path, len(fit.law.outputs)
-    n, count, size = path.shape
-    flat = path.reshape(-1, size)
-    phi = bumps(flat[:: max(1, len(flat) // POINTS)])(path)  # (n, S, bumps)
-    m = phi.shape[2]
-    force = np.zeros((n, count, size, m * outputs))
-    for j in range(outputs):
-        force[:, :, size - outputs + j, j * m : (j + 1) * m] = phi
+    segments, path, count = fit.segments, fit.path, len(fit.law.outputs)
+    n, cut, size = path.shape
+    m = functions.shape[2]
+    force = np.zeros((n, cut, size, m * len(outputs)))
+    for k, j in enumerate(outputs):
+        force[:, :, size - count + j, k * m : (k + 1) * m] = functions
+    a, step = _linearized(fit), np.diff(segments.t, axis=1).T
     if fit.law.dynamics == "discrete":
-        a, step, eye = _linearized(fit), np.ones((n - 1, count)), np.eye(size)
+        eye, step = np.eye(size), np.ones((n - 1, cut))
         a = 2 * (a - eye) @ np.linalg.pinv(a + eye)  # the same step by the trapezoidal rule
-    else:
-        a, step = _linearized(fit), np.diff(segments.t, axis=1).T
+    half = step[..., None, None] / 2
+    left = np.linalg.inv(np.eye(size) - half * a[1:])
+    right = left @ (np.eye(size) + half * a[:-1])
+    pushed = left @ (half * (force[:-1] + force[1:]))
     moved = np.zeros_like(force)
     for k in range(n - 1):
-        h = step[k][:, None, None] / 2
-        right = moved[k] + h * (a[k] @ moved[k] + force[k] + force[k + 1])
-        moved[k + 1] = np.linalg.solve(np.eye(size) - h * a[k + 1], right)
+        moved[k + 1] = right[k] @ moved[k] + pushed[k]
     return segments.scaled(moved[:, :, : segments.x.shape[2]])
+
+
+def inputs_along(fit: ShootingFit) -> Array:
+    """What the law takes (n, S, inputs) on its simulated path."""
+    segments, path = fit.segments, fit.path
+    if segments.u is None or len(fit.law.inputs) == path.shape[2]:
+        return path
+    u = np.repeat(segments.u[:, :, 0], segments.every, axis=1)
+    u = np.concatenate([u, segments.u[:, -1:, 2]], axis=1)
+    return np.concatenate([path, np.moveaxis(u, 1, 0)], axis=2)
 
 
 def _linearized(fit: ShootingFit) -> Array:
     """Jacobian (n, S, size, size) of the field along the path, by central differences."""
-    segments, path, outputs = fit.segments, fit.path, len(fit.law.outputs)
-    n, count, size = path.shape
-    rows = path
-    if segments.u is not None and len(fit.law.inputs) > size:
-        u = np.repeat(segments.u[:, :, 0], segments.every, axis=1)
-        u = np.concatenate([u, segments.u[:, -1:, 2]], axis=1)
-        rows = np.concatenate([path, np.moveaxis(u, 1, 0)], axis=2)
-    f, flat = fit.law.numpy(), rows.reshape(n * count, -1)
-    by = 1e-5 * np.maximum(path.std(axis=(0, 1)), 1e-300)
+    n, count, size = fit.path.shape
+    outputs = len(fit.law.outputs)
+    f, flat = fit.law.numpy(), inputs_along(fit).reshape(n * count, -1)
+    by = 1e-5 * np.maximum(fit.path.std(axis=(0, 1)), 1e-300)
     columns = []
     for j in range(size):
         move = np.zeros(flat.shape[1])

@@ -52,18 +52,26 @@ class Fit:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Scores of fits to the same data, and how sure their differences are."""
+    """Scores of fits to the same data, and how sure their differences are.
+
+    `chosen` is the best where others may only be rivals of it.
+    """
 
     fits: tuple[Fit, ...]
+    chosen: Fit | None = None
 
     @cached_property
     def correlation_time(self) -> float:
         return max(self.fits, key=lambda f: f.total).correlation_time
 
+    @cached_property
+    def each_parameter(self) -> float:
+        """Nats for a coefficient as precise as the data tell it."""
+        return 0.5 * math.log(max(self.fits[0].values / self.correlation_time, 1.0))
+
     def code_length(self, fit: Fit) -> float:
-        """Nats for the structure and for coefficients as precise as the data tell them."""
-        each = 0.5 * math.log(max(fit.values / self.correlation_time, 1.0))
-        return STRUCTURE * fit.complexity + each * fit.parameters + fit.digits
+        """Nats for the structure and for its coefficients."""
+        return STRUCTURE * fit.complexity + self.each_parameter * fit.parameters + fit.digits
 
     def score(self, fit: Fit) -> float:
         return fit.total / self.correlation_time - self.code_length(fit)
@@ -78,6 +86,8 @@ class Scores:
 
         Where a lead is less than its own error, the data do not ask for the longer law.
         """
+        if self.chosen is not None:
+            return self.chosen
         near = [f for f in self.fits if f is self.highest or self._is_near(f)]
         return min(near, key=lambda f: (f.complexity, -self.score(f)))
 
@@ -95,6 +105,19 @@ class Scores:
         ahead = self.best if than is None else than
         gain = (ahead.log_likelihood - fit.log_likelihood) / self.correlation_time
         return float(np.sqrt(len(gain)) * gain.std(ddof=1)) if len(gain) > 1 else None
+
+    @property
+    def probability(self) -> float:
+        """Of the best law, among those that were compared."""
+        one = {f.law.skeleton[0]: self.lead(f) for f in sorted(self.fits, key=self.score)}
+        return 1.0 / sum(math.exp(min(-lead, 700.0)) for lead in one.values())
+
+    @property
+    def decisive(self) -> Fit | None:
+        """A law that is ahead of the chosen one beyond the odds and the error of its lead."""
+        ahead = self.highest
+        lead = self.score(ahead) - self.score(self.best)
+        return ahead if lead - (self.standard_error(ahead) or 0.0) > ODDS else None
 
     @property
     def rivals(self) -> list[Fit]:
@@ -115,14 +138,6 @@ class TermValues:
             library = Library([term], law.inputs, canonical=False)
             self._known[term] = library.numpy()(self.points)[:, 0]
         return self._known[term]
-
-    def contributions(self, law: Law) -> Array:
-        """Root mean square of each term of all equations, as a share of its equation."""
-        found = []
-        for row in law.terms:
-            size = np.array([np.sqrt(np.mean((c * self(t, law)) ** 2)) for c, t in row])
-            found.append(size / max(float(size.sum()), 1e-300))
-        return np.concatenate(found) if found else np.zeros(0)
 
     def cancelling_digits(self, law: Law) -> float:
         """Nats for terms that are larger than their sum: near-cancelling ones need more digits."""

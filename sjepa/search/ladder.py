@@ -9,12 +9,13 @@ end is decided in :mod:`sjepa.inference`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
+import sympy
 
 from sjepa.backend import Backend, Problem
 from sjepa.backend.problem import ROUNDING as RESOLUTION
@@ -27,16 +28,17 @@ from sjepa.inference.constants import ODDS, STRUCTURE
 from sjepa.inference.evidence import Adequacy, Regression, Simulation
 from sjepa.inference.input_noise import weighed
 from sjepa.inference.noise import resolution
+from sjepa.inference.probes import inputs_along
 from sjepa.inference.score import Fit, Scores
 from sjepa.inference.segments import LENGTH, Segments
-from sjepa.search.neighbors import exchanges, extensions, reductions
+from sjepa.search.linearized import Template, neighbors, on_grid
+from sjepa.search.neighbors import exchanges, extensions
 from sjepa.search.parametric import Source, on_library, solve_open
 from sjepa.search.quotients import quotient_sets
-from sjepa.search.supports import BELOW
-from sjepa.search.templates import propose
 from sjepa.symbolic import Front, Law, Library
 from sjepa.symbolic.front import Candidate
 from sjepa.symbolic.shapes import Shape, weight, wide
+from sjepa.symbolic.snap import variants
 from sjepa.symbolic.verdict import Domain, Rival, Verdict
 
 
@@ -44,13 +46,14 @@ from sjepa.symbolic.verdict import Domain, Rival, Verdict
 class Effort:
     """How much of each rung is looked at. None of this changes what is believed of a law."""
 
-    laws: int = 8  # of a front, simulated
+    laws: int = 4  # of a front, simulated
     crude: float = 10.0  # laws with more than this many times the lowest loss are not simulated
-    neighbors: int = 3  # of each kind in each round
-    rounds: int = 4
+    neighbors: int = 4  # in each round
+    rounds: int = 6  # as long as each finds a better law
     rows: int = 20  # fewer do not tell parameters inside terms
     table_rows: int = 50  # the same for tables, whose columns have hundreds of such terms
     points: int = 5  # observations for one such row
+    every_point: int = 7  # of a path, that places of parameters are taken from
     max_inputs: int = 6  # beyond, the extended library would be thousands of columns
     max_rows: int = 5_000  # that tell parameters; there are hundreds of columns for each
 
@@ -58,6 +61,8 @@ class Effort:
 # Errors of derivatives are computed to within this factor in the mean square, and sums of squares
 # are not told apart below the second number.
 ROOM, ROUNDING = 100.0, 1e-11
+# Noise takes what is nearly nothing below it: an amount is positive up to this share of its range.
+BELOW = 0.03
 
 
 @dataclass(frozen=True)
@@ -103,10 +108,14 @@ class Ladder:
         if evidence is None:
             return Climbed(front, problem, None)
         self._compare(front, problem, evidence)
-        best = _best(evidence.fits)
-        if templates == "wide" or (extend and self._worth(best, problem, evidence)):
+        outside = templates is None and not extend  # terms that may only be rivals
+        if isinstance(evidence, Simulation):
+            return self._concluded(front, problem, evidence, True, outside)
+        if templates == "wide" or (extend and self._worth(_best(evidence.fits), problem, evidence)):
             try:
-                more, wider = self._extended(problem)
+                more, wider = self._parametric(
+                    problem, self._templates(problem.names, self._points(problem)), quotient_sets
+                )
             except SjepaError as error:
                 note = f"the search for parametric terms failed: {error}"
                 front = replace(front, notes=(*front.notes, note))
@@ -178,12 +187,8 @@ class Ladder:
             problem.sums.weight / every, self.data is not None,
         )  # fmt: skip
 
-    def _again(
-        self, evidence: Simulation | Regression, problem: Problem
-    ) -> Simulation | Regression:
-        """The same data and fits for laws of another problem."""
-        if isinstance(evidence, Simulation):
-            return replace(evidence, complexity=problem.complexity)
+    def _again(self, evidence: Regression, problem: Problem) -> Regression:
+        """The same data for laws of another problem."""
         losses = lambda law: problem.losses(law) * problem.variance  # noqa: E731
         return replace(evidence, complexity=problem.complexity, losses=losses, fits={})
 
@@ -212,29 +217,71 @@ class Ladder:
         knee = front.best_candidate()  # first: it is believed where there is no time for others
         self._fitted([knee.law, *(c.law for c in near if c is not knee)], problem, evidence)
 
-    def _explore(self, problem: Problem, evidence: Simulation | Regression) -> None:
+    def _explore(self, problem: Problem, evidence: Regression) -> None:
         """Fit neighbors of the best law as long as one of them becomes the best."""
-        effort, pool = self.effort, evidence.fits
-        if not self.refit or problem.library is None:
-            return
-        for _ in range(effort.rounds):
-            best, laws = _best(pool), []
+        for _ in range(self.effort.rounds):
+            best = _best(evidence.fits)
             if (inside := self._inside(best, problem)) is not None:
-                laws += exchanges(problem, inside, effort.neighbors)
-                laws += extensions(problem, inside, effort.neighbors)
-            if isinstance(evidence, Simulation):
-                places = evidence.least_needed(best, effort.neighbors)
-                laws += reductions(evidence.shots[best].law, places)
-            self._fitted(laws, problem, evidence)
-            if _best(pool) is best or not self._time_left(problem):
+                laws = exchanges(problem, inside, self.effort.neighbors)
+                laws += extensions(problem, inside, self.effort.neighbors)
+                self._fitted(laws, problem, evidence)
+            if _best(evidence.fits) is best or not self._time_left(problem):
                 break
+
+    def _explore_simulated(
+        self, problem: Problem, evidence: Simulation, outside: bool, templates: bool
+    ) -> None:
+        """The same by linearized simulations: terms of the library first, then templates too."""
+        effort, weights = self.effort, problem.candidate_library.term_weights
+        terms = [
+            {t: w for (t, w), ok in zip(weights.items(), usable, strict=True) if ok}
+            for usable in problem.usable.T
+        ]
+        grid: list[Template] = []
+        for beyond in (False, True)[: 1 + (templates and self._tells_parameters(problem))]:
+            keep = self._within(problem) if outside and not beyond else None
+            for _ in range(effort.rounds):
+                before = best = _best(evidence.fits, keep)
+                every = not beyond or evidence.adequacy(best).adequate is False
+                for j in range(len(best.outputs)):
+                    if not self._time_left(problem):
+                        return
+                    scores = Scores(tuple(evidence.fits.values()))
+                    if not (every or _is_long(best, j, problem, scores.each_parameter)):
+                        continue
+                    if beyond and not grid:
+                        grid = self._grid(best, evidence)
+                    laws = neighbors(
+                        evidence.shots[best], j, terms[j], grid, scores.each_parameter,
+                        scores.correlation_time, effort.neighbors,
+                    )  # fmt: skip
+                    self._fitted(laws, problem, evidence)
+                    best = _best(evidence.fits, keep)
+                self._fitted(_simplified(evidence.shots[best].law), problem, evidence)
+                if _best(evidence.fits, keep) is before:
+                    break
+
+    def _grid(self, law: Law, evidence: Simulation) -> list[Template]:
+        points = inputs_along(evidence.shots[law]).reshape(-1, len(law.inputs))
+        points = points[:: self.effort.every_point]
+        return on_grid(self._templates(law.inputs, points), points)
+
+    def _within(self, problem: Problem) -> Callable[[Law], bool]:
+        return lambda law: self._inside(law, problem) is not None
 
     def _fitted(
         self, laws: Sequence[Law], problem: Problem, evidence: Simulation | Regression
     ) -> None:
-        for law in laws:
-            if not evidence.fits or self._time_left(problem):
-                evidence.fit(self._simulated(law))
+        """Fit laws of structures that were not fitted yet."""
+        known = {_structure(law) for law in evidence.fits}
+        for law in map(self._simulated, laws):
+            structure = _structure(law)
+            if structure not in known and (not known or self._time_left(problem)):
+                known.add(structure)
+                try:
+                    evidence.fit(law)
+                except SjepaError:  # coefficients ran away to where no law can be written
+                    continue
 
     def _inside(self, law: Law, problem: Problem) -> Law | None:
         """The law in the problem's own inputs, if its terms are those of the library."""
@@ -242,51 +289,34 @@ class Ladder:
         own = own.canonical()
         return own if problem.candidate_library.covers(own) else None
 
-    def _worth(self, law: Law, problem: Problem, evidence: Simulation | Regression) -> bool:
-        """Whether a law with a parametric term could have better odds."""
+    def _tells_parameters(self, problem: Problem) -> bool:
+        """Whether there are rows enough for parameters inside terms."""
         effort = self.effort
         rows = 0 if problem.targets is None else len(problem.targets)
-        if self.rows.form == "weak" and self.data is not None:
-            # Windows of slow motion are few, and not needed.
-            rows = int(self.data.lengths.sum()) // effort.points
+        if self.data is not None and self.ordered:
+            rows = max(rows, int(self.data.lengths.sum()) // effort.points)
         least = effort.table_rows if self.data is None else effort.rows
-        if len(problem.names) > effort.max_inputs or rows < least:
-            return False
-        if isinstance(evidence, Regression):
-            if evidence.exact(law):
-                return False
-            if self._floor is not None:
-                return True
-        if evidence.adequacy(law).adequate is False:
-            return True
-        # At the least: a plain term and one with a parameter, three coefficients in all.
-        fit = evidence.fit(law)
-        each = 0.5 * math.log(max(fit.values / fit.correlation_time, 1.0))
-        shortest = STRUCTURE * 3.5 + 3 * each
-        weights = problem.library.term_weights if problem.library is not None else {}
-        lengths = (
-            STRUCTURE * sum(weights.get(t, weight(t)) for _, t in row) + each * len(row)
-            for row in law.terms
-        )
-        return any(length - shortest > 2 * ODDS for length in lengths)
+        return len(problem.names) <= effort.max_inputs and rows >= least
 
-    def _extended(self, problem: Problem) -> tuple[Front, Problem]:
-        """Laws with terms of the extended library."""
-        templates = self._templates(problem)
-        if not (self.rows.form == "weak" and self.order == 1 and self.ordered and self.refit):
-            return self._parametric(problem, templates, quotient_sets)
+    def _worth(self, law: Law, problem: Problem, evidence: Regression) -> bool:
+        """Whether a law with a parametric term could have better odds."""
+        if not self._tells_parameters(problem) or evidence.exact(law):
+            return False
+        if self._floor is not None or evidence.adequacy(law).adequate is False:
+            return True
+        each = Scores((evidence.fit(law),)).each_parameter
+        return any(_is_long(law, j, problem, each) for j in range(len(law.outputs)))
+
+    def _extended(self, problem: Problem, laws: Sequence[Law]) -> Problem:
+        """The problem with the terms of some laws."""
         base = problem.library
-        assert base is not None and self.data is not None
-        laws = propose(
-            self.data, base, templates, problem.outputs, lambda: self._time_left(problem)
-        )
+        if base is None or all(self._inside(law, problem) is not None for law in laws):
+            return problem
         terms = dict.fromkeys(t for law in laws for row in law.canonical().terms for _, t in row)
         new = [t for t in terms if t not in base.term_weights]
         weights = [*base.weights, *map(weight, new)]
         library = Library([*base.terms, *new], base.inputs, weights, canonical=False)
-        wider = on_library(self._thinned(problem), library, self._on_rows)
-        rows = [wider.candidate(law.canonical()) for law in laws]
-        return Front(tuple(sorted(rows, key=lambda c: c.terms)), problem.measure), wider
+        return on_library(self._thinned(problem), library, self._on_rows)
 
     def _parametric(
         self, problem: Problem, templates: list[Shape], also: Source | None = None
@@ -303,13 +333,11 @@ class Ladder:
             limit, clean, lambda: self._time_left(problem), also if clean else None,
         )  # fmt: skip
 
-    def _templates(self, problem: Problem) -> list[Shape]:
-        inputs = () if self.data is None else self.data.action_names or ()
-        states = [n for n in problem.names if n not in inputs]
-        points = self._points(problem)
-        # Noise takes what is nearly nothing below it.
+    def _templates(self, names: Sequence[str], points: np.ndarray) -> list[Shape]:
+        inputs = () if self.data is None else self.data.input_names or ()
         low = points.min(axis=0) > -BELOW * np.ptp(points, axis=0) * self._noisy
-        return wide(states, inputs, [n for n, ok in zip(problem.names, low, strict=True) if ok])
+        states = [n for n in names if n not in inputs]
+        return wide(states, inputs, [n for n, ok in zip(names, low, strict=True) if ok])
 
     def _dense(self, problem: Problem) -> np.ndarray:
         """About what noise leaves: all terms of the library, for the rows they leave free."""
@@ -377,15 +405,28 @@ class Ladder:
         front: Front,
         problem: Problem,
         evidence: Simulation | Regression | None,
+        templates: bool = False,
+        outside: bool = False,
     ) -> Climbed:
-        """The front with scores, the chosen law among its rows, and the verdict."""
+        """The front with scores, the chosen law among its rows, and the verdict.
+
+        Terms `outside` the library make rivals only.
+        """
         if evidence is None:
             return Climbed(front, problem, None)
-        self._explore(problem, evidence)
+        keep = None
+        if self.refit and problem.library is not None:
+            if isinstance(evidence, Simulation):
+                self._explore_simulated(problem, evidence, outside, templates)
+                keep = self._within(problem) if outside else None
+            else:
+                self._explore(problem, evidence)
         fits = evidence.fits
-        best = _best(fits)
+        best = _best(fits, keep)
         adequacy = evidence.adequacy(best)
-        scores = Scores(tuple(fits.values()))
+        scores = Scores(tuple(fits.values()), fits[best])
+        if isinstance(evidence, Simulation):
+            problem = self._extended(problem, [best])
 
         def row(law: Law, fit: Fit, like: Candidate | None) -> Candidate:
             found = like
@@ -435,9 +476,38 @@ def _ranges(data: Trajectories, segments: Segments) -> tuple[list[float], list[f
     return np.concatenate(low).tolist(), np.concatenate(high).tolist()
 
 
-def _best(fits: Mapping[Law, Fit]) -> Law:
-    best = Scores(tuple(fits.values())).best
-    return next(law for law, fit in fits.items() if fit is best)
+def _best(fits: Mapping[Law, Fit], keep: Callable[[Law], bool] | None = None) -> Law:
+    some = {law: fit for law, fit in fits.items() if keep is None or keep(law)} or fits
+    best = Scores(tuple(some.values())).best
+    return next(law for law, fit in some.items() if fit is best)
+
+
+@lru_cache(maxsize=1024)
+def _structure(law: Law) -> tuple[sympy.Expr, ...]:
+    """The equations without their coefficients."""
+    return law.with_free_terms().skeleton[0]
+
+
+def _is_long(law: Law, j: int, problem: Problem, each: float) -> bool:
+    """Whether an equation with a parametric term could have a score near that of equation `j`.
+
+    It has a plain term and one with a parameter at the least, three coefficients in all.
+    """
+    known = problem.library.term_weights if problem.library is not None else {}
+    shortest = STRUCTURE * 3.5 + 3 * each
+    row = law.terms[j]
+    length = STRUCTURE * sum(known.get(t, weight(t)) for _, t in row) + each * len(row)
+    return length > shortest - ODDS
+
+
+def _simplified(law: Law) -> list[Law]:
+    """The law with parameters inside terms that are nearly simple numbers made simple."""
+    found = []
+    for j, expr in enumerate(law.expressions):
+        for other in variants(expr):
+            rows = [*law.expressions[:j], other, *law.expressions[j + 1 :]]
+            found.append(Law(rows, law.inputs, law.outputs, law.dynamics))
+    return found
 
 
 def validated(front: Front, data: Trajectories, order: int, zoh: bool) -> Front:
@@ -470,8 +540,13 @@ def _verdict(law: Law, scores: Scores, adequacy: Adequacy) -> Verdict:
     rivals = tuple(
         Rival(fit.law, math.exp(scores.lead(fit))) for fit in sorted(near.values(), key=scores.lead)
     )
-    reasons = [adequacy.reason]
-    if rivals:
+    reasons, adequate = [adequacy.reason], adequacy.adequate
+    if (better := scores.decisive) is not None:
+        adequate, text = False, "; ".join(better.law.lines(digits=3))
+        reasons = [f"A law with terms outside the library explains the data far better: {text}."]
+    elif rivals:
+        if adequate and scores.probability < 0.5:
+            adequate = None
         text = "; ".join(rivals[0].law.lines(digits=3))
         more = "" if len(rivals) == 1 else f" and {len(rivals) - 1} more"
         reasons.append(
@@ -480,7 +555,8 @@ def _verdict(law: Law, scores: Scores, adequacy: Adequacy) -> Verdict:
     figures = {
         "correlation_time": scores.correlation_time,
         "laws_compared": float(len(scores.fits)),
+        "probability": scores.probability,
     }
     if adequacy.p_value is not None:
         figures["p_value"] = adequacy.p_value
-    return Verdict(law, adequacy.adequate, rivals, tuple(reasons), figures)
+    return Verdict(law, adequate, rivals, tuple(reasons), figures)

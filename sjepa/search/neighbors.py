@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
-import sympy
 
 from sjepa.backend.problem import Problem
 from sjepa.symbolic.law import Law
@@ -23,18 +22,6 @@ def exchanges(problem: Problem, law: Law, count: int = 3) -> list[Law]:
 def extensions(problem: Problem, law: Law, count: int = 3) -> list[Law]:
     """Laws with one more term in one equation, the largest fall of the loss first."""
     return _nearest(problem, law, False, count)
-
-
-def reductions(law: Law, places: Sequence[int]) -> list[Law]:
-    """Laws with one term left out (backward elimination); `places` count terms of all equations."""
-    every = [(j, k) for j, row in enumerate(law.terms) for k in range(len(row))]
-    found = []
-    for j, k in (every[i] for i in places):
-        row = law.terms[j]
-        rest = sympy.Add(*(sympy.Float(c) * t for i, (c, t) in enumerate(row) if i != k))
-        less = [*law.expressions[:j], rest, *law.expressions[j + 1 :]]
-        found.append(Law(less, law.inputs, law.outputs, law.dynamics))
-    return found
 
 
 def _nearest(problem: Problem, law: Law, drop: bool, count: int) -> list[Law]:

@@ -160,7 +160,7 @@ class Shape:
             return None
         values = _evaluate(e, self.inputs, x)
         typical, spread = np.sqrt(np.mean(values**2)), values.std()
-        if not (np.isfinite(typical) and spread > 0):
+        if not (np.isfinite(typical) and np.ptp(values) > 0):
             return []
         if kind == "offset":
             first = max(-values.min(), 0.0)

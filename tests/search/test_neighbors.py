@@ -8,7 +8,7 @@ import numpy as np
 
 from sjepa import Law, Library
 from sjepa.backend import Problem
-from sjepa.search.neighbors import exchanges, extensions, reductions
+from sjepa.search.neighbors import exchanges, extensions
 
 
 NAMES = ["q", "p"]
@@ -45,12 +45,3 @@ def test_neighbors_are_those_of_brute_force() -> None:
     wider = [terms(n)[0] for n in extensions(problem, one)]
     falls = {library.names[i]: loss([*own, i]) for i in range(5) if i not in own}
     assert [(w - {"sin(q)", "p"}).pop() for w in wider] == sorted(falls, key=falls.__getitem__)
-
-
-def test_reductions_leave_out_every_term_once() -> None:
-    one = Law.from_string(["p", "-sin(q) - 0.2*p + q**3"], NAMES)
-    rest = {"sin(q)", "p", "q**3"}
-    expected = [[set(), rest], *([{"p"}, rest - {term}] for term in rest)]
-    found = [terms(law) for law in reductions(one, range(4))]
-    assert len(found) == 4 and all(row in found for row in expected)
-    assert [terms(law) for law in reductions(one, [2])] == [found[2]]

@@ -176,16 +176,12 @@ def test_noisy_and_textbook_data_and_given_templates_are_left_to_other_rungs(
         raise AssertionError("quotients were looked for")
 
     monkeypatch.setattr(ladder, "quotient_sets", never)
-    proposed: list[Any] = []
-    monkeypatch.setattr(ladder, "propose", lambda *args: proposed.extend(args) or [])
     turning = np.stack([np.cos(2 * T), -2 * np.sin(2 * T)], axis=1)
     sjepa.discover(turning, T)
     sjepa.discover(decay(), T, feature_names=["s"], library=["1", "s", "s/(c + s)"])
-    assert not proposed
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NumericalWarning)
         sjepa.discover(decay(0.05), T, library="wide")
-    assert proposed
     with pytest.raises(AssertionError, match="quotients"):
         sjepa.discover(decay(), T)
 

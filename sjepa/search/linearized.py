@@ -1,0 +1,341 @@
+"""Neighbors of a law by its linearized simulation.
+
+Around a law that was fitted by shooting, the residuals of the data are linear in small changes of
+its field. So all terms that an equation could have instead, with places on a grid for those with
+parameters, are columns of one least-squares problem in nats, in which sets of them are compared by
+arithmetic. Those that could come near the law's own score are worth a fit of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import sympy
+from scipy.linalg import solve_triangular
+
+from sjepa.errors import SjepaError
+from sjepa.inference.constants import ODDS, STRUCTURE
+from sjepa.inference.noise import Array
+from sjepa.inference.probes import inputs_along, response
+from sjepa.inference.shooting import ShootingFit, blocks
+from sjepa.symbolic import Law, Library
+from sjepa.symbolic.shapes import Shape, weight
+
+
+# Segments that tell which sets are promising, their observations, and columns of one equation.
+SEGMENTS, ROWS, MAX_COLUMNS = 24, 1_200, 800
+# Sets of plain terms that are grown term by term, and the most terms that are.
+GROWING, MAX_TERMS = 6, 4
+# A column must keep this share of itself beside the others; what is less is a copy.
+OWN = 1e-6
+
+
+@dataclass(frozen=True)
+class Column:
+    """A term, or a place of a term template; `kind` is the same for all places of one."""
+
+    kind: int
+    weight: float
+    parameters: int
+    term: sympy.Expr | None = None
+    shape: Shape | None = None
+    values: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Template:
+    """A term template with the places on a grid at which it is looked at."""
+
+    shape: Shape
+    places: Array
+    weight: float
+
+
+def on_grid(shapes: Sequence[Shape], points: Array) -> list[Template]:
+    """The templates at places that the points (rows, inputs) suggest, no more than MAX_COLUMNS."""
+    places = [shape.places(points) for shape in shapes]
+    every = max(1, -(-sum(map(len, places)) // MAX_COLUMNS))
+    found = []
+    for shape, values in zip(shapes, places, strict=True):
+        values = values[every // 2 :: every] if len(values) > every else values[:1]
+        if len(values):
+            found.append(Template(shape, values, weight(shape.expr_at(values[0]))))
+    return found
+
+
+def neighbors(
+    fit: ShootingFit, j: int, terms: Mapping[sympy.Expr, float], templates: Sequence[Template],
+    each: float, correlation_time: float, count: int,
+) -> list[Law]:  # fmt: skip
+    """Laws with other terms in equation `j` whose score may be within the odds, best first.
+
+    `terms` have their weights, and a parameter costs `each` nats. What is returned is linearized:
+    it should be fitted.
+    """
+    sets = _Equation(fit, j, terms, templates)
+    n = sets.rows / correlation_time
+
+    def look(support: Sequence[int], loss: float) -> None:
+        columns = [sets.columns[i] for i in support]
+        length = sum(STRUCTURE * c.weight + each * c.parameters for c in columns)
+        kinds = tuple(sorted(c.kind for c in columns))
+        value = -0.5 * n * math.log(max(loss, 1e-300)) - length
+        if len(set(kinds)) == len(kinds) and value > best.get(kinds, (-math.inf,))[0]:
+            best[kinds] = (value, tuple(support))
+
+    best: dict[tuple[int, ...], tuple[float, tuple[int, ...]]] = {}
+    own = sets.own
+    look(own, sets.beside(own).loss)
+    mine = tuple(sorted(sets.columns[i].kind for i in own))
+    score_of_own = best[mine][0]
+    for support, loss in sets.near(own):
+        look(support, loss)
+    ranked = sorted((row for kinds, row in best.items() if kinds != mine), key=lambda row: -row[0])
+    near = [support for value, support in ranked if value > score_of_own - ODDS]
+    found = []
+    for support in near[:count]:
+        try:
+            found.append(sets.law(support))
+        except SjepaError:  # a number that ran away
+            continue
+    return found
+
+
+class _Equation:
+    """The least-squares problem of one equation, the others and the starts eliminated."""
+
+    def __init__(
+        self, fit: ShootingFit, j: int, terms: Mapping[sympy.Expr, float],
+        templates: Sequence[Template],
+    ) -> None:  # fmt: skip
+        self.before, self.j, self.rows = fit.law, j, fit.residual.size
+        chosen = np.unique(
+            np.linspace(0, len(fit.segments) - 1, min(SEGMENTS, len(fit.segments))).astype(int)
+        )
+        fit = fit.part(chosen)
+        along = inputs_along(fit)
+        self.columns: list[Column] = []
+        functions: list[Callable[[Array], Array]] = []
+        own_terms = fit.law.terms[j]
+        plain = dict.fromkeys([*terms, *(t for _, t in own_terms)])
+        for k, term in enumerate(plain):
+            known = terms.get(term)
+            inner = len(term.atoms(sympy.Float))
+            w = weight(term) if known is None else known
+            self.columns.append(Column(k, w, 1 + inner, term))
+        functions.append(Library(list(plain), fit.law.inputs, canonical=False).numpy())
+        self.plain = len(plain)
+        slopes: list[Callable[[Array], Array]] = []
+        for k, one in enumerate(templates):
+            self.columns += [
+                Column(self.plain + k, one.weight, 1 + len(v), None, one.shape, tuple(v))
+                for v in one.places
+            ]
+            functions.append(partial(one.shape.columns, places=one.places))
+            slopes.append(partial(_slopes, one.shape, one.places))
+        # Parameters of the law's own terms move with them.
+        tangents: list[Callable[[Array], Array]] = []
+        self.tied: dict[int, list[int]] = {}
+        at = len(self.columns)
+        for i, term in enumerate(plain):
+            if self.columns[i].parameters > 1:
+                shape, numbers = Shape.of(term, fit.law.inputs)
+                tangents.append(partial(_tangents, shape, np.array(numbers)))
+                self.tied[i] = list(range(at, at + len(numbers)))
+                at += len(numbers)
+        flat = along.reshape(-1, along.shape[2])
+        with np.errstate(all="ignore"):
+            phi = np.concatenate([f(flat) for f in (*functions, *tangents, *slopes)], axis=1)
+        phi = np.where(np.isfinite(phi), phi, 0.0).reshape(*along.shape[:2], -1)
+        moved = response(fit, phi, [j])
+        size = fit.path.shape[2]
+        every = -(-len(fit.path) * len(chosen) // ROWS)
+        both = np.concatenate([fit.jacobian, moved], axis=3)[::every]
+        r, starts, rest = blocks(fit.residual[::every], both, size, fit.weighted[::every])
+        q = np.linalg.qr(starts)[0]
+        across = q.transpose(0, 2, 1)
+        r = r - (q @ (across @ r[..., None]))[..., 0]
+        rest = rest - q @ (across @ rest)
+        p = fit.jacobian.shape[3] - size
+        theta, y = rest[..., p:].reshape(-1, rest.shape[2] - p), r.ravel()
+        index = {term: i for i, term in enumerate(plain)}
+        self.own = tuple(index[t] for _, t in own_terms)
+        y = y + theta[:, list(self.own)] @ np.array([c for c, _ in own_terms])
+        others = self._others(rest[..., :p].reshape(len(y), p))
+        if others.shape[1]:
+            q2 = np.linalg.qr(others / np.maximum(np.linalg.norm(others, axis=0), 1e-300))[0]
+            y, theta = y - q2 @ (q2.T @ y), theta - q2 @ (q2.T @ theta)
+        self.size = max(float(np.linalg.norm(y)), 1e-300)
+        norms = np.maximum(np.linalg.norm(theta, axis=0), 1e-300)
+        self.unit, self.y, self.norms = theta / norms, y / self.size, norms
+        own, slope = self.unit[:, :at], self.unit[:, at:]
+        self.gram, self.b = own.T @ self.unit, self.unit.T @ self.y
+        m = len(self.columns)
+        self.opened, self.slopes = np.arange(self.plain, m), np.arange(at, at + m - self.plain)
+        self.along = (own[:, self.plain : m] * slope).sum(axis=0)
+        kinds = np.array([c.kind for c in self.columns])
+        self.first = np.flatnonzero(np.diff(kinds, prepend=-1))
+
+    def _others(self, own: Array) -> Array:
+        """The columns of coefficients of the other equations."""
+        stripped, symbols, _ = self.before.skeleton
+        mine = stripped[self.j].free_symbols
+        return own[:, [i for i, s in enumerate(symbols) if s not in mine]]
+
+    def _with_tied(self, support: Sequence[int]) -> list[int]:
+        return [*support, *(k for i in support for k in self.tied.get(i, ()))]
+
+    def beside(self, support: Sequence[int]) -> _Span:
+        """Coordinates of all columns and of the target in the span of some."""
+        s = self._with_tied(support)
+        try:
+            root = np.linalg.cholesky(self.gram[np.ix_(s, s)])
+            if not s or np.diag(root).min() ** 2 > OWN:
+                return _Span(*(_solve(root, v) for v in (self.gram[s], self.b[s])))
+        except np.linalg.LinAlgError:
+            pass
+        q = np.linalg.qr(self.unit[:, s])[0]  # nearly collinear: Gram matrices lose the digits
+        return _Span(q.T @ self.unit, q.T @ self.y)
+
+    def near(self, own: Sequence[int]) -> Iterator[tuple[tuple[int, ...], float]]:
+        """Sets worth a look: those grown from nothing, and the law's own with terms exchanged."""
+        m = len(self.columns)
+        for base in self._bases(own):
+            span = self.beside(base)
+            yield base, span.loss
+            left = self.gram[:m, :m] - span.columns[:, :m].T @ span.columns[:, :m]
+            losses = _pairs(left, self.b[:m] - span.columns[:, :m].T @ span.target, span.loss)
+            one = self._with_one(span)
+            for i in self._best_places(one):
+                yield (*base, i), float(one[i])
+            np.fill_diagonal(losses, np.inf)
+            yield from self._best_pairs(base, losses)
+
+    def _bases(self, own: Sequence[int]) -> Iterator[tuple[int, ...]]:
+        seen = {tuple(sorted(own))}
+        yield from seen
+        plain = range(self.plain)
+        growing: list[tuple[int, ...]] = [()]
+        less = [tuple(sorted(set(own) - {i})) for i in own]
+        less += [tuple(sorted(set(b) - {i})) for b in less for i in b]
+        for base in less:
+            if base not in seen:
+                seen.add(base)
+                yield base
+        for _ in range(MAX_TERMS):
+            for base in growing:
+                if base not in seen:
+                    seen.add(base)
+                    yield base
+            wider = {tuple(sorted((*b, i))) for b in growing for i in plain if i not in b}
+            growing = sorted(wider, key=lambda b: self._with_one(self.beside(b)).min())[:GROWING]
+
+    def _with_one(self, span: _Span) -> Array:
+        """Losses with one more column each, parameters moved by a linear step."""
+        m, p = len(self.columns), span.columns
+        own, f = 1.0 - (p**2).sum(axis=0), self.b - p.T @ span.target
+        losses = span.loss - np.where(own > OWN, f**2 / np.maximum(own, OWN), 0.0)[:m]
+        gain, _ = self._moves(span, own, f)
+        losses[self.opened] = np.minimum(losses[self.opened], span.loss - gain)
+        return losses
+
+    def _moves(self, span: _Span, own: Array, f: Array) -> tuple[Array, Array]:
+        """Gains with each template's column and its slope, and how far its parameter moves."""
+        i, k = self.opened, self.slopes
+        aa, cc, g, f = own[i], own[k], f[k], f[i]
+        ac = self.along - (span.columns[:, i] * span.columns[:, k]).sum(axis=0)
+        det = aa * cc - ac**2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gain = (f * f * cc - 2 * f * g * ac + g * g * aa) / det
+            moved = (g * aa - f * ac) / (f * cc - g * ac) * self.norms[i] / self.norms[k]
+        values = np.array([c.values[0] if c.values else 1.0 for c in self.columns[self.plain :]])
+        # A step is believed as far as half the parameter.
+        good = (det > OWN) & (cc > OWN) & (aa > OWN) & (np.abs(moved) <= 0.5 * np.abs(values))
+        return np.where(good, gain, 0.0), np.where(good, moved, 0.0)
+
+    def _best_places(self, losses: Array) -> list[int]:
+        ends = [*self.first[1:], len(losses)]
+        return [int(f + np.argmin(losses[f:e])) for f, e in zip(self.first, ends, strict=True)]
+
+    def _best_pairs(
+        self, base: tuple[int, ...], losses: Array
+    ) -> Iterator[tuple[tuple[int, ...], float]]:
+        """For the most promising pairs of kinds their best places."""
+        least = np.minimum.reduceat(np.minimum.reduceat(losses, self.first, 0), self.first, 1)
+        i, k = np.triu_indices(len(least), 1)
+        values = least[i, k]
+        ends = [*self.first[1:], len(losses)]
+        for at in np.argsort(values)[: 2 * GROWING].tolist():
+            fi, fk = self.first[i[at]], self.first[k[at]]
+            part = losses[fi : ends[i[at]], fk : ends[k[at]]]
+            p, q = np.unravel_index(np.argmin(part), part.shape)
+            yield (*base, int(fi + p), int(fk + q)), float(part[p, q])
+
+    def _moved(self, i: int, support: Sequence[int]) -> sympy.Expr:
+        """The term of a column, its parameter moved by a linear step beside the others."""
+        column = self.columns[i]
+        if column.shape is None:
+            return column.term
+        rest = tuple(sorted(set(support) - {i}))
+        if len(column.values) != 1 or any(k >= self.plain for k in rest):
+            return column.shape.expr_at(column.values)
+        span = self.beside(rest)
+        own = 1.0 - (span.columns**2).sum(axis=0)
+        _, moved = self._moves(span, own, self.b - span.columns.T @ span.target)
+        return column.shape.expr_at([column.values[0] + float(moved[i - self.plain])])
+
+    def law(self, support: Sequence[int]) -> Law:
+        law, s = self.before, self._with_tied(support)
+        numbers = np.linalg.lstsq(self.unit[:, s], self.y, rcond=None)[0][: len(support)]
+        numbers = numbers * self.size / self.norms[list(support)]
+        terms = [self._moved(i, support) for i in support]
+        pairs = zip(numbers.tolist(), terms, strict=True)
+        expr = sympy.Add(*(sympy.Float(c) * t for c, t in pairs))
+        rows = [*law.expressions[: self.j], expr, *law.expressions[self.j + 1 :]]
+        return Law(rows, law.inputs, law.outputs, law.dynamics).canonical()
+
+
+class _Span(NamedTuple):
+    """Coordinates of columns (k, M) and of the target (k,), of length 1, in a span."""
+
+    columns: Array
+    target: Array
+
+    @property
+    def loss(self) -> float:
+        return 1.0 - float(self.target @ self.target)
+
+
+def _solve(root: Array, v: Array) -> Array:
+    return np.asarray(solve_triangular(root, v, lower=True, check_finite=False)) if len(v) else v
+
+
+def _tangents(shape: Shape, values: Array, x: Array) -> Array:
+    return np.asarray(shape.with_slopes(x, values)[:, 1:])
+
+
+def _slopes(shape: Shape, places: Array, x: Array) -> Array:
+    """Derivatives (rows, places) by the parameter; 0 where there are more than one."""
+    if places.shape[1] != 1:
+        return np.zeros((len(x), len(places)))
+    return np.stack([shape.with_slopes(x, v)[:, 1] for v in places], axis=1)
+
+
+def _pairs(left: Array, b: Array, loss: float) -> Array:
+    """Losses with each pair of columns, of which this is `left`; on the diagonal with one."""
+    own = np.diag(left).copy()
+    usable = own > OWN
+    own[~usable] = 1.0
+    z = np.where(usable, b / np.sqrt(own), 0.0)
+    r = left / np.sqrt(np.outer(own, own))
+    free = 1.0 - r * r
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = (z[:, None] ** 2 + z**2 - 2.0 * r * np.outer(z, z)) / free
+    gain[(free <= OWN) | ~usable | ~usable[:, None]] = 0.0
+    np.fill_diagonal(gain, z**2)
+    return np.asarray(loss - gain)
