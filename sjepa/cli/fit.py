@@ -57,9 +57,7 @@ def fit(
     encoder: Annotated[
         str, typer.Option(help="auto: find coordinates; identity: take the columns as they are.")
     ] = "auto",
-    search: Annotated[
-        str, typer.Option(help="elegant, or alternating as in the paper.")
-    ] = "elegant",
+    search: Annotated[str, typer.Option(help="joint, or alternating as in the paper.")] = "joint",
     backend: Annotated[str, typer.Option(help="See 'sjepa backends'.")] = "stlsq",
     backend_option: Annotated[
         list[str] | None, typer.Option(help="Option of the backend, name=value; repeatable.")

@@ -36,8 +36,8 @@ from sjepa.training import (
     fewest_coordinates,
     learn_alternating,
     learn_correction,
-    learn_elegant,
     learn_frozen,
+    learn_joint,
     refine_hybrid,
     written,
 )
@@ -56,9 +56,9 @@ class SJEPA(Fitted):
         an adequate law, and keeps what was seen in `dimensions_`.
     backend : name, mapping with a "name", Backend class or instance, or list of them
         Backend of the symbolic search where coordinates are fixed or alternate with it. In the
-        elegant search a backend other than the default proposes structures for a second run; one
+        joint search a backend other than the default proposes structures for a second run; one
         that writes trees of the `grammar` may propose terms that the default library lacks.
-    search : "elegant" or "alternating"
+    search : "joint" or "alternating"
         Search structures and coordinates together (the default), or in turns as in the paper. With
         a given encoder nothing alternates, and "alternating" minimises the paper's L_frozen, for
         coordinates of a scale of about 1.
@@ -85,7 +85,7 @@ class SJEPA(Fitted):
         A bounded network that learns the residual of the law; "neural_only" leaves the law out.
         With ``order=2`` it adds to the accelerations.
         Options are those of :class:`sjepa.training.CorrectionSettings`. The alternating search
-        learns it together with coordinates and law, the others afterwards; the elegant search with
+        learns it together with coordinates and law, the others afterwards; the joint search with
         ``{"joint": "coordinates"}`` refines all three together at its end.
     integrator : str, default="rk4"
     dynamics : "continuous" or "discrete"
@@ -107,8 +107,8 @@ class SJEPA(Fitted):
         Names of the coordinates in the law; by default z1, z2, ..., or with ``encoder="identity"``
         the names that the data come with.
     options : mapping, optional
-        Effort of the search. For the elegant search the fields of
-        :class:`sjepa.training.elegant.SearchBudget`; for the alternating search ``cycles``,
+        Effort of the search. For the joint search the fields of
+        :class:`sjepa.training.joint.SearchBudget`; for the alternating search ``cycles``,
         ``warm_epochs``, ``dynamics_epochs``, ``space_epochs``, the weights ``lambda_s`` and
         ``lambda_r``, ``printed`` (the paper's Algorithm 1 to the letter, with
         ``integrator="euler"``) and the fields of
@@ -132,7 +132,7 @@ class SJEPA(Fitted):
     doubts_ : list of str
         Those of them that call the result into question; ``print(model)`` shows them too.
     figures_ : dict
-        Of the elegant search: ``noise_floor``, ``residual`` (both as shares of the variance of
+        Of the joint search: ``noise_floor``, ``residual`` (both as shares of the variance of
         changes, on held-out trajectories), their ``ratio``, ``residual_training``,
         ``rollout_held_out``, ``rollout_training``, and whether the law is ``adequate``. Of given
         coordinates ``residual_training`` and, where free runs were made, ``free_run``: their mean
@@ -174,7 +174,7 @@ class SJEPA(Fitted):
         latent_dim: int | Literal["auto"] = 2,
         *,
         backend: str | Mapping[str, Any] | type[Backend] | Backend | Sequence[Any] = "stlsq",
-        search: Literal["elegant", "alternating"] = "elegant",
+        search: Literal["joint", "alternating"] = "joint",
         encoder: str | Callable[[Any], Any] = "auto",
         head: str = "auto",
         library: Library | Sequence[str] | None = None,
@@ -364,18 +364,18 @@ class SJEPA(Fitted):
 
             def learn(d: int, grow: bool) -> Learned:
                 with journal.part(grow * most + d - 1, most * (1 + may_grow)):
-                    return self._learn_elegant(trajectories, journal, d, grow)
+                    return self._learn_joint(trajectories, journal, d, grow)
 
             learned, tried = fewest_coordinates(learn, most, may_grow)
             self.dimensions_ = pd.DataFrame([asdict(one) for one in tried])
         else:
-            learned = self._learn_elegant(trajectories, journal, self.latent_dim)
+            learned = self._learn_joint(trajectories, journal, self.latent_dim)
         hybrid = CorrectionSettings.joint_of(self.correction)
         if hybrid is not None and hybrid.joint == "coordinates":
             learned = refine_hybrid(trajectories, learned, hybrid, seed)
         return learned
 
-    def _learn_elegant(
+    def _learn_joint(
         self, trajectories: Trajectories, journal: RunRecorder, d: int, grow: bool | None = None
     ) -> Learned:
         """With `d` coordinates; `grow` is said where several numbers of them are compared."""
@@ -387,7 +387,7 @@ class SJEPA(Fitted):
             space = space.library(space.inputs[:d])
         if grow is not None:
             options["grow"] = grow
-        return learn_elegant(
+        return learn_joint(
             trajectories, space, d, self.order, self.delta, self.backend, self.seed_, journal,
             options, delta_roll=self.delta_roll, select=self.select,
             windows=self.history_length_ > 1, stage="" if grow is None else f"{d} coordinates ",
@@ -402,7 +402,7 @@ class SJEPA(Fitted):
         if given is not None:
             return written(given, names, actions)
         library = Library.paper(names, actions)
-        if self.search == "elegant" and dimension <= 2 and not actions:
+        if self.search == "joint" and dimension <= 2 and not actions:
             library += Library.polynomial(names, 3)  # Duffing, Van der Pol, double wells
         return library
 

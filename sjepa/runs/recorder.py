@@ -144,7 +144,7 @@ class RunRecorder:
 
 
 class Stage:
-    """One named piece of a journal; see :class:`sjepa.training.elegant.context.Memory`."""
+    """One named piece of a journal; see :class:`sjepa.training.joint.context.Memory`."""
 
     def __init__(self, journal: RunRecorder, name: str) -> None:
         self.journal, self.name = journal, name

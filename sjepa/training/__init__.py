@@ -6,15 +6,15 @@ from sjepa.training.correction import (
     correction_figures,
     learn_correction,
 )
-from sjepa.training.elegant.dimension import MOST as MOST_COORDINATES, Dimension, fewest_coordinates
-from sjepa.training.elegant.hybrid import refine_hybrid
-from sjepa.training.elegant.learn import learn_elegant
 from sjepa.training.frozen import learn_frozen
+from sjepa.training.joint.dimension import MOST as MOST_COORDINATES, Dimension, fewest_coordinates
+from sjepa.training.joint.hybrid import refine_hybrid
+from sjepa.training.joint.learn import learn_joint
 from sjepa.training.result import Frozen, Learned, identity
 from sjepa.training.terms import written
 
 
-WAYS = ("elegant", "alternating")
+WAYS = ("joint", "alternating")
 
 __all__ = [
     "MOST_COORDINATES",
@@ -28,8 +28,8 @@ __all__ = [
     "identity",
     "learn_alternating",
     "learn_correction",
-    "learn_elegant",
     "learn_frozen",
+    "learn_joint",
     "refine_hybrid",
     "written",
 ]

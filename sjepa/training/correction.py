@@ -39,7 +39,7 @@ class CorrectionSettings:
         No law at all: the neural predictor that a law is compared with.
     joint : bool or "coordinates"
         Whether the law's coefficients move too. By default the law stays as it was found. With
-        "coordinates", after the elegant search, the encoder moves as well, and the correction is
+        "coordinates", after the joint search, the encoder moves as well, and the correction is
         weighed by lambda_c.
     module : nn.Module, optional
         Takes the place of the built-in network: states joined with actions (..., d + m) to

@@ -21,7 +21,7 @@ from sjepa.runs.recorder import RunRecorder
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.law import Dynamics
 from sjepa.training.alternating.fixed import learn_fixed
-from sjepa.training.elegant import SearchBudget, elegant_search
+from sjepa.training.joint import SearchBudget, joint_search
 from sjepa.training.refine import refine
 from sjepa.training.result import Frozen, Learned, identity
 from sjepa.training.terms import check_width, coordinate_names, library_for, written
@@ -145,7 +145,7 @@ def _learned_head(
 ) -> Learned:
     """A linear head trained together with the law, by the search that learns coordinates."""
     embedded = Trajectories(list(embeddings), trajectories.t, gaps="keep")
-    result = elegant_search(
+    result = joint_search(
         embedded, library_for(space, latent_dim), latent_dim, order=order, delta=delta, seed=seed,
         budget=SearchBudget(grow=False), report=None if progress is None else progress.report,
     )  # fmt: skip

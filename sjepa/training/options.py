@@ -12,7 +12,7 @@ from sjepa.backend.registry import make_backend
 from sjepa.errors import ConfigError, did_you_mean
 from sjepa.models import make_encoder
 from sjepa.training.alternating import EXPERIMENT_1, Alternation, Condition, TrainingConfig
-from sjepa.training.elegant import SearchBudget
+from sjepa.training.joint import SearchBudget
 
 
 # Epochs of the three phases of the alternating search, by the name of their option.
@@ -31,7 +31,7 @@ PRINTED: Mapping[str, Any] = {
 
 def option_names(search: str) -> list[str]:
     """What `options` may hold for a search."""
-    if search == "elegant":
+    if search == "joint":
         return [f.name for f in fields(SearchBudget)]
     return [
         "printed",
@@ -44,12 +44,12 @@ def option_names(search: str) -> list[str]:
 
 
 def search_budget(options: Mapping[str, Any] | None) -> SearchBudget:
-    """The size of an elegant search."""
-    given = _checked(options, "elegant")
+    """The size of a joint search."""
+    given = _checked(options, "joint")
     try:
         return SearchBudget(**given)
     except TypeError as error:
-        raise ConfigError(f"options of the elegant search: {error}.") from None
+        raise ConfigError(f"options of the joint search: {error}.") from None
 
 
 def is_printed(options: Mapping[str, Any] | None) -> bool:

@@ -7,7 +7,7 @@ import torch
 from sjepa import SJEPA
 from sjepa.control import CEM, Controller, Observer, Task
 from sjepa.errors import ConfigError
-from tests.training.elegant.test_angle import STEP, T, film, rotor
+from tests.training.joint.test_angle import STEP, T, film, rotor
 
 
 @pytest.fixture(scope="module")

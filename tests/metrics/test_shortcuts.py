@@ -16,8 +16,8 @@ from sjepa.metrics.diagnostics import (
 )
 from sjepa.metrics.shortcuts import most_forgotten, narrowest
 from sjepa.symbolic import Library
-from sjepa.training.elegant import SearchBudget, elegant_search
-from tests.training.elegant.shortcut_data import (
+from sjepa.training.joint import SearchBudget, joint_search
+from tests.training.joint.shortcut_data import (
     conserved_data,
     folded_data,
     pendulum_states,
@@ -50,7 +50,7 @@ def test_vicreg_terms_alone_end_in_the_shortcut_and_the_search_does_not(case: st
     assert [f.name for f in findings] == [name]
     assert name in plain(findings)
 
-    result = elegant_search(
+    result = joint_search(
         data, Library.from_terms(terms, ["z1", "z2"]), 2,
         budget=SearchBudget(structures=12, finalists=4, polish=60, rollout=15),
     )  # fmt: skip

@@ -28,7 +28,7 @@ SETTINGS = {
             "validate_every": 1, "batch": 64,
         },
     },
-    "elegant": {
+    "joint": {
         "latent_dim": 1,
         "options": {
             "structures": 2, "restarts": 1, "effort": 0.02, "finalists": 1, "polish": 2,

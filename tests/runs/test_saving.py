@@ -42,7 +42,7 @@ def wide(x: object) -> np.ndarray:
 
 MODELS = {
     "identity": (SJEPA(encoder="identity", feature_names=["q", "p"]), STATES),
-    "elegant": (SJEPA(library=LIBRARY, random_state=0), OBSERVED),
+    "joint": (SJEPA(library=LIBRARY, random_state=0), OBSERVED),
     "alternating": (
         SJEPA(
             search="alternating",
@@ -213,7 +213,7 @@ def test_a_run_goes_on_only_with_its_own_settings_and_data(tmp_path: Path) -> No
         again.save(tmp_path / "run")
 
 
-def test_an_elegant_search_goes_on_after_a_rung(tmp_path: Path) -> None:
+def test_a_joint_search_goes_on_after_a_rung(tmp_path: Path) -> None:
     """Stopped at every rung in turn: no rung is climbed twice, and nothing else changes."""
     from sjepa.callbacks import Callback, Step
 
@@ -238,7 +238,7 @@ def test_an_elegant_search_goes_on_after_a_rung(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.encode(OBSERVED[0]), whole.encode(OBSERVED[0]))
 
 
-def test_an_elegant_search_goes_on_after_its_polished_encoders(tmp_path: Path) -> None:
+def test_a_joint_search_goes_on_after_its_polished_encoders(tmp_path: Path) -> None:
     from sjepa.callbacks import Callback, Step
 
     class Stop(Callback):

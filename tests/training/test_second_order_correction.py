@@ -97,7 +97,7 @@ def test_coordinates_move_with_it() -> None:
     learned = Learned(law, front, torch.nn.Sequential(before, head))
     settings = CorrectionSettings(joint="coordinates", width=8, lambda_c=1e-3)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sjepa.training.elegant.hybrid.ITERATIONS", 20)
+        patch.setattr("sjepa.training.joint.hybrid.ITERATIONS", 20)
         refined = refine_hybrid(data, learned, settings, 0)
     assert any("were refined together" in note for note in refined.notes)
     assert refined.correction is not None

@@ -1,0 +1,343 @@
+"""The end of a search: front, choice and refinement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from sjepa.errors import TrainingDiverged
+from sjepa.metrics.diagnostics import (
+    BENT_NOT_NOISE,
+    MISSED,
+    RESIDUAL,
+    SMALL,
+    Diagnostic,
+    diagnose_forgetting,
+    diagnose_hidden,
+    diagnose_latents,
+    diagnose_law,
+    diagnose_length,
+    diagnose_residual,
+    diagnose_rollouts,
+    largest_residual,
+    small_residual,
+    times_noise,
+)
+from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, most_forgotten
+from sjepa.models.encoders import LinearEncoder
+from sjepa.symbolic import Candidate, Library
+from sjepa.training.joint.context import SearchContext
+from sjepa.training.joint.noise import noise_floor
+from sjepa.training.joint.observed import Observed
+from sjepa.training.joint.paired import CLEARLY, joint_residual, standard_errors
+from sjepa.training.joint.polish import StructureTask, cancelling
+from sjepa.training.joint.result import Found, SearchResult
+from sjepa.training.joint.rollout import (
+    RolloutLoss,
+    coefficients_of,
+    law_of,
+    refine_by_rollouts,
+    states,
+)
+from sjepa.training.joint.select import (
+    NOISE_MULTIPLE,
+    adequacy,
+    caveats,
+    front_of,
+    own_limits,
+    rivals_of,
+    simplest_adequate,
+)
+from sjepa.training.joint.structures import structure
+
+
+# Points that the checks of coordinates look at.
+POINTS = 2000
+# Rollouts go this much further than the horizon of the search.
+FURTHER = 1.35
+# Noise that coordinates carry is excused up to this multiple of the least that others carry.
+HIDDEN = 3.0
+# Rollouts may raise the residual of linear coordinates by this factor, where it is worth a word
+# at all, and that of bent ones, which can follow a few trajectories to where they suit only those.
+WORSE, BENT_WORSE = 2.0, 1.1
+
+
+def found_with(context: SearchContext, task: StructureTask, head: nn.Module) -> Found:
+    """Score an encoder for a structure on the validation data."""
+    fit = task.risk(head, context.train, context.validation)
+    law = law_of(
+        context.library, task.structure.support, fit.coefficients[0], context.order, context.actions
+    )
+    candidate = Candidate.score(law, fit.losses[0].tolist(), context.library)
+    admission = checked(context, head, context.whole, context.checks, POINTS)
+    # Held-out trajectories may be too few to meet where coordinates fold: the others are not.
+    others = checked(context, head, context.train, context.near, POINTS)
+    folded = {"neighbour"} & set(others.reasons) - set(admission.reasons)
+    more = (*folded, *cancelling(head, task, context.train))
+    reasons = (*admission.reasons, *more)
+    admission = replace(admission, neighbour=others.neighbour, reasons=reasons)
+    linear = isinstance(head, LinearEncoder)
+    return Found(candidate, task.structure, context.encoder(head), admission, linear)
+
+
+@torch.no_grad()
+def checked(
+    context: SearchContext, head: nn.Module, seen: Observed, checks: CollapseChecks, points: int
+) -> CollapseReport:
+    """What the checks say of an encoder's coordinates."""
+    z = states(head(seen.x), seen.grid.times, context.order)
+    return checks.check(z, seen.raw, seen.grid.mask, points, seen.grid.u)
+
+
+def conclude(
+    context: SearchContext,
+    found: Sequence[Found],
+    delta: float | str,
+    delta_roll: float | None,
+    select: str | None = None,
+) -> SearchResult:
+    """Select the simplest adequate admissible candidate, or the shortest code, and refine it."""
+    notes = []
+    found = [f for f in found if math.isfinite(f.candidate.loss)]
+    if not found:
+        raise TrainingDiverged(
+            "No law of the library has a finite error on these data; leave out terms with poles, "
+            "such as quotients and logarithms, or rescale the data."
+        )
+    admitted = [f for f in found if f.admission.admitted]
+    if not admitted:
+        notes.append("No candidate is admissible; the one that fits best is returned.")
+        admitted = list(found)
+    held = RolloutLoss(context.validation, context.horizon, context.order)
+    most = most_forgotten(f.admission for f in admitted)
+    admitted = _remembering(context, admitted, most, held)
+    fittest = min(admitted, key=lambda f: f.candidate.loss)
+    task = context.task(fittest.structure)
+    floor = noise_floor(head_of(fittest.encoder), task, context.validation)
+    chosen = adequacy(delta, [f.candidate.loss for f in admitted], floor)
+    limits: list[str] = []
+    if delta_roll is not None:
+        passing = [f for f in admitted if _rollout(held, f) <= delta_roll]
+        if not passing:
+            limits.append(f"No candidate reaches a rollout loss of {delta_roll:g}.")
+        admitted = passing or admitted
+    own_floor = _floors(context, admitted)
+    sound = admitted
+    if delta == "auto" and not all(one.linear for one in admitted):
+        # Bent coordinates differ in the noise they carry: no common limit does them justice.
+        near = [
+            one
+            for one in admitted
+            if one.candidate.loss <= largest_residual(own_floor(one), linear=False)
+            and (one.linear or _rollout(held, one) <= MISSED)
+        ]
+        if near:
+            sound, chosen = near, own_limits([one.candidate.loss for one in near])
+    notes.append(chosen.reason)
+    front, rows = front_of(admitted, notes)
+    worse = _clearly_worse(context, sound, chosen.delta, own_floor) if delta == "auto" else []
+    if worse:
+        notes.append(f"{len(worse)} of the laws within delta leave clearly more than the best does")
+    best, reached = simplest_adequate([f for f in sound if f not in worse], chosen.delta)
+    if select == "mdl":
+        count = int(context.validation.grid.mask.sum())
+        best = min(admitted, key=lambda f: f.law.description_length(f.candidate.loss, count))
+        reached = best.candidate.loss <= chosen.delta
+        notes.append(f"the shortest code for {count} held-out observations was chosen")
+    if not reached:
+        notes.append(f"No candidate reaches delta; the best leaves {best.candidate.loss:.2g}.")
+    line = f"refining {'; '.join(best.law.lines(digits=3))}"
+    kept = best.candidate if best.admission.admitted else None
+    context.report(line, 0.96, kept, own_floor(best))
+    refined = _refine(context, best, held)
+    floor = own_floor(refined)
+    doubts = (
+        diagnose_residual(refined.candidate.loss, floor, refined.linear)
+        if delta == "auto"
+        else diagnose_law(best.candidate.loss, chosen.delta, floor)
+    )
+    seen = RolloutLoss(context.train, context.horizon, context.order)
+    rollouts = _rollout(held, refined), _rollout(seen, refined)
+    lost = diagnose_rollouts(*rollouts)
+    findings = [*_diagnose(context, refined), *doubts]
+    if not refined.linear:
+        findings += [*lost, *diagnose_forgetting(refined.admission.neighbour, most)]
+    # Linear coordinates need many terms as well to make up for sensors that are curved.
+    above = refined.candidate.loss > max(RESIDUAL, BENT_NOT_NOISE * floor)
+    if not refined.linear or (delta == "auto" and above):
+        findings += diagnose_length(refined.structure.cost, context.latent_dim, context.order)
+    adequate = not findings
+    if context.order == 1 and context.validation.noise is None and doubts:
+        whole = context.whole
+        findings += diagnose_hidden(whole.raw, whole.grid.mask, context.horizon, whole.grid.u)
+    rivals: tuple[Found, ...] = ()
+    if adequate:
+        equals = [f for f in sound if f not in worse]
+        rivals = rivals_of(best, equals, chosen.delta, context.library, context.actions)
+    notes.append(
+        f"rollouts miss {rollouts[0]:.2g} of the variance of the coordinates on held-out "
+        f"trajectories, {rollouts[1]:.2g} on those of the training"
+    )
+    left = _losses(context, refined, context.train)
+    training = sum(left) / len(left)
+    notes.append(
+        f"the law leaves {refined.candidate.loss:.2g} of the variance of changes on held-out "
+        f"trajectories, {times_noise(refined.candidate.loss, floor)}, and {training:.2g} on "
+        "those of the training"
+    )
+    limits += [finding.sentence for finding in lost if refined.linear]
+    limits += caveats(refined, rivals, _by_start(context, refined))
+    if adequate and delta == "auto":
+        limits += small_residual(refined.candidate.loss, floor)
+    context.report("done", 1.0)
+    return SearchResult(
+        front, rows, refined, context.order, chosen.delta, floor, adequate, training, *rollouts,
+        rivals, tuple(findings), tuple(limits), tuple(notes),
+    )  # fmt: skip
+
+
+def _remembering(
+    context: SearchContext, found: Sequence[Found], most: float, held: RolloutLoss
+) -> list[Found]:
+    """Those whose coordinates are linear or forget at most so much of the observations.
+
+    The others answer only where they alone are adequate, and are doubted then.
+    """
+    kept = [one for one in found if one.linear or one.admission.neighbour <= most]
+    if len(kept) == len(found) or not kept:
+        return list(found)
+    floor = _floors(context, found)
+
+    def adequate(one: Found) -> bool:
+        within = one.candidate.loss <= largest_residual(floor(one), one.linear)
+        return within and (one.linear or _rollout(held, one) <= MISSED)
+
+    alone = not any(map(adequate, kept)) and any(map(adequate, found))
+    return list(found) if alone else kept
+
+
+def _floors(context: SearchContext, found: Sequence[Found]) -> Callable[[Found], float]:
+    """What noise alone would leave of a law in its own coordinates.
+
+    Bent coordinates that are nearly the same carry much noise, and much can be hidden in it: no
+    more counts than three times the least that noise leaves in any of the coordinates found.
+    """
+
+    def floor(one: Found) -> float:
+        return noise_floor(head_of(one.encoder), _own_task(context, one), context.validation)
+
+    if all(one.linear for one in found):
+        return floor
+    lowest = min(floor(one) for one in found)
+    return lambda one: min(floor(one), HIDDEN * lowest)
+
+
+def _clearly_worse(
+    context: SearchContext, found: Sequence[Found], delta: float, floor: Callable[[Found], float]
+) -> list[Found]:
+    """The laws within delta that are clearly worse than the best, if only noise is left of that.
+
+    Where noise is large, so is delta, and a term can be missing within it. Integration errors are
+    not looked at, nor are bent coordinates, which follow a few trajectories.
+    """
+
+    def score(one: Found, held: Observed) -> float:
+        task = _own_task(context, one)
+        numbers = coefficients_of(one.law, task.library, task.structure.support)
+        return joint_residual(head_of(one.encoder), task, numbers, held)
+
+    near = [one for one in found if one.linear and one.candidate.loss <= delta]
+    if not near:
+        return []
+    scores = {id(one): score(one, context.validation) for one in near}
+    best = min(near, key=lambda one: scores[id(one)])
+    if best.candidate.loss > NOISE_MULTIPLE * floor(best):
+        return []
+    return [
+        one
+        for one in near
+        if scores[id(one)] - scores[id(best)] > RESIDUAL
+        and standard_errors(score, one, best, context.validation) > CLEARLY
+    ]
+
+
+def _refine(context: SearchContext, best: Found, held: RolloutLoss) -> Found:
+    """Encoder and coefficients by rollouts over the longest horizon the data allow."""
+    if not context.budget.rollout:
+        return best
+    head = deepcopy(head_of(best.encoder))
+    far = int(FURTHER * context.horizon)
+    law, _ = refine_by_rollouts(
+        head, best.law, context.train, far, context.order, context.budget.rollout
+    )
+    moved = replace(best.candidate, law=law)
+    refined = replace(best, candidate=moved, encoder=context.encoder(head))
+    losses = _losses(context, refined, context.validation)
+    candidate = Candidate.score(law, losses, context.library)
+    refined = replace(refined, candidate=candidate)
+    before = best.candidate.loss
+    limit = WORSE * max(before, SMALL) if best.linear else BENT_WORSE * before
+    # Said so that what is not a number is never accepted.
+    better = candidate.loss <= limit and _rollout(held, refined) <= _rollout(held, best)
+    return refined if better else best
+
+
+def _own_task(context: SearchContext, one: Found) -> StructureTask:
+    """The task of a law, whose numbers inside terms may have left those of the library."""
+    library = context.library
+    if not library.has_numbers:
+        return context.task(one.structure)
+    terms = list(dict.fromkeys(term for row in one.law.terms for _, term in row))
+    own = Library(terms, library.inputs, canonical=False)
+    support = tuple(tuple(terms.index(term) for _, term in row) for row in one.law.terms)
+    return replace(context.task(one.structure), library=own, structure=structure(own, support))
+
+
+@torch.no_grad()
+def _losses(context: SearchContext, one: Found, observed: Observed) -> list[float]:
+    """What a law with its own coefficients leaves of each coordinate's changes."""
+    task, head = _own_task(context, one), head_of(one.encoder)
+    numbers = coefficients_of(one.law, task.library, task.structure.support)
+    losses = task.fit(task.features, head(observed.x), observed, numbers[None]).losses[0]
+    return [float(loss) for loss in losses]
+
+
+@torch.no_grad()
+def _diagnose(context: SearchContext, best: Found) -> list[Diagnostic]:
+    """Shortcuts on held-out trajectories, and folds where all the others are."""
+
+    def seen(observed: Observed, checks: CollapseChecks) -> list[Diagnostic]:
+        z = states(head_of(best.encoder)(observed.x), observed.grid.times, context.order)
+        return diagnose_latents(z, observed.raw, observed.grid.mask, checks, observed.grid.u)
+
+    found = seen(context.whole, context.checks)
+    return found or [one for one in seen(context.train, context.near) if one.name == "folding"]
+
+
+@torch.no_grad()
+def _rollout(loss: RolloutLoss, found: Found) -> float:
+    return float(loss(head_of(found.encoder), found.law.torch(trainable=False).double()))
+
+
+@torch.no_grad()
+def _by_start(context: SearchContext, found: Found) -> tuple[float, float]:
+    """Rollout losses from the quarter of held-out starts that is farthest out, and the others."""
+    z = head_of(found.encoder)(context.validation.x)[:, 0]
+    spread = z.std(0, correction=0).clamp(min=1e-300)  # there may be one start only
+    order = ((z - z.mean(0)) / spread).norm(dim=1).argsort()
+    cut = len(order) - max(1, len(order) // 4)
+    if cut < 1:
+        return 0.0, 0.0
+    parts = (context.validation.pick(rows) for rows in (order[cut:], order[:cut]))
+    wide, near = (_rollout(RolloutLoss(p, context.horizon, context.order), found) for p in parts)
+    return wide, near
+
+
+def head_of(encoder: nn.Module) -> nn.Module:
+    assert isinstance(encoder, nn.Sequential)
+    return encoder[1]

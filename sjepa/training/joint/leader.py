@@ -1,0 +1,56 @@
+"""One law that leads the linear search clearly needs no race of bent encoders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sjepa.models.encoders import LinearEncoder
+from sjepa.training.joint.context import SearchContext
+from sjepa.training.joint.finalists import LONG, enough, validation_risk
+from sjepa.training.joint.nonlinear import EASING, HIGH, LOW, Pair, grown, solved
+from sjepa.training.joint.polish import StructureTask
+from sjepa.training.joint.structures import Symmetry
+
+
+# A leader leaves at most this much: more would ask for coordinates to be made, not mended, and bent
+# coordinates can be made for many laws.
+PROMISING = 5e-3
+# Other laws leave at least this many times more.
+CLEAR = 5.0
+# Of laws that differ by less than this factor the cheapest leads.
+ALIKE = 1.5
+
+Linear = tuple[LinearEncoder, StructureTask]
+
+
+def grown_leader(context: SearchContext, lead: Linear | None) -> list[Pair]:
+    """The leading law with a bent encoder, if that leaves little but noise.
+
+    Nothing where no law leads, or where that is not enough.
+    """
+    if lead is None:
+        return []
+    head, task = lead
+    (low,) = solved(context, [(task.structure, head)], LOW, EASING)
+    (high,) = solved(context, [(task.structure, low.head)], HIGH, (1.0,))
+    pair = grown(context, high)
+    return [pair] if enough(context, *pair) else []
+
+
+def leader(context: SearchContext, heads: Sequence[Linear]) -> Linear | None:
+    """The law that leaves far less than any other that does not contain it, if there is one."""
+    # A long law makes up for what a linear encoder cannot do: it leads nowhere.
+    short = [pair for pair in heads if pair[1].structure.cost <= LONG * context.latent_dim]
+    if not short:
+        return None
+    ranked = [(validation_risk(context, *pair), pair) for pair in short]
+    lowest = min(risk for risk, _ in ranked)
+    near = [(risk, pair) for risk, pair in ranked if risk <= ALIKE * lowest]
+    risk, lead = min(near, key=lambda entry: (entry[1][1].structure.cost, entry[0]))
+    own, symmetry = (
+        lead[1].structure,
+        Symmetry(context.library, context.latent_dim, context.actions),
+    )
+    others = [r for r, (_, task) in ranked if not symmetry.contains(task.structure, own)]
+    clear = all(other >= CLEAR * risk for other in others)
+    return lead if clear and risk <= PROMISING else None

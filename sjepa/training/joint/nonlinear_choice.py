@@ -1,0 +1,101 @@
+"""Which polynomial encoders go on: the best, and those that remember what the best forget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sjepa.metrics.shortcuts import CollapseReport, most_forgotten
+from sjepa.models.polynomials import PolynomialEncoder
+from sjepa.training.joint.context import SearchContext
+from sjepa.training.joint.halving import promote
+from sjepa.training.joint.structures import Structure
+
+
+# Further places for coordinates that remember what the best ones forget.
+REMEMBERED = 4
+# Losses of one structure that are closer than this are those of the same coordinates.
+SAME = 1.02
+# Laws that leave this many times more than the best have no part in what follows.
+CLOSE = 20.0
+# Share of a search that is done when laws are grown and simplified.
+GROWN = 0.91
+
+ELSEWHERE = "its rollouts lead elsewhere"
+
+
+@dataclass(frozen=True, eq=False)
+class Bent:
+    """A structure with the polynomial encoder that suits it best, and what that leaves."""
+
+    structure: Structure
+    head: PolynomialEncoder
+    loss: float
+    admission: CollapseReport
+
+
+def promoted(
+    context: SearchContext, found: Sequence[Bent], keep: int, each: int = 1, share: float = GROWN
+) -> list[Bent]:
+    """The best of the admissible ones; where nothing is admissible, what fits best.
+
+    A low degree may mistake the coordinates of a structure, so `each` of them may stay twice, but
+    not where both starts ended in the same place. Coordinates that remember have places of their
+    own: two wells that are folded into one leave less as long as the degree is low.
+    """
+    found = distinct(found)
+    if not found:
+        return []
+    chosen = (
+        _best(found, keep, each)
+        or _best(found, keep, each, forgiven="neighbour")
+        or sorted(found, key=lambda own: own.loss)[:keep]
+    )
+    others = [own for own in remembering(found) if own not in chosen]
+    chosen += _best(others, REMEMBERED, each, forgiven=ELSEWHERE)
+    best = min(chosen, key=lambda own: own.loss)
+    names = best.structure.names(context.library)
+    line = f"{len(found)} polynomial encoders: best risk {best.loss:.2g} by {names}"
+    context.report(line, share)
+    return chosen
+
+
+def _best(found: Sequence[Bent], keep: int, each: int, forgiven: str = "") -> list[Bent]:
+    """The best of those that nothing speaks against but what a low degree may do to any law."""
+    reports = [
+        replace(own.admission, reasons=tuple(r for r in own.admission.reasons if r != forgiven))
+        for own in found
+    ]
+    losses = [own.loss for own in found]
+    chosen = promote([own.structure for own in found], losses, reports, keep, each)
+    return [found[i] for i in chosen]
+
+
+def close(found: Sequence[Bent]) -> list[Bent]:
+    """Those that leave little more than the best."""
+    lowest = min((own.loss for own in found), default=0.0)
+    return [own for own in found if own.loss <= CLOSE * lowest]
+
+
+def remembering(found: Sequence[Bent]) -> list[Bent]:
+    """Those whose coordinates keep what others that fit nearly as well show can be kept."""
+    near = close(found)
+    most = most_forgotten(own.admission for own in near)
+    return [own for own in near if own.admission.neighbour <= most]
+
+
+def fittest_and_simplest(laws: Sequence[Bent], keep: int) -> list[Bent]:
+    """Half of them the fittest, half the simplest."""
+    laws = sorted(laws, key=lambda own: own.loss)
+    fittest, others = laws[: keep // 2], laws[keep // 2 :]
+    return [*fittest, *sorted(others, key=lambda own: own.structure.cost)[: keep // 2]]
+
+
+def distinct(found: Sequence[Bent]) -> list[Bent]:
+    """The first of those that are of one structure, equally admissible, and leave the same."""
+    kept: dict[tuple[Structure, bool], list[Bent]] = {}
+    for own in sorted(found, key=lambda own: own.loss):
+        alike = kept.setdefault((own.structure, own.admission.admitted), [])
+        if not alike or own.loss > SAME * alike[-1].loss:
+            alike.append(own)
+    return [own for alike in kept.values() for own in alike]
