@@ -20,8 +20,8 @@ def lorenz(seed: int, trajectories: int = 1024, noise: float = 1e-6) -> Trajecto
     """
     rng = np.random.default_rng(seed)
     half = np.array([36.0, 48.0, 41.0])
-    centre = np.array([0.0, 0.0, 25.0])
-    start = rng.uniform(centre - half, centre + half, size=(trajectories, 3))
+    center = np.array([0.0, 0.0, 25.0])
+    start = rng.uniform(center - half, center + half, size=(trajectories, 3))
     states = _rk4(_lorenz_field, start, step=0.02, samples=250, inner=10) / 40.0
     y = np.linspace(-1.0, 1.0, 128)
     modes = np.stack([legendre.Legendre.basis(i)(y) for i in range(6)])  # (6, 128)

@@ -33,7 +33,7 @@ SIDE, DT, TORQUE = 64, 0.05, 2.0
 
 
 class Frames(gymnasium.ObservationWrapper):
-    """Grey frames between 0 (nothing) and 1, in place of angle and speed."""
+    """Gray frames between 0 (nothing) and 1, in place of angle and speed."""
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)

@@ -135,7 +135,7 @@ def non_dominated(values: np.ndarray, admissible: Any = None) -> np.ndarray:
 
 
 def plot_surface(table: pd.DataFrame) -> Any:
-    """Prediction and rollouts against Ω and ρ_corr; what nothing beats is in colour."""
+    """Prediction and rollouts against Ω and ρ_corr; what nothing beats is in color."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -148,9 +148,9 @@ def plot_surface(table: pd.DataFrame) -> Any:
     )
     for row, (column, label) in enumerate(zip(AXES[:2], ("L_pred", "L_roll"), strict=True)):
         for ax, measure in zip(axes[row], AXES[2:], strict=True):
-            for part, colour, name in kinds:
+            for part, color, name in kinds:
                 y = part[column].clip(lower=1e-12)
-                ax.scatter(part[measure], y, s=40, color=colour, alpha=0.85, lw=0, label=name)
+                ax.scatter(part[measure], y, s=40, color=color, alpha=0.85, lw=0, label=name)
             ax.set_yscale("log")
             # Also where all losses are within a factor of ten.
             ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

@@ -16,7 +16,7 @@ import sympy
 from sjepa.backend import Problem
 from sjepa.backend.problem import ROUNDING
 from sjepa.errors import SjepaError
-from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.gram import Gram
 from sjepa.symbolic.law import Law
@@ -220,7 +220,7 @@ def _has_number(term: sympy.Expr) -> bool:
 
 def _canonical(expr: sympy.Expr) -> sympy.Expr | None:
     try:
-        return canonicalise(expr)
+        return canonicalize(expr)
     except SjepaError:
         return None
 

@@ -9,7 +9,7 @@ import sympy
 
 from sjepa.backend import Problem
 from sjepa.errors import SjepaError
-from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.imports.pysr import parse_pysr
@@ -79,8 +79,8 @@ def _earlier(problem: Problem, j: int) -> list[Law]:
 def _read(text: str, task: PySRTask, problem: Problem) -> sympy.Expr:
     """One equation in the problem's inputs, in canonical form."""
     if task.template is not None:
-        return canonicalise(task.template.expression(text, problem.names))
-    expr = canonicalise(parse_pysr(text, task.names).xreplace(task.meaning()))
+        return canonicalize(task.template.expression(text, problem.names))
+    expr = canonicalize(parse_pysr(text, task.names).xreplace(task.meaning()))
     if not task.linear:
         return expr
     # Whatever else PySR wrote, its choice of terms is the answer; numbers come from the refit.
@@ -100,7 +100,7 @@ def _variants(law: Law, problem: Problem, j: int) -> list[sympy.Expr]:
             smaller = problem.equation(j, sympy.Add(*kept))
             variants.append(refit(smaller, inputs, column, problem.weights))
     variants += [_whole(v) for v in variants[1:]]
-    return [canonicalise(v.expressions[0]) for v in variants]
+    return [canonicalize(v.expressions[0]) for v in variants]
 
 
 def _without_negligible(

@@ -15,7 +15,7 @@ from sjepa_backends._pysr_ask import PySRTask
 
 MAX_GUESSES = 20
 # SymbolicRegression.jl replaces these by guarded versions of its own, under which a guess that
-# calls them by their plain name may not be recognised.
+# calls them by their plain name may not be recognized.
 _REPLACED = {"pow", "log", "log2", "log10", "log1p", "sqrt", "asin", "acos"}
 
 

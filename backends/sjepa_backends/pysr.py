@@ -72,7 +72,7 @@ class PySR(Backend):
     template : Template or mapping, optional
         Known structure, for all outputs or for some of them by name, with unknown parameters.
     elementwise_loss : str, optional
-        What PySR minimises, as Julia code: a loss of LossFunctions.jl such as ``"L1DistLoss()"``,
+        What PySR minimizes, as Julia code: a loss of LossFunctions.jl such as ``"L1DistLoss()"``,
         or ``"f(x, y) = abs(x - y)"``. Its numbers are then kept, not refitted by least squares;
         the front is still made by squared errors, so far outliers are better left out.
     loss_function : str, optional

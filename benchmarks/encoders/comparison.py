@@ -54,7 +54,7 @@ class Comparison:
                 "rollout_state": None if row.physical is None else row.physical.mse,
                 "probe_r2": row.probe,
                 "probe_embedding": row.probe_embedding,
-                "neighbour": row.admission.neighbour,
+                "neighbor": row.admission.neighbor,
                 "within": row.admission.within,
                 "rank": row.admission.effective_rank,
                 "findings": ", ".join(f.name for f in row.findings),

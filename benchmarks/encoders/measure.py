@@ -28,7 +28,7 @@ from sjepa.symbolic import Law
 STARTS = 5
 # Components of an embedding that a probe may use: more than rows would fit anything.
 PROBE_RANK = 64
-# Components of the observations in which the neighbour test measures distances.
+# Components of the observations in which the neighbor test measures distances.
 LOOK_RANK = 40
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 # Losses below this share of the sums they are a difference of have lost digits: rows keep them.
-CANCELLED = 1e-10
+CANCELED = 1e-10
 # Losses below this are the rounding of double precision.
 ROUNDING = 1e-20
 
@@ -313,7 +313,7 @@ class Problem:
             if self.inputs is None or self._from_sums(equation):
                 coefficients = self.candidate_library.coefficients(law)[:, 0]
                 loss = float(self.sums.losses_of(j, coefficients[None])[0])
-                if self.inputs is None or loss >= CANCELLED * self.sums.largest(j, coefficients):
+                if self.inputs is None or loss >= CANCELED * self.sums.largest(j, coefficients):
                     return loss
             (inputs, targets), run = self.rows(), law.with_free_terms().numpy()
             with np.errstate(all="ignore"):

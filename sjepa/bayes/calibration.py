@@ -126,9 +126,9 @@ def _joined(parts: dict[int, list[Tensor]]) -> dict[int, np.ndarray]:
     return {h: torch.cat(v).numpy() for h, v in parts.items()}
 
 
-def _cdf(standardised: Tensor) -> Tensor:
+def _cdf(standardized: Tensor) -> Tensor:
     """Mean over draws of the normal distribution function; diverged draws count half each way."""
-    return torch.special.ndtr(standardised).nan_to_num(nan=0.5).mean(0)
+    return torch.special.ndtr(standardized).nan_to_num(nan=0.5).mean(0)
 
 
 def _windows(

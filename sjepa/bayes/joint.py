@@ -17,7 +17,7 @@ from sjepa.errors import ConfigError
 class Joint:
     """log p(D, ϑ | E) for ϑ = (a, λ).
 
-    Coefficients are α = scales · a, so that a is of order 1 a priori; λ parametrises the Cholesky
+    Coefficients are α = scales · a, so that a is of order 1 a priori; λ parametrizes the Cholesky
     factor of Σ. Rescaling by constants changes neither the evidence nor its Laplace
     approximation.
     """

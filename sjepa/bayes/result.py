@@ -94,8 +94,8 @@ class Posterior:
     def map_law(self) -> Law:
         """The single most probable law and coefficients.
 
-        It maximises log p(D | E, α, Σ) + log p(α | E) + log p(Σ) - γ C_sym(E), where `law`
-        maximises the evidence: with a known Σ = σ² I this is the penalised regression of the
+        It maximizes log p(D | E, α, Σ) + log p(α | E) + log p(Σ) - γ C_sym(E), where `law`
+        maximizes the evidence: with a known Σ = σ² I this is the penalized regression of the
         paper's MAP theorem.
         """
         score = [f.log_density - self.gamma * f.structure.complexity for f in self.fits]

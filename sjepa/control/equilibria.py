@@ -14,7 +14,7 @@ from scipy.linalg import null_space
 from torch import Tensor
 
 from sjepa.control.exact import exact_roots
-from sjepa.control.linearise import LawJacobian, Linearizer
+from sjepa.control.linearize import LawJacobian, Linearizer
 from sjepa.control.local import ContinuousModel, DiscreteModel
 from sjepa.control.lqr import controllability
 from sjepa.control.task import numbers
@@ -167,12 +167,12 @@ def equilibria(
 
 
 def classify(model: ContinuousModel | DiscreteModel) -> str:
-    """Node, focus, saddle or centre, by the criterion of continuous or of discrete time."""
+    """Node, focus, saddle or center, by the criterion of continuous or of discrete time."""
     values = model.eigenvalues
     growth = values.real if isinstance(model, ContinuousModel) else np.abs(values) - 1.0
     turning = bool((np.abs(values.imag) > EDGE).any())
     if (np.abs(growth) <= EDGE).any():
-        return "centre (to first order)" if turning and (growth <= EDGE).all() else "degenerate"
+        return "center (to first order)" if turning and (growth <= EDGE).all() else "degenerate"
     if (growth < 0).all():
         return "stable focus" if turning else "stable node"
     if (growth > 0).all():

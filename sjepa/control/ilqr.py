@@ -1,4 +1,4 @@
-"""Iterative LQR: Newton-like steps on whole plans, with linearised dynamics."""
+"""Iterative LQR: Newton-like steps on whole plans, with linearized dynamics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ILQR(Planner):
     """Backward passes of LQR along the present plan, forward passes with a line search.
 
     Actions at the edge of the box are held there in the backward pass, so that feedback does not
-    pretend to move them. Needs a cost that can be differentiated twice. Laws are linearised
+    pretend to move them. Needs a cost that can be differentiated twice. Laws are linearized
     analytically.
 
     Parameters
@@ -170,7 +170,7 @@ def _restricted(quu: Tensor, free: Tensor) -> Tensor:
 
 
 def _box_step(quu: Tensor, qu: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-    """Minimise qu·x + x·quu·x/2 inside a box by fixing actions at edges they press against.
+    """Minimize qu·x + x·quu·x/2 inside a box by fixing actions at edges they press against.
 
     Returns the step (E, m) and 1.0 for free actions, 0.0 for those at an edge.
     """

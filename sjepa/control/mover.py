@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sjepa.bayes import Draws, Posterior
-from sjepa.control.linearise import Linearizer
+from sjepa.control.linearize import Linearizer
 from sjepa.control.rollouts import LawRollout, Step, generic_rollout
 from sjepa.errors import ConfigError
 from sjepa.models import Transition

@@ -32,7 +32,7 @@ def expected(costs: Tensor) -> Tensor:
 class CVaR:
     """Conditional value at risk: the mean of the worst 1 - level share of the draws.
 
-    Level 0 is the mean, and towards 1 only the worst draw counts. Draws at the edge of the share
+    Level 0 is the mean, and toward 1 only the worst draw counts. Draws at the edge of the share
     count partly, so the value moves continuously with the level.
     """
 
@@ -59,7 +59,7 @@ DIVERGED = 1e12
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
-    """Minimise Σ_h ℓ(z_h, u_h) + ℓ_T(z_K) over action sequences inside a box.
+    """Minimize Σ_h ℓ(z_h, u_h) + ℓ_T(z_K) over action sequences inside a box.
 
     Make one with :meth:`of`. All functions take any leading axes; costs see whole rollouts at
     once, with time among those axes.

@@ -96,7 +96,7 @@ def windows(
     horizon : int
         Number of transitions in a window, at least 1 and less than T.
     stride : int, default=1
-        Distance between the starts of neighbouring windows.
+        Distance between the starts of neighboring windows.
     mask : bool Tensor (B, T), optional
         True where there is data, as in :class:`TrajectoryBatch`.
     u : Tensor (B, T, m), optional

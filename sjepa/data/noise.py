@@ -19,7 +19,7 @@ def noise_level(
 ) -> Array:
     """Standard deviation (d,) of the white noise in each column of x (T, d), sampled at t (T,).
 
-    Neighbouring points are combined so that smooth motion cancels and noise does not (differences
+    Neighboring points are combined so that smooth motion cancels and noise does not (differences
     of order 3 to 8, exact on irregular grids); the median over time ignores outliers and sharp
     turns. What is left of a noise-free signal is its roughness at the sampling step, usually
     many orders below. Lists are pooled; fewer than five points tell nothing and give 0.

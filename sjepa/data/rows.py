@@ -18,7 +18,7 @@ from sjepa.symbolic import Library
 # Takes a function of inputs (T, d) to its values on the rows of a regression.
 OnRows = Callable[[Callable[[Array], Array]], Array]
 
-# Neighbours of an interval, on either side, that the integral of a bump may look at.
+# Neighbors of an interval, on either side, that the integral of a bump may look at.
 _MARGIN = 6
 # Rows of the weak form that are enough, whatever there is to overlap.
 _ENOUGH_ROWS = 100_000

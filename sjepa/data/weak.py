@@ -24,14 +24,14 @@ class WeakWindows(NamedTuple):
     """Integrals over K windows as matrices that act on one trajectory's columns.
 
     ``phi @ f`` is the integral of bump times f, and ``-dphi @ x`` that of bump times dx/dt, for
-    any column (T,) or columns (T, d). Both are sparse (K, T). ``centre`` (K,) are the times of
+    any column (T,) or columns (T, d). Both are sparse (K, T). ``center`` (K,) are the times of
     the bumps' tops. With zero-order hold ``phi`` is (K, 2 (T - 1)) and acts on the values that f
     has at the starts of all steps, followed by those at their ends.
     """
 
     phi: scipy.sparse.csr_array
     dphi: scipy.sparse.csr_array
-    centre: Array
+    center: Array
 
 
 def window_points(found: Derivatives, sizes: Array | None = None) -> int:
@@ -55,7 +55,7 @@ def window_points(found: Derivatives, sizes: Array | None = None) -> int:
 
 
 def default_stride(points: int) -> int:
-    """Observations between neighbouring bumps."""
+    """Observations between neighboring bumps."""
     return max(1, points // 8)
 
 
@@ -65,7 +65,7 @@ def weak_windows(
 ) -> WeakWindows:  # fmt: skip
     """Bumps (1 - s**2)**power on overlapping stretches of a trajectory.
 
-    Between observations f is a polynomial through its six neighbours, and bump times polynomial
+    Between observations f is a polynomial through its six neighbors, and bump times polynomial
     is integrated exactly; so both matrices are right to sixth order in the step, and the two
     sides agree exactly for polynomials up to degree five. Where observations nearly coincide in
     time f is a straight line between two of them.
@@ -78,7 +78,7 @@ def weak_windows(
         Observations under one bump. More averages more noise; a bump should stay shorter than
         the fastest thing of interest (see :func:`window_points`).
     stride : int, optional
-        Observations between neighbouring bumps; by default an eighth of `points`.
+        Observations between neighboring bumps; by default an eighth of `points`.
     power : int, default=4
         Smoothness of the bump where it meets zero, at least 1.
     first : array of int, optional
@@ -96,7 +96,7 @@ def weak_windows(
         raise DataError(f"stride and power must be at least 1, got {stride} and {power}.")
 
     size = min(6, n)
-    start = np.clip(np.arange(n - 1) - (size // 2 - 1), 0, n - size)  # neighbours of an interval
+    start = np.clip(np.arange(n - 1) - (size // 2 - 1), 0, n - size)  # neighbors of an interval
     nodes, weights = np.polynomial.legendre.leggauss(power + size // 2 + 1)  # exact for both
     if first is None:
         first = np.arange(0, n - points + 1, stride)
@@ -145,7 +145,7 @@ def _matrices(
 
 
 def _tame(basis: Array, first: Array, nodes: Array) -> Array:
-    """Straight lines where neighbours nearly coincide.
+    """Straight lines where neighbors nearly coincide.
 
     Through unevenly spaced points a polynomial swings far beyond them and multiplies their noise;
     the sum of the basis sizes says by how much.

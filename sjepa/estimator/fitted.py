@@ -12,7 +12,7 @@ import sympy
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, TransformerTags
 
-from sjepa.control import Linearisation, linearise
+from sjepa.control import Linearization, linearize
 from sjepa.data import Trajectories
 from sjepa.data.history import middle_of, windows, with_history
 from sjepa.errors import ConfigError, DataError
@@ -174,7 +174,7 @@ class Fitted(BaseEstimator):
         """What law and correction give at observations ``(n, *obs)`` and actions (n, m).
 
         Velocities, or the next coordinates for a map. A law of second order gives accelerations and
-        needs the times `t`: the velocity at a point comes from its neighbours. Many trajectories
+        needs the times `t`: the velocity at a point comes from its neighbors. Many trajectories
         give a list.
         """
         check_is_fitted(self, "law_")
@@ -271,14 +271,14 @@ class Fitted(BaseEstimator):
         found = posterior(latent, **{**defaults, **settings})
         return found.of_observations(self._encode, len(self.obs_shape_))
 
-    def linearize(self, z: Any, u: Any = None, dt: float | None = None) -> Linearisation:
+    def linearize(self, z: Any, u: Any = None, dt: float | None = None) -> Linearization:
         """First-order model around coordinates z (..., d) and actions u (..., m).
 
         `dt` is the length of a step of the integrated transition, by default the median step of
-        the data; see :func:`sjepa.control.linearise`.
+        the data; see :func:`sjepa.control.linearize`.
         """
         check_is_fitted(self, "law_")
-        return linearise(self.transition_, z, u, self.step_ if dt is None else dt)
+        return linearize(self.transition_, z, u, self.step_ if dt is None else dt)
 
     def score(self, x: Any, t: Any = None, u: Any = None) -> float:
         """R2 of simulated against encoded coordinates over whole trajectories (1 is perfect).

@@ -60,7 +60,7 @@ class SJEPA(Fitted):
         that writes trees of the `grammar` may propose terms that the default library lacks.
     search : "joint" or "alternating"
         Search structures and coordinates together (the default), or in turns as in the paper. With
-        a given encoder nothing alternates, and "alternating" minimises the paper's L_frozen, for
+        a given encoder nothing alternates, and "alternating" minimizes the paper's L_frozen, for
         coordinates of a scale of about 1.
     encoder : "auto", "identity", or a callable or nn.Module
         "auto" learns the coordinates. "identity" takes the observations as coordinates, anything

@@ -12,7 +12,7 @@ from sjepa.metrics.latents import (
     LatentSpread,
     WithinShare,
     latent_spread,
-    neighbour_test,
+    neighbor_test,
     within_trajectory_share,
 )
 from sjepa.metrics.rollouts import (
@@ -53,7 +53,7 @@ __all__ = [
     "latent_spread",
     "lipschitz",
     "mean_squared_error",
-    "neighbour_test",
+    "neighbor_test",
     "path_r2",
     "plain",
     "probe_r2",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sjepa.metrics.arrays import as_array
-from sjepa.metrics.latents import latent_spread, neighbour_test
+from sjepa.metrics.latents import latent_spread, neighbor_test
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, narrowest
 
 
@@ -21,7 +21,7 @@ CORRECTION_SHARE = 0.5
 # what integration errors leave of an exact law.
 NOT_NOISE = 5.0
 RESIDUAL = 3e-4
-# The same for bent coordinates, which bend towards whatever law they are given: only a residual
+# The same for bent coordinates, which bend toward whatever law they are given: only a residual
 # near the noise tells a true law from a wrong one there.
 BENT_NOT_NOISE = 2.0
 BENT_RESIDUAL = 2e-5
@@ -33,9 +33,9 @@ MISSED = 0.2
 SHORT = 3.0
 # Less than this is not worth a word, noise or not.
 SMALL = 1e-4
-# Neighbours whose futures differ by this share of what those of random pairs do are no states.
+# Neighbors whose futures differ by this share of what those of random pairs do are no states.
 UNDECIDED = 0.3
-# Beyond this many values the nearest neighbours are no longer near.
+# Beyond this many values the nearest neighbors are no longer near.
 NEAR_VALUES = 6
 
 
@@ -80,7 +80,7 @@ def diagnose_latents(
 def shortcuts(admission: CollapseReport, checks: CollapseChecks) -> list[Diagnostic]:
     """Conserved quantities and folding, from what the checks measured.
 
-    Coordinates that hardly move also fail the neighbour test; that is then not called folding.
+    Coordinates that hardly move also fail the neighbor test; that is then not called folding.
     """
     findings = []
     if admission.within < checks.within:
@@ -93,13 +93,13 @@ def shortcuts(admission: CollapseReport, checks: CollapseChecks) -> list[Diagnos
                 "instance its energy, not where the system is on it.",
             )
         )  # fmt: skip
-    if not admission.neighbour <= checks.neighbour and not findings:
+    if not admission.neighbor <= checks.neighbor and not findings:
         findings.append(
             Diagnostic(
-                "folding", admission.neighbour, checks.neighbour,
-                f"different states share one latent point: observations of nearest neighbours "
-                f"differ by {admission.neighbour:.0%} of what random pairs differ by (at most "
-                f"{checks.neighbour:.0%} is asked for). Squares and products of the true "
+                "folding", admission.neighbor, checks.neighbor,
+                f"different states share one latent point: observations of nearest neighbors "
+                f"differ by {admission.neighbor:.0%} of what random pairs differ by (at most "
+                f"{checks.neighbor:.0%} is asked for). Squares and products of the true "
                 "coordinates do this; they move at twice the frequency.",
             )
         )  # fmt: skip
@@ -149,7 +149,7 @@ def diagnose_law(
                 "correction absorbing the law", correction_share, CORRECTION_SHARE,
                 f"the neural correction contributes {correction_share:.0%} of the velocity (at "
                 f"most {CORRECTION_SHARE:.0%} is asked for): the equation printed is not what "
-                "moves the state. Penalise the correction more, or offer more terms.",
+                "moves the state. Penalize the correction more, or offer more terms.",
             )
         )  # fmt: skip
     return findings
@@ -198,14 +198,14 @@ def diagnose_rollouts(held_out: float, training: float = 0.0) -> list[Diagnostic
     ]  # fmt: skip
 
 
-def diagnose_forgetting(neighbour: float, most: float) -> list[Diagnostic]:
+def diagnose_forgetting(neighbor: float, most: float) -> list[Diagnostic]:
     """Whether coordinates lose far more of the observations than others of the same data do."""
-    if neighbour <= most:
+    if neighbor <= most:
         return []
     return [
         Diagnostic(
-            "forgetting", neighbour, most,
-            f"observations of nearest neighbours differ by {neighbour:.2g} of what random pairs "
+            "forgetting", neighbor, most,
+            f"observations of nearest neighbors differ by {neighbor:.2g} of what random pairs "
             f"differ by, where other coordinates of the same data keep it below {most:.2g}: "
             "part of the state may be forgotten, such as the distance from a cycle. Compare "
             "rollouts with trajectories that were not fitted, or give more of them.",
@@ -244,7 +244,7 @@ def diagnose_hidden(
     # Half a period ahead an oscillator is where its place alone says, whatever its velocity.
     for steps in {ahead, max(1, ahead // 4)}:
         change = x - np.roll(x, steps, axis=1)  # what is rolled in at the start is not looked at
-        shares.append(neighbour_test(x, change, flags, ahead=steps, actions=actions))
+        shares.append(neighbor_test(x, change, flags, ahead=steps, actions=actions))
     open_share = max(shares)
     if not open_share > UNDECIDED:
         return []

@@ -1,4 +1,4 @@
-"""Is the representation informative? Spread, motion along trajectories, and neighbours."""
+"""Is the representation informative? Spread, motion along trajectories, and neighbors."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from sjepa.errors import DataError
 from sjepa.metrics.arrays import as_array, as_rows
 
 
-# Neighbours among which one with similar actions is looked for, and stretches of time over which
+# Neighbors among which one with similar actions is looked for, and stretches of time over which
 # actions are averaged.
 AMONG, STRETCHES = 10, 8
 
@@ -33,19 +33,19 @@ class LatentSpread:
 def latent_spread(z: Any) -> LatentSpread:
     """How much, and in how many directions, latents (..., d) vary.
 
-    The effective rank is exp of the entropy of the normalised covariance eigenvalues: 2 for two
+    The effective rank is exp of the entropy of the normalized covariance eigenvalues: 2 for two
     equal directions, 1 for a line, 0 for a constant.
     """
     z = as_rows(z)
-    centred = z - z.mean(0)
-    eigenvalues = np.linalg.eigvalsh(centred.T @ centred / len(z)).clip(min=0.0)
+    centered = z - z.mean(0)
+    eigenvalues = np.linalg.eigvalsh(centered.T @ centered / len(z)).clip(min=0.0)
     trace = eigenvalues.sum()
     if trace <= 1e-14 * np.mean(z**2):  # what rounding leaves of a constant
         effective_rank = 0.0
     else:
         share = eigenvalues[eigenvalues > 0] / trace
         effective_rank = float(np.exp(-(share * np.log(share)).sum()))
-    return LatentSpread(float(centred.std(0).min()), float(trace), effective_rank)
+    return LatentSpread(float(centered.std(0).min()), float(trace), effective_rank)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def within_trajectory_share(z: Any, mask: Any | None = None) -> WithinShare:
     return WithinShare(float(shares.mean()), float(shares[0]))
 
 
-def neighbour_test(
+def neighbor_test(
     z: Any,
     observations: Any,
     mask: Any | None = None,
@@ -78,19 +78,19 @@ def neighbour_test(
     max_points: int = 4000,
     seed: int = 0,
 ) -> float:
-    """Do points that are neighbours in z look alike? About 0 if z is the state, 1 if constant.
+    """Do points that are neighbors in z look alike? About 0 if z is the state, 1 if constant.
 
-    The mean squared distance of the observations of nearest neighbours in z, divided by that of
+    The mean squared distance of the observations of nearest neighbors in z, divided by that of
     random pairs. Needs no labels and no reconstruction, and sees every shortcut at once:
     measured on the pendulum 0.0013 for the true state, 0.43 with one coordinate missing, 0.63
     folded, 0.76 for functions of the energy, 0.98 for a constant.
 
     z is (B, T, d), observations (B, T, ...), mask (B, T). With nuisance variation in the
-    observations compare what is seen ``ahead`` steps later. Coordinates are standardised first,
+    observations compare what is seen ``ahead`` steps later. Coordinates are standardized first,
     since their scale is a gauge. At most ``max_points`` points are used; beyond about six
-    latent dimensions their neighbours are no longer near, and the value says little.
+    latent dimensions their neighbors are no longer near, and the value says little.
 
-    Under ``actions`` (B, T, m) what is seen ahead is compared with that of the neighbour, of the
+    Under ``actions`` (B, T, m) what is seen ahead is compared with that of the neighbor, of the
     nearest few on other trajectories, under the most similar actions. Similar is what does the
     same to a linear model of what is seen ahead, and what it does is taken off.
     """
@@ -105,11 +105,11 @@ def neighbour_test(
         pushes, own = _pushes(as_array(actions), ahead)[valid], np.nonzero(valid)[0]
     z, x = z[:, :steps][valid], x[:, ahead:][valid]
     if len(z) < 3:
-        raise DataError(f"The neighbour test needs at least 3 valid points, got {len(z)}.")
+        raise DataError(f"The neighbor test needs at least 3 valid points, got {len(z)}.")
     rng = np.random.default_rng(seed)
     chosen = rng.choice(len(z), size=min(max_points, len(z)), replace=False)
     z, x = z[chosen], x[chosen].reshape(len(chosen), -1)
-    # Identical points have no nearest neighbour among them; a touch of noise draws one.
+    # Identical points have no nearest neighbor among them; a touch of noise draws one.
     jitter = 1e-6 * z.std(0) + 1e-12 * (1.0 + np.abs(z.mean(0)))
     z = z + jitter * rng.standard_normal(z.shape)
     among = 1 if pushes is None else min(AMONG, len(z) - 1)
@@ -146,7 +146,7 @@ def _done(z: np.ndarray, pushes: np.ndarray, x: np.ndarray) -> np.ndarray:
 def within_shares(z: Tensor, mask: Tensor | None = None, ridge: float = 1e-5) -> Tensor:
     """Share of variance that lies within trajectories, for d directions, ascending: (d,).
 
-    The directions are those in which the share is extreme (generalised eigenvectors of the
+    The directions are those in which the share is extreme (generalized eigenvectors of the
     within against the total covariance), so mixing a conserved coordinate into a moving one
     does not hide it. ``ridge``, a fraction of the mean variance, gives a direction without any
     variation the share 0.

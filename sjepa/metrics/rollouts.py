@@ -114,9 +114,9 @@ def correction_recovery(c_train: Any, r_train: Any, c_test: Any, r_test: Any) ->
     )
     energy = c_train @ c_train
     scale = float(c_train @ r_train / energy) if energy > 0 else 0.0
-    centred = r_test - r_test.mean()
+    centered = r_test - r_test.mean()
     with np.errstate(divide="ignore", invalid="ignore"):
-        score = 1.0 - ((r_test - scale * c_test) ** 2).sum() / (centred @ centred)
+        score = 1.0 - ((r_test - scale * c_test) ** 2).sum() / (centered @ centered)
         correlation = np.corrcoef(c_test, r_test)[0, 1]
     return CorrectionRecovery(scale, float(correlation), float(score))
 

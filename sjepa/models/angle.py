@@ -29,7 +29,7 @@ class Angle(nn.Module):
         self.register_buffer("offset", torch.zeros(2))
 
     def point(self, x: Tensor) -> Tensor:
-        """The two read-outs (..., 2): about 1 from the centre wherever the thing is."""
+        """The two read-outs (..., 2): about 1 from the center wherever the thing is."""
         flat = flatten_observations(x, self.obs_shape)
         return flat @ self.weight.to(x.dtype) + self.offset.to(x.dtype)
 

@@ -145,7 +145,7 @@ class Transition(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The rollout, and the raw correction c at each state it left, (..., K, d).
 
-        The corrections are those that R_corr penalises along a rollout. They cost no extra
+        The corrections are those that R_corr penalizes along a rollout. They cost no extra
         evaluation: every integrator starts with the field at the present state.
         """
         states, corrections = [z0], []

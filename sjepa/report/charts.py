@@ -33,7 +33,7 @@ WIDTH = 420.0
 LEFT, RIGHT, TOP, BOTTOM = 56.0, 8.0, 8.0, 34.0
 # Losses below this are rounding; on a logarithmic axis they would squeeze the rest.
 MIN_LOSS = 1e-16
-COLOURS = 4
+COLORS = 4
 # Beyond this complexity the short laws need more room than the long ones.
 CROWDED = 20.0
 # Arrows a side of a portrait, steps between pale and dark ones, and half their length.
@@ -43,7 +43,7 @@ MAX_COORDINATES = 4
 # Colors that stand for variables of the style sheet, so that one drawing is light and dark.
 GRID, AXIS, SOFT, PAPER = "#0000d1", "#0000d2", "#0000d3", "#0000d4"
 _VARIABLES = {GRID: "--grid", AXIS: "--arrow", SOFT: "--soft", PAPER: "--paper"} | {
-    f"#0000c{i}": f"--c{i}" for i in range(1, COLOURS + 1)
+    f"#0000c{i}": f"--c{i}" for i in range(1, COLORS + 1)
 }
 STYLE: Any = {
     "svg.fonttype": "none", "font.size": 11, "axes.labelsize": 12, "axes.labelpad": 3,
@@ -57,7 +57,7 @@ STYLE: Any = {
 
 
 def color(i: int) -> str:
-    return f"#0000c{i % COLOURS + 1}"
+    return f"#0000c{i % COLORS + 1}"
 
 
 class Drawing:

@@ -26,12 +26,12 @@ def film_of(videos: Trajectories, z: np.ndarray, first: int = 0) -> Film | None:
     The first of the coordinates belong to frame `first`.
     """
     shape = videos.obs_shape
-    colour = len(shape) == 3 and shape[0] in (1, 3)
-    if not (len(shape) == 2 or colour) or min(shape[-2:]) < MIN_SIDE:
+    color = len(shape) == 3 and shape[0] in (1, 3)
+    if not (len(shape) == 2 or color) or min(shape[-2:]) < MIN_SIDE:
         return None
     rows = np.unique(np.linspace(0, len(z) - 1, MAX_FRAMES).astype(int))
     frames = np.asarray(videos.x[0][first + rows], dtype=float)
-    if colour:
+    if color:
         frames = np.moveaxis(frames, 1, -1)
         frames = frames[..., 0] if frames.shape[-1] == 1 else frames
     low, high = np.nanmin(frames), np.nanmax(frames)

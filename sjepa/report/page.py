@@ -146,7 +146,7 @@ def _motion(data: ReportData) -> dict[str, Any]:
     names = data.law.inputs[size:]
     residuals = [] if data.points is None else range(min(size, charts.MAX_COORDINATES))
     return {
-        "coordinates": _coloured(data.names),
+        "coordinates": _colored(data.names),
         "actions": ", ".join(map(pretty, names)) if acted else "",
         "rollouts": [
             (Markup(charts.rollout(data, k)), _scored(data, k, trail.name))
@@ -163,8 +163,8 @@ def _motion(data: ReportData) -> dict[str, Any]:
     }
 
 
-def _coloured(names: tuple[str, ...]) -> list[tuple[str, int]]:
-    return [(pretty(n), i % charts.COLOURS + 1) for i, n in enumerate(names)]
+def _colored(names: tuple[str, ...]) -> list[tuple[str, int]]:
+    return [(pretty(n), i % charts.COLORS + 1) for i, n in enumerate(names)]
 
 
 def _scored(data: ReportData, k: int, name: str = "") -> Markup:

@@ -10,7 +10,7 @@ from typing import Any
 import sympy
 
 from sjepa.errors import LawError
-from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.complexity import EACH_DEGREE, split_terms, term_weight, weights_for_tree
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.library import Library, distinct
@@ -218,7 +218,7 @@ class Grammar:
         multiply = {"mul", "square", "cube", "pow"} & set(self.operators)
         degree = int(max_weight) + 1 if multiply else 1
         for parts in _multisets(factors, degree, max_weight):
-            term = canonicalise(sympy.Mul(*parts))
+            term = canonicalize(sympy.Mul(*parts))
             if term_weight(term) <= max_weight and self._free_form(term):
                 yield term
         if {"div", "inv", "safe_div"} & set(self.operators):

@@ -372,7 +372,7 @@ class Law:
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False)
 
     def numpy(self) -> NumpyLaw:
-        """A vectorised function: array (..., inputs) to array (..., outputs)."""
+        """A vectorized function: array (..., inputs) to array (..., outputs)."""
         from sjepa.symbolic.emit import NumpyLaw
 
         return NumpyLaw(self.program, self.coefficients.tolist())

@@ -34,7 +34,7 @@ class Operator:
     build : callable
         Makes the SymPy expression from SymPy arguments.
     node : type or None
-        The class by which the operator is recognised in a SymPy tree, and which LaTeX and MathML
+        The class by which the operator is recognized in a SymPy tree, and which LaTeX and MathML
         are printed from. None for spellings that turn into other nodes at once (``square``
         becomes a power).
     calls : mapping
@@ -99,7 +99,7 @@ def _elsewhere(path: str, *arguments: Any) -> Any:
 
 
 # Weights of the nodes that are not function calls, on the same scale as the table's. They are
-# multiples of one half so that PySR, which rounds complexities to integers, can honour them
+# multiples of one half so that PySR, which rounds complexities to integers, can honor them
 # doubled. The order constant < variable < product < quotient < transcendental holds for
 # nodes and for the smallest expression of each kind: 0.5 < 1 < 3.5 < 4 < 4.5.
 CONSTANT = 0.5
@@ -206,7 +206,7 @@ OPERATORS: dict[str, Operator] = {}
 # Every accepted spelling of a call, ours and other people's.
 SPELLINGS: dict[str, Operator] = {}
 
-# Operators that are recognised as nodes of a SymPy tree.
+# Operators that are recognized as nodes of a SymPy tree.
 NODES: dict[type, Operator] = {}
 
 # Values by name for each library that has been asked for.

@@ -17,7 +17,7 @@ import numpy as np
 import sympy
 
 from sjepa.errors import LawError
-from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.complexity import term_weight
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.operators import SPELLINGS
@@ -29,7 +29,7 @@ _OPEN = re.compile(r"(?<![\w.])[a-z]\d*(?!\w)(?!\s*\()")
 POWERS = (-3.0, -2.0, -1.0, -0.5, 1 / 3, 0.5, 2 / 3, 1.5, 2.5)
 # Places of one number, and how far they reach in units of the data's own scale.
 PLACES, LOW, HIGH = 8, 0.2, 5.0
-CENTRES = (0.15, 0.5, 0.85)
+CENTERS = (0.15, 0.5, 0.85)
 MAX_PLACES = 60
 # Columns that reach so many times their typical size stand next to a pole.
 STEEP = 1e4
@@ -78,7 +78,7 @@ class Shape:
 
     def at(self, values: Sequence[float]) -> sympy.Expr:
         """The term with these numbers, canonical and without a factor."""
-        return canonicalise(self.expr_at(values)).as_coeff_Mul()[1]
+        return canonicalize(self.expr_at(values)).as_coeff_Mul()[1]
 
     @cached_property
     def _run(self) -> Law:
@@ -131,7 +131,7 @@ class Shape:
                 self.inputs,
                 x,
             )
-            for q in np.quantile(values, CENTRES):
+            for q in np.quantile(values, CENTERS):
                 rows.append(tuple(-q if k == c else v for k, v in known.items()))
         places = np.array(rows, dtype=float).reshape(len(rows), len(self.constants))
         columns = self.columns(x, places)

@@ -65,7 +65,7 @@ def julia(law: Law, name: str = "law") -> str:
 
 
 def python(law: Law, name: str = "law") -> str:
-    """Python source of a vectorised numpy function that does not need this package."""
+    """Python source of a vectorized numpy function that does not need this package."""
     from sjepa.symbolic.export.numpy import python_source
 
     return python_source(law, name)

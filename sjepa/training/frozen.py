@@ -57,7 +57,7 @@ def learn_frozen(
 
     With actions that are held between observations the coefficients of a vector field are
     polished on free rollouts, since the search sees single steps only. With ``phase``, arguments
-    of :func:`learn_fixed`, the paper's objective for frozen encoders is minimised instead.
+    of :func:`learn_fixed`, the paper's objective for frozen encoders is minimized instead.
     """
     function: Any = identity if isinstance(encoder, str) and encoder == "identity" else encoder
     if isinstance(function, nn.Module):

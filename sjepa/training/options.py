@@ -21,7 +21,7 @@ EPOCHS = ("warm_epochs", "dynamics_epochs", "space_epochs")
 _WEIGHTS = {"lambda_s": "symbolic", "lambda_r": "rollout"}
 _OF_NETWORK = ("network", "stochastic")
 _OF_PLAN = ("cycles", "propose_every_cycle", "relaxed", "emit", "seconds", "ema", "refit")
-# Algorithm 1 as it is printed: the backend only initialises the coefficients, by one thresholded
+# Algorithm 1 as it is printed: the backend only initializes the coefficients, by one thresholded
 # ridge regression; the target encoder moves once a cycle; coefficients stay as they were trained.
 PRINTED: Mapping[str, Any] = {
     "emit": "library", "relaxed": True, "propose_every_cycle": False, "ema": "cycle",

@@ -1,4 +1,4 @@
-"""The last word on the numbers of a law: an unpenalised fit to free rollouts."""
+"""The last word on the numbers of a law: an unpenalized fit to free rollouts."""
 
 from __future__ import annotations
 

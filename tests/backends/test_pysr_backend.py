@@ -107,7 +107,7 @@ def test_a_search_from_end_to_end(version: str, standin: Standin) -> None:
     # The row without weight is not sent; weights have the shape of the targets.
     np.testing.assert_array_equal(asked["inputs"], problem.inputs[1:])
     np.testing.assert_array_equal(np.transpose(asked["weights"])[0], problem.weights[1:])
-    # Printed past Python on both descriptors, relayed without colours.
+    # Printed past Python on both descriptors, relayed without colors.
     assert "Progress: 3 / 12 total iterations (25.000%)" in lines
     # Rows of the hall of fame come in the names of the problem.
     assert "q = (q * q) + -0.25544  (loss 3.045e+00, size 5)" in lines

@@ -175,7 +175,7 @@ def test_complexities_are_our_weights_doubled() -> None:
     assert costs["*"] + costs["-"] + costs["sin"] + 1 + 2 + 2 == 2 * law.complexity("tree")
 
 
-def test_weights_of_the_grammar_are_honoured() -> None:
+def test_weights_of_the_grammar_are_honored() -> None:
     grammar = Grammar(
         ["+", "-", "sin"], ["q", "p"], weights={"sin": 1.0, "+": 2.0, "constant": 0.0}
     )

@@ -47,7 +47,7 @@ class Fails(Knows):
     name: ClassVar[str] = "fails"
 
     def search(self, problem: Problem) -> Front:
-        raise RuntimeError("no licence")
+        raise RuntimeError("no license")
 
 
 SHORT = Law.from_string(["p", "0"], NAMES)
@@ -147,8 +147,8 @@ def test_progress_rises_over_all_members() -> None:
 def test_one_failure_is_a_note_and_all_failures_an_error() -> None:
     front = problem().solve(make_backend([Fails(()), Knows((TRUTH,))]))
     assert front.best() == TRUTH
-    assert front.notes[0] == "fails: the search failed with RuntimeError: no licence"
-    with pytest.raises(BackendError, match="fails: .* no licence"):
+    assert front.notes[0] == "fails: the search failed with RuntimeError: no license"
+    with pytest.raises(BackendError, match="fails: .* no license"):
         problem().solve(make_backend([Fails(()), Fails(())]))
 
 

@@ -31,7 +31,7 @@ CASES = {
         ["z1", "z2", "sin(z1)", "sin(z2)"], {"z2; sin(z1)", "sin(z2); z1"},
     ),
     "folded": (
-        folded_data, "neighbour", "folding", ["1", "z1", "z2", "z1*z2"], {"z2; z1"},
+        folded_data, "neighbor", "folding", ["1", "z1", "z2", "z1*z2"], {"z2; z1"},
     ),
 }  # fmt: skip
 
@@ -113,7 +113,7 @@ def test_laws_have_their_own_diagnoses() -> None:
 
 
 def test_bent_coordinates_must_come_nearer_to_the_noise() -> None:
-    """Linear ones cannot bend towards a wrong law; 2e-4 at a floor of 4e-5 is enough for them."""
+    """Linear ones cannot bend toward a wrong law; 2e-4 at a floor of 4e-5 is enough for them."""
     assert not diagnose_residual(2e-4, 4e-5)
     (finding,) = diagnose_residual(2e-4, 4e-5, linear=False)
     assert "5.0 times what noise alone would leave" in finding.sentence
@@ -165,7 +165,7 @@ def test_observations_are_compared_as_many_steps_later_as_asked() -> None:
     seen[:, :2] = 0.0
     assert CollapseChecks(ahead=0) == CollapseChecks()
     reports = [CollapseChecks(ahead=ahead).check(z, seen) for ahead in (0, 1, 2)]
-    assert ["neighbour" in report.reasons for report in reports] == [True, True, False]
+    assert ["neighbor" in report.reasons for report in reports] == [True, True, False]
 
 
 def test_the_narrowest_direction_is_that_of_the_correlations() -> None:
@@ -185,5 +185,5 @@ def test_a_phase_without_the_distance_from_the_cycle_forgets_far_more_than_the_s
     whole, lossy = (CollapseChecks().check(z, states) for z in (states, phase))
     assert whole.admitted and lossy.admitted
     limit = most_forgotten([whole, lossy])
-    assert whole.neighbour <= limit < lossy.neighbour
-    assert most_forgotten([lossy]) > lossy.neighbour  # alone there is nothing to compare with
+    assert whole.neighbor <= limit < lossy.neighbor
+    assert most_forgotten([lossy]) > lossy.neighbor  # alone there is nothing to compare with

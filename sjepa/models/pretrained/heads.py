@@ -85,9 +85,9 @@ def _affine(rows: Tensor, mean: Tensor, matrix: Tensor, kind: str, dim: int) -> 
     # Signs of eigenvectors are arbitrary; the largest entry positive makes runs comparable.
     top = matrix.abs().argmax(0)
     matrix = matrix * torch.sign(matrix[top, torch.arange(dim)])
-    centred = rows - mean
+    centered = rows - mean
     basis = torch.linalg.qr(matrix).Q
-    kept = float((centred @ basis).square().sum() / centred.square().sum())
+    kept = float((centered @ basis).square().sum() / centered.square().sum())
     what = {"pca": "principal component", "whiten": "whitened component", "slow": "slow feature"}
     head = AffineHead(
         rows.shape[1], dim,

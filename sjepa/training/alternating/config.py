@@ -22,7 +22,7 @@ PAPER_REPRESENTATION: Mapping[str, float] = {
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Optimisation, validation and thresholds.
+    """Optimization, validation and thresholds.
 
     Parameters
     ----------

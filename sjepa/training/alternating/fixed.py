@@ -1,4 +1,4 @@
-"""The paper's frozen-encoder search: law and correction minimise L_frozen, nothing alternates."""
+"""The paper's frozen-encoder search: law and correction minimize L_frozen, nothing alternates."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def learn_fixed(
     correction: Any = None,
     delta: float | None = None,
 ) -> Learned:
-    """Minimise L_pred + λ_r L_roll + λ_s Ω + λ_c R_corr over the law, and the correction if any.
+    """Minimize L_pred + λ_r L_roll + λ_s Ω + λ_c R_corr over the law, and the correction if any.
 
     A backend's law is where it starts. Coefficients stay as this objective leaves them: shrunk by
     its penalty, and without a last fit.

@@ -36,7 +36,7 @@ class StructurePolicy(NamedTuple):
     @classmethod
     def of(cls, backend: Backend) -> StructurePolicy:
         """A backend that owns the structure is asked in every cycle, and what it leaves out stays
-        out; any other only initialises the paper's relaxed library."""
+        out; any other only initializes the paper's relaxed library."""
         owns = backend.owns_structure
         return cls("tree" if backend.trees else "library", not owns, owns)
 

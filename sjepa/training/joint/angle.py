@@ -211,17 +211,17 @@ def _circle(seen: list[Tensor]) -> Angle | None:
     matrix = np.array([[a, both], [both, c]])
     if np.linalg.eigvalsh(matrix).min() <= 0:
         return None
-    centre = -np.linalg.solve(matrix, b) / 2
-    root = np.linalg.cholesky(matrix / (1 + centre @ matrix @ centre))
+    center = -np.linalg.solve(matrix, b) / 2
+    root = np.linalg.cholesky(matrix / (1 + center @ matrix @ center))
     angle = Angle(len(slowest)).double()
     angle.weight[:], angle.offset[:] = (
-        torch.as_tensor(a) for a in (slowest @ root, -centre @ root)
+        torch.as_tensor(a) for a in (slowest @ root, -center @ root)
     )
     return angle
 
 
 def _goes_round(angle: Angle, seen: list[Tensor]) -> bool:
-    """Whether some path goes all the way round the centre, and none comes near it."""
+    """Whether some path goes all the way round the center, and none comes near it."""
     points = angle.point(torch.cat(seen))
     paths = [followed(angle(x)[:, 0]) for x in seen]
     if max(float(p.max() - p.min()) for p in paths) < 2 * math.pi:
@@ -244,8 +244,8 @@ def _train(
     weight, offset = (p.clone().requires_grad_() for p in (angle.weight, angle.offset))
     bump = Bump(window_of([followed(angle(x)[:, 0]) for x in seen]), step)
     actions = [None] * len(seen) if u is None else [torch.as_tensor(one).double() for one in u]
-    optimiser = torch.optim.Adam([weight, offset], lr=RATE)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 1e-3, steps)
+    optimizer = torch.optim.Adam([weight, offset], lr=RATE)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 1e-3, steps)
     for done in range(steps):
         _tell(progress, "training the read-outs of an angle that goes round", 0.45 * done / steps)
         left, right, bent = [], [], torch.zeros(())
@@ -258,9 +258,9 @@ def _train(
         target, causes = torch.cat(left), torch.cat(right)
         solved = torch.linalg.lstsq(causes, target[:, None]).solution[:, 0]
         missed = target - causes @ solved
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (missed.square().mean() / target.var() + ROUND * bent).backward()
-        optimiser.step()
+        optimizer.step()
         schedule.step()
     # Zero is where the thing rests, so that its law is -sin alone.
     sine, cosine = solved[:2].tolist()

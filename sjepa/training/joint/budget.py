@@ -23,7 +23,7 @@ class SearchBudget:
     restarts : int, default=4
         Starts of each structure.
     effort : float, default=1.0
-        Multiplies the optimiser steps.
+        Multiplies the optimizer steps.
     finalists : int, default=10
         Structures that are polished and put on the front.
     horizon : int, optional

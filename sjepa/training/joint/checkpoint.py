@@ -22,7 +22,7 @@ from sjepa.training.joint.structures import Structure, structure
 
 
 # What is kept of the checks of bent coordinates, beside the reasons.
-FIGURES = ("min_std", "effective_rank", "within", "neighbour")
+FIGURES = ("min_std", "effective_rank", "within", "neighbor")
 
 
 def save_heads(heads: Sequence[tuple[LinearEncoder, StructureTask]], memory: Memory | None) -> None:

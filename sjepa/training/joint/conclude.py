@@ -35,7 +35,7 @@ from sjepa.training.joint.context import SearchContext
 from sjepa.training.joint.noise import noise_floor
 from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.paired import CLEARLY, joint_residual, standard_errors
-from sjepa.training.joint.polish import StructureTask, cancelling
+from sjepa.training.joint.polish import StructureTask, canceling
 from sjepa.training.joint.result import Found, SearchResult
 from sjepa.training.joint.rollout import (
     RolloutLoss,
@@ -77,10 +77,10 @@ def found_with(context: SearchContext, task: StructureTask, head: nn.Module) -> 
     admission = checked(context, head, context.whole, context.checks, POINTS)
     # Held-out trajectories may be too few to meet where coordinates fold: the others are not.
     others = checked(context, head, context.train, context.near, POINTS)
-    folded = {"neighbour"} & set(others.reasons) - set(admission.reasons)
-    more = (*folded, *cancelling(head, task, context.train))
+    folded = {"neighbor"} & set(others.reasons) - set(admission.reasons)
+    more = (*folded, *canceling(head, task, context.train))
     reasons = (*admission.reasons, *more)
-    admission = replace(admission, neighbour=others.neighbour, reasons=reasons)
+    admission = replace(admission, neighbor=others.neighbor, reasons=reasons)
     linear = isinstance(head, LinearEncoder)
     return Found(candidate, task.structure, context.encoder(head), admission, linear)
 
@@ -166,7 +166,7 @@ def conclude(
     lost = diagnose_rollouts(*rollouts)
     findings = [*_diagnose(context, refined), *doubts]
     if not refined.linear:
-        findings += [*lost, *diagnose_forgetting(refined.admission.neighbour, most)]
+        findings += [*lost, *diagnose_forgetting(refined.admission.neighbor, most)]
     # Linear coordinates need many terms as well to make up for sensors that are curved.
     above = refined.candidate.loss > max(RESIDUAL, BENT_NOT_NOISE * floor)
     if not refined.linear or (delta == "auto" and above):
@@ -208,7 +208,7 @@ def _remembering(
 
     The others answer only where they alone are adequate, and are doubted then.
     """
-    kept = [one for one in found if one.linear or one.admission.neighbour <= most]
+    kept = [one for one in found if one.linear or one.admission.neighbor <= most]
     if len(kept) == len(found) or not kept:
         return list(found)
     floor = _floors(context, found)

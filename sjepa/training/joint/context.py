@@ -44,7 +44,7 @@ MAX_SAMPLES = 60_000
 # such as the place where a cart would come to rest.
 DRIVEN = 1 / 3
 # A single coordinate may come to rest at once wherever it starts. A constant of motion has no law
-# that explains its changes, and alone it does not tell observations apart: the neighbour test does.
+# that explains its changes, and alone it does not tell observations apart: the neighbor test does.
 ALONE = 1 / 15
 # Second differences are used over horizons at which noise is at most this share of them.
 QUIET = 0.01

@@ -57,23 +57,23 @@ def search_gauge(
     matrix = (matrix / matrix.norm(dim=1, keepdim=True)).requires_grad_()
     offset = 0.5 * torch.randn(restarts, d, generator=generator, dtype=torch.float64)
     offset.requires_grad_()
-    optimiser = torch.optim.Adam([matrix, offset], lr=0.03)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps, eta_min=5e-4)
+    optimizer = torch.optim.Adam([matrix, offset], lr=0.03)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps, eta_min=5e-4)
     for step in range(steps):
         width = 0.5 * (0.01 / 0.5) ** (step / steps)
         basis = matrix / matrix.norm(dim=1, keepdim=True).clamp_min(1e-9)
         shares, _ = term_shares(features, z, velocity, basis, offset)
         penalty = (shares.square() / (shares.square() + width**2)).mul(weight[:, None])
-        if step < steps // 3:  # broad first: every term pulls towards zero a little
+        if step < steps // 3:  # broad first: every term pulls toward zero a little
             penalty = shares * weight[:, None]
         flat = torch.relu(MIN_DETERMINANT - torch.linalg.det(basis).abs())
         loss = penalty.sum((1, 2)) + 50.0 * flat
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.sum().backward()
         for p in (matrix, offset):
             assert p.grad is not None
             p.grad.nan_to_num_(0.0).clamp_(-10.0, 10.0)
-        optimiser.step()
+        optimizer.step()
         schedule.step()
     with torch.no_grad():
         basis = matrix / matrix.norm(dim=1, keepdim=True).clamp_min(1e-9)

@@ -48,7 +48,7 @@ class GaugeMoves:
         for _ in range(rounds):
             found: list[Gauge] = []
             most = self.score(best)[0] + slack
-            for near in (n for gauge in frontier for n in self._neighbours(gauge)):
+            for near in (n for gauge in frontier for n in self._neighbors(gauge)):
                 short = sum(map(len, near.support(PRESENT))) <= most
                 if short and (key := self._key(near)) not in seen:
                     seen.add(key)
@@ -73,7 +73,7 @@ class GaugeMoves:
     def _key(self, gauge: Gauge) -> object:
         return self.symmetry.representative(gauge.support(PRESENT))
 
-    def _neighbours(self, gauge: Gauge) -> Iterator[Gauge]:
+    def _neighbors(self, gauge: Gauge) -> Iterator[Gauge]:
         pairs = [(i, j) for i in range(self.dim) for j in range(self.dim + 1) if i != j]
         matrices, offsets = [], []
         for i, j in pairs:

@@ -19,9 +19,9 @@ from sjepa.training.joint.structures import Structure
 
 @dataclass(frozen=True, kw_only=True)
 class Rung:
-    """One stretch of training: optimiser steps, trajectories a step, horizons, survivors.
+    """One stretch of training: optimizer steps, trajectories a step, horizons, survivors.
 
-    `leniency` multiplies what the neighbour test may find: coordinates on their way to the state
+    `leniency` multiplies what the neighbor test may find: coordinates on their way to the state
     fail it for a while.
     """
 
@@ -141,19 +141,19 @@ def train(
     restarts: Restarts, observed: Observed, rung: Rung, within: float, generator: torch.Generator
 ) -> None:
     """Adam on the integral form and the penalties; coefficients are solved for in every step."""
-    optimiser = torch.optim.Adam(restarts.parameters, lr=rung.rate)
+    optimizer = torch.optim.Adam(restarts.parameters, lr=rung.rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, rung.rate, total_steps=rung.steps + 1, pct_start=0.2
+        optimizer, rung.rate, total_steps=rung.steps + 1, pct_start=0.2
     )
     horizons = ladder(rung.horizon)
     for _ in range(rung.steps):
         rows = torch.randperm(len(observed), generator=generator)[: rung.batch]
         fit, z = restarts.fit(observed, rows, horizons, rung.stride)
         loss = fit.risk + restarts.penalty(z, observed, rows, within)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         torch.nan_to_num(loss, nan=0.0, posinf=0.0).sum().backward()
         _clip(restarts.parameters)
-        optimiser.step()
+        optimizer.step()
         schedule.step()
 
 
@@ -183,7 +183,7 @@ def evaluate(
     rows = torch.randperm(len(observed), generator=generator)[:trajectories]
     fit, z = restarts.fit(observed, rows, ladder(rung.horizon), rung.stride)
     risk = torch.nan_to_num(fit.risk, nan=float("inf")).tolist()
-    checks = replace(checks, neighbour=rung.leniency * checks.neighbour)
+    checks = replace(checks, neighbor=rung.leniency * checks.neighbor)
     raw, mask = observed.raw[rows], observed.grid.mask[rows]
     if restarts.order == 2:
         z = join_velocities(z, observed.grid.times[rows].to(z.dtype))

@@ -15,7 +15,7 @@ from sjepa.models import Transition
 from sjepa.models.devices import one_thread
 from sjepa.symbolic.use import order_of
 from sjepa.training.correction import CorrectionSettings
-from sjepa.training.joint.polish import minimise
+from sjepa.training.joint.polish import minimize
 from sjepa.training.joint.restarts import join_velocities
 from sjepa.training.result import Learned, fixed
 
@@ -59,7 +59,7 @@ def refine_hybrid(
         error, energy = train(head, symbolic, network)
         return error + settings.lambda_c * energy
 
-    minimise(loss, trained, ITERATIONS)
+    minimize(loss, trained, ITERATIONS)
     end = held_out.missed(head, symbolic, network)
     if not end < start:
         note = "moving coordinates with the correction did not help; it is zero"

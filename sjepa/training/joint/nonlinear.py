@@ -44,7 +44,7 @@ from sjepa.training.joint.nonlinear_starts import (
     planar,
 )
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.polish import Head, StructureTask, cancelling, linear_head, unit_scale
+from sjepa.training.joint.polish import Head, StructureTask, canceling, linear_head, unit_scale
 from sjepa.training.joint.reduce import cheaper, without_one
 from sjepa.training.joint.rollout import RolloutLoss, law_of
 from sjepa.training.joint.structures import Structure, structure
@@ -68,7 +68,7 @@ SAMPLES = 4000
 ROLLED, CHECKED = 1500, 1000
 # Horizons are sampled at this many points on the low rung, and at twice as many on the high one.
 POINTS = 6
-# Neighbours on the low rung may share this many times what they finally may.
+# Neighbors on the low rung may share this many times what they finally may.
 LENIENCY = 1.5
 # Equations of more terms than this are no laws.
 LONGEST = 5
@@ -94,8 +94,8 @@ def nonlinear_heads(
     generator = torch.Generator().manual_seed(context.seed)
     # Linear coordinates may be crude, but they show how little of the observations can be lost.
     most = most_forgotten(_checked(context, head, context.near) for head, _ in linear)
-    most = min(context.near.neighbour, most)
-    context = replace(context, near=replace(context.near, neighbour=most))
+    most = min(context.near.neighbor, most)
+    context = replace(context, near=replace(context.near, neighbor=most))
     low = solved(context, entries(context, linear, generator), LOW, EASING) + _mechanical(context)
     best = promoted(context, low, KEPT[0], each=2, share=0.8)
     best = promoted(context, [*best, *_children(context, best, LOW)], KEPT[0], each=2, share=0.83)
@@ -153,9 +153,9 @@ def _solve(
         loss = levenberg_marquardt(
             head, task, train, bending=factor * BENDING, steps=STEPS, stride=stride
         )
-    checks = replace(context.near, neighbour=(1.0 if high else LENIENCY) * context.near.neighbour)
+    checks = replace(context.near, neighbor=(1.0 if high else LENIENCY) * context.near.neighbor)
     seen = _checked(context, head, checks)
-    more = cancelling(head, task, train) + _leading_elsewhere(context, head, task, train)
+    more = canceling(head, task, train) + _leading_elsewhere(context, head, task, train)
     return Bent(own, head, loss, replace(seen, reasons=(*seen.reasons, *more)))
 
 

@@ -48,7 +48,7 @@ def promoted(
         return []
     chosen = (
         _best(found, keep, each)
-        or _best(found, keep, each, forgiven="neighbour")
+        or _best(found, keep, each, forgiven="neighbor")
         or sorted(found, key=lambda own: own.loss)[:keep]
     )
     others = [own for own in remembering(found) if own not in chosen]
@@ -81,7 +81,7 @@ def remembering(found: Sequence[Bent]) -> list[Bent]:
     """Those whose coordinates keep what others that fit nearly as well show can be kept."""
     near = close(found)
     most = most_forgotten(own.admission for own in near)
-    return [own for own in near if own.admission.neighbour <= most]
+    return [own for own in near if own.admission.neighbor <= most]
 
 
 def fittest_and_simplest(laws: Sequence[Bent], keep: int) -> list[Bent]:

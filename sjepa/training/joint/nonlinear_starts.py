@@ -24,7 +24,7 @@ from sjepa.training.joint.velocity import velocity_pairs
 
 # Cheapest structures that are tried whatever the linear search said, and encoders for all terms.
 CHEAPEST, DENSE = 12, 2
-# Encoders that propose neighbours of their laws, and laws that each may propose.
+# Encoders that propose neighbors of their laws, and laws that each may propose.
 PARENTS, CHILDREN = 4, 3
 # Linear encoders this many times worse than the best are no starting points.
 HOPELESS = 5.0
@@ -90,9 +90,9 @@ def planar(context: SearchContext) -> bool:
 def _warm(
     context: SearchContext, linear: Sequence[tuple[LinearEncoder, StructureTask]]
 ) -> dict[Structure, Tensor]:
-    """Structures with read-outs: the good linear ones, then neighbours of the best of them.
+    """Structures with read-outs: the good linear ones, then neighbors of the best of them.
 
-    Neighbours are sought before anything nonlinear is trained, because an encoder that may bend
+    Neighbors are sought before anything nonlinear is trained, because an encoder that may bend
     soon bends to suit the law it has.
     """
     # Long laws make up for what a linear encoder cannot do: they are no guide here.

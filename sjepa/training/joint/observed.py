@@ -29,7 +29,7 @@ class Observed:
     """Whitened observations (N, T, rank) in double precision, and where they were taken.
 
     `raw` are the same components in their own units, so that distances are those of the
-    observations: what the neighbour test looks at. `noise` is what noise may have added to x,
+    observations: what the neighbor test looks at. `noise` is what noise may have added to x,
     where that is known.
     """
 
@@ -118,7 +118,7 @@ def _actions(trajectories: Trajectories) -> Tensor | None:
 
 
 def _aligned(weights: np.ndarray, lengths: np.ndarray, longest: int) -> np.ndarray:
-    """Move the weights of a short trajectory's last interval to the centred stencil.
+    """Move the weights of a short trajectory's last interval to the centered stencil.
 
     Its own stencil ends at its last sample; the rectangular rule reads one further, which is a
     repetition of that sample.

@@ -22,7 +22,7 @@ from sjepa.training.joint.structures import Structure
 
 Head = LinearEncoder | PolynomialEncoder
 # Terms whose sizes add up to this many times the size of their sum cancel each other.
-CANCELLING = 10.0
+CANCELING = 10.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class StructureTask:
 
 
 @torch.no_grad()
-def cancelling(head: nn.Module, task: StructureTask, observed: Observed) -> tuple[str, ...]:
+def canceling(head: nn.Module, task: StructureTask, observed: Observed) -> tuple[str, ...]:
     """A reason to refuse a law whose terms are far larger than their sum, if it is such a one.
 
     The difference of two nearly equal terms is a third one in disguise: z - sin(z) is a cube.
@@ -79,7 +79,7 @@ def cancelling(head: nn.Module, task: StructureTask, observed: Observed) -> tupl
     parts = numbers[..., None] * terms
     whole = parts.sum(1).square().mean(-1).sqrt()
     share = parts.square().mean(-1).sqrt().sum(1) / whole.clamp_min(1e-300)
-    return ("its terms cancel each other",) if float(share.max()) > CANCELLING else ()
+    return ("its terms cancel each other",) if float(share.max()) > CANCELING else ()
 
 
 def linear_head(readout: Tensor) -> LinearEncoder:
@@ -102,12 +102,12 @@ def polish(
         fit = task.fit(features, z, observed, stride=stride)
         return fit.risk[0] + degeneracy(z[None], task.within)[0]
 
-    return minimise(loss, list(head.parameters()), iterations)
+    return minimize(loss, list(head.parameters()), iterations)
 
 
-def minimise(loss: Callable[[], Tensor], parameters: Sequence[nn.Parameter], steps: int) -> float:
+def minimize(loss: Callable[[], Tensor], parameters: Sequence[nn.Parameter], steps: int) -> float:
     """LBFGS with line search; ends at the best parameters met."""
-    optimiser = torch.optim.LBFGS(
+    optimizer = torch.optim.LBFGS(
         parameters, max_iter=steps, max_eval=int(1.3 * steps) + 1, history_size=20,
         tolerance_grad=1e-9, tolerance_change=1e-12, line_search_fn="strong_wolfe",
     )  # fmt: skip
@@ -116,14 +116,14 @@ def minimise(loss: Callable[[], Tensor], parameters: Sequence[nn.Parameter], ste
 
     def closure() -> Tensor:
         nonlocal lowest, best
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         value = loss()
         value.backward()
         if float(value.detach()) < lowest:
             lowest, best = float(value.detach()), [p.detach().clone() for p in parameters]
         return value
 
-    optimiser.step(closure)  # type: ignore[no-untyped-call]
+    optimizer.step(closure)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         for p, found in zip(parameters, best, strict=True):
             p.copy_(found)

@@ -29,7 +29,7 @@ class Pool:
         return run_on(self.executor, _OneThread(function), items, self.workers)
 
     def parts(self, count: int) -> list[list[int]]:
-        """Numbers up to `count` in parts of like cost: neighbours are alike."""
+        """Numbers up to `count` in parts of like cost: neighbors are alike."""
         many = min(1 if self.executor is None else PARTS, count)
         return [list(range(k, count, many)) for k in range(many)]
 

@@ -18,7 +18,7 @@ from sjepa.training.joint.structures import Structure
 class Restarts:
     """R read-outs z = x W of whitened observations in one tensor (R, rank, d).
 
-    Whitened observations have zero mean, so coordinates are centred: where a law could be
+    Whitened observations have zero mean, so coordinates are centered: where a law could be
     shifted (sin into cos), this picks one version of it.
     """
 

@@ -13,7 +13,7 @@ from sjepa.models import Transition
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.symbolic import Law, Library
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.polish import minimise
+from sjepa.training.joint.polish import minimize
 from sjepa.training.joint.restarts import join_velocities
 from sjepa.training.joint.structures import Support
 
@@ -123,5 +123,5 @@ def refine_by_rollouts(
         with torch.no_grad():
             observed, last = replace(observed, x=head.features(observed.x)), head.linear
     loss = RolloutLoss(observed, horizon, order)
-    value = minimise(lambda: loss(last, module), trained, steps)
+    value = minimize(lambda: loss(last, module), trained, steps)
     return module.law(), value

@@ -67,8 +67,8 @@ def search_subspace(
         shape = restarts, observed.x.shape[-1], latent_dim
         starts = torch.randn(*shape, generator=generator, dtype=torch.float64)
     free = torch.linalg.qr(starts).Q.requires_grad_()
-    optimiser = torch.optim.Adam([free], lr=0.05)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 0.05, total_steps=steps + 1)
+    optimizer = torch.optim.Adam([free], lr=0.05)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=steps + 1)
     features = library.torch()
     size = max(2, batch // observed.length)
     for _ in range(steps):
@@ -76,9 +76,9 @@ def search_subspace(
         part = observed.pick(rows)
         readout = torch.linalg.qr(free).Q
         risk, _ = dense_fit(features, part.x, readout, part.grid, ladder(horizon), order)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         risk.sum().backward()
-        optimiser.step()
+        optimizer.step()
         schedule.step()
     with torch.no_grad():
         readout = torch.linalg.qr(free).Q

@@ -1,4 +1,4 @@
-"""Neighbours of a structure: one equation chosen anew, exactly, in the coordinates found."""
+"""Neighbors of a structure: one equation chosen anew, exactly, in the coordinates found."""
 
 from __future__ import annotations
 

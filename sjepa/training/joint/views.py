@@ -23,7 +23,7 @@ MAX_STARTS = 3
 class View:
     """Observations for a search, what made them, and a name for its checkpoints.
 
-    `twin` are the same with as much noise again. Noise of windows is shared by neighbours, so that
+    `twin` are the same with as much noise again. Noise of windows is shared by neighbors, so that
     it cannot be told from motion by its roughness. `starts` are read-outs (values, d) of one
     observed value and its derivatives. Rollouts from states that are largely noise spoil a law:
     `rollouts` says whether they may refine it.

@@ -78,7 +78,7 @@ def rollout_loss(
     """L_roll = Σ_h w_h d(ẑ_{t+h}, sg z_{t+h}) for free rollouts (..., K, d), without the start.
 
     ``weights`` (K,) are the w_h. By default each is 1/K, so that the term stays comparable with
-    L_pred when the horizon grows; it does not favour late steps, whose errors are larger anyway.
+    L_pred when the horizon grows; it does not favor late steps, whose errors are larger anyway.
     With a mask (..., K) every step is averaged over its own valid entries.
     """
     target = target.detach() if stop_gradient else target

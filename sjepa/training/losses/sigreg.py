@@ -1,4 +1,4 @@
-"""SIGReg: pull the embeddings towards an isotropic Gaussian (LeJEPA)."""
+"""SIGReg: pull the embeddings toward an isotropic Gaussian (LeJEPA)."""
 
 import torch
 from torch import Tensor

@@ -63,7 +63,7 @@ def fitted(**settings: object) -> sjepa.SJEPA:
     return model.fit(braked())
 
 
-def test_the_frozen_mode_minimises_its_objective() -> None:
+def test_the_frozen_mode_minimizes_its_objective() -> None:
     data, model = braked(), fitted()
     value = objective(model.law_, data)
     plain = sjepa.SJEPA(encoder="identity", library=["z2", "sin(z1)"], random_state=0)

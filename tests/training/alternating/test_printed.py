@@ -26,7 +26,7 @@ def test_the_setting_gives_what_is_printed() -> None:
     assert (plan.ema, plan.refit) == ("cycle", False)
     assert settings == TrainingConfig() and settings.batching == "windows"
     assert settings.patience is None
-    # Another backend only initialises, too.
+    # Another backend only initializes, too.
     assert training_plan({"printed": True}, "subset")[1].policy == ("library", True, False)
 
 

@@ -79,14 +79,14 @@ def _train_vicreg(white: torch.Tensor, horizon: int, seed: int) -> tuple[float, 
     readout = torch.randn(white.shape[-1], 2, generator=generator, dtype=torch.float64)
     readout = (readout / readout.norm(dim=0)).requires_grad_()
     representation = RepresentationLoss({"variance": 3.0, "covariance": 0.25, "mean": 0.01})
-    optimiser = torch.optim.Adam([readout], lr=0.05)
+    optimizer = torch.optim.Adam([readout], lr=0.05)
     for _ in range(200):
         z = white @ readout
         now, later = z[:, :-horizon].flatten(0, 1), z[:, horizon:].flatten(0, 1)
         with torch.no_grad():
             matrix = torch.linalg.lstsq(now, later).solution
         loss = (later - now @ matrix).square().mean() + representation(z)[0]
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     return float(loss.detach()), (white @ readout).detach().numpy()

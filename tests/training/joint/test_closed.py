@@ -93,7 +93,7 @@ def test_a_shortcut_that_leaves_nothing_is_not_enough(
     pair = linear_head(torch.eye(wells.whitening.rank, 2).double()), spring(wells)
     real = last.found_with(wells, pair[1], pair[0])
     monkeypatch.setattr(last, "enough", lambda *_: True)
-    for reasons in ((), ("neighbour",)):
+    for reasons in ((), ("neighbor",)):
         report = CollapseReport(1.0, 2.0, 0.6, 0.01, reasons)
         monkeypatch.setattr(last, "found_with", lambda *_, r=report: replace(real, admission=r))
         assert lacking(wells, [pair]) == bool(reasons)

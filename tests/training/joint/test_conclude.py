@@ -31,7 +31,7 @@ from sjepa.training.joint.conclude import (
 from sjepa.training.joint.context import SearchContext, prepare
 from sjepa.training.joint.noise import noise_floor
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.polish import StructureTask, cancelling, linear_head
+from sjepa.training.joint.polish import StructureTask, canceling, linear_head
 from sjepa.training.joint.result import Found
 from sjepa.training.joint.rollout import CAP, followed
 from sjepa.training.joint.select import caveats, simplest_adequate
@@ -41,7 +41,7 @@ from tests.training.joint.shortcut_data import pendulum_states
 
 LIBRARY = Library.from_terms(["z1", "z2", "sin(z1)"], ["z1", "z2"])
 FINE = CollapseReport(1.0, 2.0, 0.6, 0.01, ())
-REFUSED = CollapseReport(1.0, 2.0, 0.6, 0.9, ("neighbour",))
+REFUSED = CollapseReport(1.0, 2.0, 0.6, 0.9, ("neighbor",))
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +239,7 @@ def test_terms_that_cancel_each_other_are_refused() -> None:
 
     def reasons(row: tuple[int, ...]) -> tuple[str, ...]:
         task = StructureTask(library, structure(library, ((0,), row)), 1, (5, 20))
-        return cancelling(head, task, observed)
+        return canceling(head, task, observed)
 
     assert reasons((1, 2)) == ("its terms cancel each other",)
     assert reasons((3,)) == reasons((1, 3)) == ()
@@ -380,7 +380,7 @@ def test_bent_coordinates_that_forget_more_than_others_are_not_chosen(
     lossy = replace(found(context, ((1,), (2,)), loss=1e-5), linear=False)
     whole = replace(
         found(context, ((1,), (1, 2)), loss=1e-5), linear=False,
-        admission=replace(FINE, neighbour=0.001),
+        admission=replace(FINE, neighbor=0.001),
     )  # fmt: skip
     assert conclude(context, [lossy, whole], "auto", None).best is whole
     assert conclude(context, [lossy], "auto", None).best is lossy
@@ -405,15 +405,15 @@ def test_a_long_law_in_bent_coordinates_is_doubted_and_in_linear_ones_it_is_not(
 def test_what_coordinates_forget_is_judged_on_the_many_trajectories_of_training(
     context: SearchContext,
 ) -> None:
-    """Two held-out trajectories hardly meet: their nearest neighbours are not near."""
+    """Two held-out trajectories hardly meet: their nearest neighbors are not near."""
     sparse = replace(context, whole=context.whole.pick(torch.arange(2)))
     law = found(context, ((1,), (2,)))
     head = law.encoder[1]  # type: ignore[index]
     own = found_with(sparse, sparse.task(law.structure), head)
     many = checked(sparse, head, sparse.train, sparse.near, POINTS)
     few = checked(sparse, head, sparse.whole, sparse.checks, POINTS)
-    assert own.admission.neighbour == many.neighbour
-    assert few.neighbour > 2 * many.neighbour
+    assert own.admission.neighbor == many.neighbor
+    assert few.neighbor > 2 * many.neighbor
 
 
 def test_coordinates_that_forget_more_answer_with_a_doubt_where_nothing_else_is_adequate(
@@ -421,7 +421,7 @@ def test_coordinates_that_forget_more_answer_with_a_doubt_where_nothing_else_is_
 ) -> None:
     monkeypatch.setattr(conclusion, "_floors", lambda *_: lambda one: 1e-5)
     lossy = replace(found(context, ((1,), (2,)), loss=1e-5), linear=False)
-    keeping = replace(FINE, neighbour=0.001)
+    keeping = replace(FINE, neighbor=0.001)
     poor = found(context, ((1,), (1, 2)), loss=1e-2, admission=keeping)
     result = conclude(context, [lossy, poor], "auto", None)
     assert result.best is lossy and not result.adequate

@@ -21,8 +21,8 @@ RUNGS = (
     Rung(steps=6, batch=6, horizon=12, keep=3),
     Rung(steps=6, batch=6, horizon=16, keep=2),
 )
-OPEN = CollapseChecks(variance=0.0, within=0.0, neighbour=math.inf)
-CLOSED = CollapseChecks(variance=2.0)  # no direction of standardised coordinates has that
+OPEN = CollapseChecks(variance=0.0, within=0.0, neighbor=math.inf)
+CLOSED = CollapseChecks(variance=2.0)  # no direction of standardized coordinates has that
 
 
 @pytest.fixture(scope="module")
@@ -96,11 +96,11 @@ def test_a_lenient_rung_admits_what_a_strict_one_refuses(observed: Observed) -> 
     reports = [
         evaluate(
             restarts(), observed, Rung(steps=1, batch=6, horizon=8, keep=2, leniency=leniency),
-            CollapseChecks(neighbour=1e-6), torch.Generator().manual_seed(1),
+            CollapseChecks(neighbor=1e-6), torch.Generator().manual_seed(1),
         )[1]
         for leniency in (1.0, 1e9)
     ]  # fmt: skip
-    strict, lenient = (["neighbour" in r.reasons for r in some] for some in reports)
+    strict, lenient = (["neighbor" in r.reasons for r in some] for some in reports)
     assert all(strict) and not any(lenient)
 
 

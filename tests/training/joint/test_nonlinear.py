@@ -107,7 +107,7 @@ def test_two_starts_that_ended_in_the_same_coordinates_are_one() -> None:
     linear, cubic = support("z2", "z1"), support("z2", "z1**3")
     found = [bent(linear, loss) for loss in (0.1, 0.101, 0.2)] + [bent(cubic, 0.1)]
     assert distinct(found) == [found[0], found[2], found[3]]
-    refused = replace(found[1], admission=replace(ADMITTED, reasons=("neighbour",)))
+    refused = replace(found[1], admission=replace(ADMITTED, reasons=("neighbor",)))
     assert refused in distinct([found[0], refused])  # a refused one does not stand for others
 
 
@@ -116,11 +116,11 @@ def test_wells_that_are_folded_into_one_do_not_take_all_places(
 ) -> None:
     """The folded ones leave less at a low degree; the true ones may even fail to lead anywhere."""
     folded = [
-        seen(bent(support("z2", f"{row} + z1**2"), 0.001 * (4 - i)), neighbour=0.07)
+        seen(bent(support("z2", f"{row} + z1**2"), 0.001 * (4 - i)), neighbor=0.07)
         for i, row in enumerate(("z1", "sin(z1)", "z1 + z2"))
     ]
-    true = seen(bent(support("z2", "z1 + z1**3"), 0.01), neighbour=0.002, reasons=(ELSEWHERE,))
-    hopeless = seen(bent(support("z2", "z1 + z2"), 0.9), neighbour=0.001)
+    true = seen(bent(support("z2", "z1 + z1**3"), 0.01), neighbor=0.002, reasons=(ELSEWHERE,))
+    hopeless = seen(bent(support("z2", "z1 + z2"), 0.9), neighbor=0.001)
     kept = promoted(duffing[0], [*folded, true, hopeless], keep=2)
     assert true in kept and len(set(kept) & set(folded)) == 2 and hopeless not in kept
 
@@ -129,8 +129,8 @@ def test_where_all_forget_too_much_the_best_go_on_but_not_those_that_lead_elsewh
     duffing: tuple[SearchContext, LinearEncoder],
 ) -> None:
     found = [
-        seen(bent(support("z2", "z1 + z1*z2"), 0.001), 0.05, ("neighbour", ELSEWHERE)),
-        seen(bent(support("z2", "z1 + z2 + z2**3"), 0.002), 0.05, ("neighbour",)),
+        seen(bent(support("z2", "z1 + z1*z2"), 0.001), 0.05, ("neighbor", ELSEWHERE)),
+        seen(bent(support("z2", "z1 + z2 + z2**3"), 0.002), 0.05, ("neighbor",)),
     ]
     assert promoted(duffing[0], found, keep=6) == found[1:]
     assert promoted(duffing[0], found[:1], keep=6) == found[:1]  # something must go on
@@ -143,8 +143,8 @@ def test_half_of_the_laws_that_are_grown_are_the_fittest_and_half_the_simplest()
     assert fittest_and_simplest([], 4) == [] == remembering([])
 
 
-def seen(own: Bent, neighbour: float, reasons: tuple[str, ...] = ()) -> Bent:
-    return replace(own, admission=replace(ADMITTED, neighbour=neighbour, reasons=reasons))
+def seen(own: Bent, neighbor: float, reasons: tuple[str, ...] = ()) -> Bent:
+    return replace(own, admission=replace(ADMITTED, neighbor=neighbor, reasons=reasons))
 
 
 ADMITTED = CollapseReport(1.0, 2.0, 0.6, 0.01, ())

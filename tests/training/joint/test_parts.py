@@ -104,7 +104,7 @@ def test_the_noise_floor_is_what_noise_leaves_of_the_exact_law() -> None:
 
 def test_survivors_are_admissible_and_not_hopeless() -> None:
     fine = CollapseReport(1.0, 2.0, 0.6, 0.01, ())
-    refused = CollapseReport(1.0, 2.0, 0.6, 0.9, ("neighbour",))
+    refused = CollapseReport(1.0, 2.0, 0.6, 0.9, ("neighbor",))
     cheap, dear, folded = (Structure(((i,), (i,)), c) for i, c in enumerate((2.0, 4.0, 2.0)))
     entries = [cheap, cheap, cheap, dear, dear, folded]
     risk = [0.02, 0.03, 0.04, 0.01, 0.3, 1e-4]

@@ -84,7 +84,7 @@ class PartJacobians:
 
 
 @dataclass(frozen=True, repr=False)
-class Linearisation:
+class Linearization:
     """What a transition does to small changes around states z (..., d) and actions u (..., m).
 
     ``field`` is the vector field's own first-order model, None for a map. ``step`` is that of the
@@ -107,10 +107,10 @@ class Linearisation:
         return "\n".join(lines)
 
 
-def linearise(
+def linearize(
     transition: Transition, z: Any, u: Any = None, dt: float | None = None
-) -> Linearisation:
-    """Linearise a transition around states z (..., d) and actions u (..., m).
+) -> Linearization:
+    """Linearize a transition around states z (..., d) and actions u (..., m).
 
     The law is differentiated analytically, the correction automatically. A step is differentiated
     through its integrator exactly, stage by stage, not by a matrix exponential.
@@ -125,7 +125,7 @@ class Linearizer:
         self.transition = transition
         self.parts = PartJacobians(transition)
 
-    def around(self, z: Any, u: Any = None, dt: float | None = None) -> Linearisation:
+    def around(self, z: Any, u: Any = None, dt: float | None = None) -> Linearization:
         state = torch.as_tensor(np.asarray(z, dtype=float))
         action = None if u is None else torch.as_tensor(np.asarray(u, dtype=float))
         if state.ndim == 0 or (action is not None and action.ndim == 0):
@@ -154,7 +154,7 @@ class Linearizer:
                     own = self.step_matrices(state, action, dt, law_only=True)
                 rest = [a - b for a, b in zip(whole, own, strict=True)]
                 step = DiscreteModel(*(m.numpy() for m in (*own, *rest)))
-        return Linearisation(
+        return Linearization(
             state.numpy(), None if action is None else action.numpy(), dt, field, step
         )
 

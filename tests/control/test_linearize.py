@@ -6,8 +6,8 @@ import sympy
 import torch
 from scipy.linalg import expm
 
-from sjepa.control import ContinuousModel, DiscreteModel, Linearizer, linearise
-from sjepa.control.linearise import LawJacobian, module_jacobian
+from sjepa.control import ContinuousModel, DiscreteModel, Linearizer, linearize
+from sjepa.control.linearize import LawJacobian, module_jacobian
 from sjepa.errors import DataError
 from sjepa.models import Correction, NeuralField, Transition
 from sjepa.symbolic import Law
@@ -60,7 +60,7 @@ def test_analytic_and_automatic_derivatives_agree_for_every_operator(name: str) 
 @pytest.mark.parametrize("kind", ["continuous", "discrete"])
 def test_law_and_correction_are_told_apart_and_add_up(kind: str) -> None:
     transition = hybrid(kind)
-    around = linearise(transition, POINTS, ACTIONS)
+    around = linearize(transition, POINTS, ACTIONS)
     model = around.field if kind == "continuous" else around.step
     assert isinstance(model, ContinuousModel if kind == "continuous" else DiscreteModel)
     for part, function in (
@@ -80,7 +80,7 @@ def test_law_and_correction_are_told_apart_and_add_up(kind: str) -> None:
 @pytest.mark.parametrize("integrator", ["euler", "midpoint", "rk4"])
 def test_integrated_step_matches_finite_differences(integrator: str) -> None:
     transition = hybrid(integrator=integrator)
-    step = linearise(transition, POINTS, ACTIONS, dt=0.3).step
+    step = linearize(transition, POINTS, ACTIONS, dt=0.3).step
     a, b = differences(lambda z, u: transition(z, 0.3, u), POINTS, ACTIONS)
     np.testing.assert_allclose(step.A, a, atol=1e-8)
     np.testing.assert_allclose(step.B, b, atol=1e-8)
@@ -100,7 +100,7 @@ def test_second_order_steps_match_finite_differences() -> None:
     law = Law.from_string(["-1.7*sin(q) - 0.2*v + u"], ["q", "v", "u"], ["q"])
     for integrator in ("rk4", "verlet"):
         transition = Transition(law.torch(), integrator=integrator, order=2)
-        around = linearise(transition, POINTS, ACTIONS, dt=0.2)
+        around = linearize(transition, POINTS, ACTIONS, dt=0.2)
         a, b = differences(lambda z, u, move=transition: move(z, 0.2, u), POINTS, ACTIONS)
         np.testing.assert_allclose(around.step.A, a, atol=1e-8)
         np.testing.assert_allclose(around.step.B, b, atol=1e-8)
@@ -109,7 +109,7 @@ def test_second_order_steps_match_finite_differences() -> None:
 
 def test_euler_step_splits_as_in_the_paper() -> None:
     transition, dt = hybrid(integrator="euler"), 0.1
-    around = linearise(transition, POINTS, ACTIONS, dt)
+    around = linearize(transition, POINTS, ACTIONS, dt)
     np.testing.assert_allclose(
         around.step.A_symbolic, np.eye(2) + dt * around.field.A_symbolic, atol=1e-12
     )
@@ -119,7 +119,7 @@ def test_euler_step_splits_as_in_the_paper() -> None:
 
 def test_step_of_a_linear_law_is_the_matrix_exponential() -> None:
     law = Law.from_string(["0.3*x + y", "-2*x - 0.1*y"], ["x", "y"])
-    around = linearise(Transition(law.torch(), integrator="rk4"), [1.0, 2.0], dt=0.01)
+    around = linearize(Transition(law.torch(), integrator="rk4"), [1.0, 2.0], dt=0.01)
     np.testing.assert_allclose(around.step.A, expm(0.01 * around.field.A), atol=1e-10)
     assert around.step.B.shape == (2, 0)
 
@@ -127,7 +127,7 @@ def test_step_of_a_linear_law_is_the_matrix_exponential() -> None:
 def test_the_two_stability_criteria_can_disagree() -> None:
     # A stiff decay: stable in time, but Euler steps of 0.3 overshoot more each time.
     transition = Transition(Law.from_string(["-10*x"], ["x"]).torch(), integrator="euler")
-    around = linearise(transition, [0.0], dt=0.3)
+    around = linearize(transition, [0.0], dt=0.3)
     assert around.field.hurwitz and not around.step.schur
     assert around.step.spectral_radius == pytest.approx(2.0)
     assert not hasattr(around.field, "schur") and not hasattr(around.step, "hurwitz")
@@ -137,7 +137,7 @@ def test_the_two_stability_criteria_can_disagree() -> None:
 def test_a_purely_neural_transition_has_everything_in_the_correction() -> None:
     torch.manual_seed(1)
     transition = Transition(None, NeuralField(2, 1, 8).double(), integrator="rk4")
-    around = linearise(transition, POINTS, ACTIONS, dt=0.1)
+    around = linearize(transition, POINTS, ACTIONS, dt=0.1)
     a, b = differences(lambda z, u: transition(z, 0.1, u), POINTS, ACTIONS)
     np.testing.assert_allclose(around.step.A, a, atol=1e-8)
     np.testing.assert_allclose(around.step.B, b, atol=1e-8)
@@ -148,27 +148,27 @@ def test_a_purely_neural_transition_has_everything_in_the_correction() -> None:
 def test_a_step_needs_its_length_and_says_so() -> None:
     with pytest.raises(DataError, match="pass dt"):
         Linearizer(hybrid()).step_matrices(torch.zeros(2).double(), torch.zeros(1).double(), None)
-    assert linearise(hybrid(), POINTS[0], ACTIONS[0]).step is None
+    assert linearize(hybrid(), POINTS[0], ACTIONS[0]).step is None
     with pytest.raises(DataError, match="inputs q, w, u"):
-        linearise(hybrid(), POINTS[0])
+        linearize(hybrid(), POINTS[0])
     with pytest.raises(DataError, match="got a number"):
-        linearise(hybrid(), 0.0, ACTIONS[0])
+        linearize(hybrid(), 0.0, ACTIONS[0])
     with pytest.raises(DataError, match="got a number"):
-        linearise(hybrid(), POINTS[0], 0.5)
+        linearize(hybrid(), POINTS[0], 0.5)
 
 
 def test_whole_numbers_are_states_too_and_those_of_second_order_have_velocities() -> None:
     law = Law.from_string(["-1.7*sin(q) - 0.2*v + u"], ["q", "v", "u"], ["q"])
     transition = Transition(law.torch(), order=2)
-    whole, same = (linearise(transition, z, u).field for z, u in (([1, 2], [3]), ([1.0, 2], [3.0])))
+    whole, same = (linearize(transition, z, u).field for z, u in (([1, 2], [3]), ([1.0, 2], [3.0])))
     np.testing.assert_array_equal(whole.A, same.A)
     assert whole.A[1, 0] == pytest.approx(-1.7 * np.cos(1))
     decay = Transition(Law.from_string(["-0.5*q**2"], ["q"]).torch())
-    assert linearise(decay, [2]).field.A[0, 0] == pytest.approx(-2.0)
+    assert linearize(decay, [2]).field.A[0, 0] == pytest.approx(-2.0)
     with pytest.raises(DataError, match=r"z \(..., 2\) and u \(..., 1\), got 2"):
-        linearise(transition, [1.0], [3.0])
+        linearize(transition, [1.0], [3.0])
 
 
 def test_it_prints_what_one_wants_to_know() -> None:
-    text = repr(linearise(hybrid(), POINTS[0], ACTIONS[0], dt=0.1))
+    text = repr(linearize(hybrid(), POINTS[0], ACTIONS[0], dt=0.1))
     assert "vector field" in text and "one step of 0.1" in text and "action sensitivity" in text
