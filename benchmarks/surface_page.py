@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib import rc_context
 
 from sjepa.report.charts import AXIS, STYLE, Drawing
-from sjepa.report.words import number
+from sjepa.report.text import number
 
 
 HEIGHT = 300.0

@@ -14,7 +14,7 @@ from sjepa.errors import ConfigError
 from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.refit import refit
-from sjepa_backends._operon_polish import Kept, Polish
+from sjepa_backends._operon_refinement import Kept, Polish
 from sjepa_backends._operon_run import OperonRun, output_space, sample_rows
 
 

@@ -29,7 +29,7 @@ from sjepa.training.alternating import (
     propose,
 )
 from sjepa.training.alternating.conditions import Component
-from sjepa.training.refine import refine
+from sjepa.training.rollout_fit import refine
 
 
 CONDITIONS = (

@@ -41,7 +41,7 @@ from sjepa.training.alternating import (
     latent_rows,
     propose,
 )
-from sjepa.training.refine import refine
+from sjepa.training.rollout_fit import refine
 
 
 DRAG = 0.4

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sympy
 
-from sjepa.backend.answers import checked
 from sjepa.backend.budget import Budget, cpu_time
-from sjepa.backend.copies import without_copies
+from sjepa.backend.collinearity import without_copies
 from sjepa.backend.finite import finite_library
+from sjepa.backend.front_checks import checked
 from sjepa.errors import BackendError, ConfigError, DataError, LawError, SjepaError
 from sjepa.symbolic.equation import Equation
 from sjepa.symbolic.front import EXACT, Candidate, Front

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sjepa.control.mover import mover
+from sjepa.control.predictor import mover
 from sjepa.control.rollouts import Step
 from sjepa.errors import ConfigError, DataError
 

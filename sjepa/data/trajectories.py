@@ -162,7 +162,7 @@ class Trajectories:
         states : bool
             Whether observations must be vectors; without names they are called x1, x2, ...
         """
-        from sjepa.data._given import given
+        from sjepa.data._as_trajectories import given
 
         return given(x, t, u, names, states, gaps)
 

@@ -20,7 +20,7 @@ from sjepa.errors import TrainingDiverged
 from sjepa.estimator.check_data import check_data
 from sjepa.estimator.files import apply_saved, plain_params, saved_from
 from sjepa.estimator.fitted import Fitted
-from sjepa.estimator.kinds import draw_seed
+from sjepa.estimator.parameter_types import draw_seed
 from sjepa.estimator.validate import validate, way_of
 from sjepa.models import Transition
 from sjepa.runs import Run, fingerprint, writable
@@ -42,8 +42,8 @@ from sjepa.training import (
     written,
 )
 from sjepa.training.alternating.ranks import rank, together
+from sjepa.training.libraries import coordinate_grammar
 from sjepa.training.options import search_budget
-from sjepa.training.terms import coordinate_grammar
 
 
 class SJEPA(Fitted):

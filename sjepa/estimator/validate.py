@@ -14,7 +14,7 @@ from sjepa.backend import Backend
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError
-from sjepa.estimator.kinds import check_each, naming
+from sjepa.estimator.parameter_types import check_each, naming
 from sjepa.symbolic import Grammar, Library
 from sjepa.training import WAYS, CorrectionSettings
 from sjepa.training.alternating.fixed import check_fixed

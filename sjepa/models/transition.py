@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sjepa.errors import ConfigError, DataError, lookup
 from sjepa.models.integrators import INTEGRATORS, join
 from sjepa.symbolic import Law
-from sjepa.symbolic.use import order_of
+from sjepa.symbolic.law_methods import order_of
 
 
 class Transition(nn.Module):

@@ -24,7 +24,7 @@ from matplotlib.transforms import IdentityTransform
 from sjepa.models import Simulator
 from sjepa.models.simulate import plane_velocity
 from sjepa.report.content import ReportData
-from sjepa.report.words import power, pretty
+from sjepa.report.text import power, pretty
 from sjepa.symbolic import Front
 
 

@@ -9,12 +9,12 @@ from typing import Any
 from sjepa.data import Trajectories
 from sjepa.data.history import middle_of
 from sjepa.errors import ConfigError
-from sjepa.report.beside import MAX_SIMULATED, Beside, near
+from sjepa.report.comparison import MAX_SIMULATED, Beside, near
 from sjepa.report.content import ReportData, entries_of
-from sjepa.report.film import film_of, given_film
 from sjepa.report.history import history_table
-from sjepa.report.recipe import law_recipe, model_recipe
-from sjepa.report.words import FORMS, data_facts, model_facts, model_held_out, path_notes
+from sjepa.report.reproduce import law_recipe, model_recipe
+from sjepa.report.text import FORMS, data_facts, model_facts, model_held_out, path_notes
+from sjepa.report.video import film_of, given_film
 from sjepa.symbolic import Front, Law
 
 

@@ -18,8 +18,8 @@ from markupsafe import Markup
 
 from sjepa.report import charts
 from sjepa.report.content import Entry, Film, ReportData
-from sjepa.report.film import sheet
-from sjepa.report.words import listed, number, numbers, pretty, r2, sentence
+from sjepa.report.text import listed, number, numbers, pretty, r2, sentence
+from sjepa.report.video import sheet
 from sjepa.symbolic.export.html import equations
 from sjepa.symbolic.intervals import LEVEL, Interval
 

@@ -12,7 +12,7 @@ from sjepa.data import Trajectories
 from sjepa.errors import DataError
 from sjepa.models import Simulator
 from sjepa.models.simulate import plane_velocity
-from sjepa.report.beside import drawn
+from sjepa.report.comparison import drawn
 from sjepa.report.history import history_table
 from sjepa.symbolic import Front, Law
 

@@ -24,7 +24,7 @@ from torch import nn
 
 from sjepa.errors import ConfigError, FormatError
 from sjepa.models import Transition
-from sjepa.models.stored import describe, rebuild
+from sjepa.models.serialization import describe, rebuild
 from sjepa.storage import (
     digest_of,
     read_bounded,

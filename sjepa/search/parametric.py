@@ -21,8 +21,8 @@ from sjepa.errors import LawError
 from sjepa.symbolic import Front, Gram, Law, Library, canonicalize
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.gram import MAX_SIZE
-from sjepa.symbolic.shapes import Shape, weight
 from sjepa.symbolic.snap import variants
+from sjepa.symbolic.term_templates import Shape, weight
 
 
 Array = np.ndarray

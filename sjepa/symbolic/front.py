@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sjepa.errors import FormatError, LawError, SjepaError
-from sjepa.symbolic import use
+from sjepa.symbolic import law_methods
 from sjepa.symbolic.complexity import MEASURES
 from sjepa.symbolic.intervals import Interval, interval_lines, least_inclusion, read_intervals
 from sjepa.symbolic.law import Law
@@ -216,9 +216,9 @@ class Front:
             }
         )
 
-    validate = use.validate
-    next_experiment = use.next_experiment
-    update = use.update
+    validate = law_methods.validate
+    next_experiment = law_methods.next_experiment
+    update = law_methods.update
 
     def position(self, law: Law) -> int | None:
         """Which candidate a law is: the same one, or the same before its numbers were refined."""

@@ -12,7 +12,7 @@ import sympy
 from sympy import Matrix
 
 from sjepa.errors import FormatError, LawError
-from sjepa.symbolic import complexity as measures, use, write
+from sjepa.symbolic import complexity as measures, law_methods, write
 from sjepa.symbolic.calculus import jacobian
 from sjepa.symbolic.canonical import factored
 from sjepa.symbolic.equation import Equation
@@ -399,15 +399,15 @@ class Law:
     _repr_latex_ = write.notebook_latex
     _repr_html_ = write.notebook_html
 
-    # Using; see :mod:`sjepa.symbolic.use` ---------------------------------------------------------
+    # Using; see :mod:`sjepa.symbolic.law_methods` -----------------------------------------------
 
-    __call__ = use.evaluate
-    simulate = use.simulate
-    score = use.score
-    equivalent = use.equivalent
-    fit = use.fit
-    save = use.save
-    load = classmethod(use.load)
+    __call__ = law_methods.evaluate
+    simulate = law_methods.simulate
+    score = law_methods.score
+    equivalent = law_methods.equivalent
+    fit = law_methods.fit
+    save = law_methods.save
+    load = classmethod(law_methods.load)
 
 
 def _order(node: sympy.Basic) -> Any:

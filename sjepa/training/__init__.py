@@ -10,8 +10,8 @@ from sjepa.training.frozen import learn_frozen
 from sjepa.training.joint.dimension import MOST as MOST_COORDINATES, Dimension, fewest_coordinates
 from sjepa.training.joint.hybrid import refine_hybrid
 from sjepa.training.joint.learn import learn_joint
+from sjepa.training.libraries import written
 from sjepa.training.result import Frozen, Learned, identity
-from sjepa.training.terms import written
 
 
 WAYS = ("joint", "alternating")

@@ -21,7 +21,7 @@ from sjepa.errors import ConfigError, did_you_mean
 from sjepa.metrics import correction_ratio, diagnose_law
 from sjepa.models import Correction, NeuralField, Residual, Scaled, Transition
 from sjepa.symbolic import Law
-from sjepa.symbolic.use import order_of
+from sjepa.symbolic.law_methods import order_of
 from sjepa.training.alternating.conditions import FROZEN
 from sjepa.training.losses import correction_penalty, one_step_loss, rollout_loss
 

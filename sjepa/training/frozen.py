@@ -22,9 +22,9 @@ from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.law import Dynamics
 from sjepa.training.alternating.fixed import learn_fixed
 from sjepa.training.joint import SearchBudget, joint_search
-from sjepa.training.refine import refine
+from sjepa.training.libraries import check_width, coordinate_names, library_for, written
 from sjepa.training.result import Frozen, Learned, identity
-from sjepa.training.terms import check_width, coordinate_names, library_for, written
+from sjepa.training.rollout_fit import refine
 
 
 Space = Library | Grammar | None

@@ -15,10 +15,10 @@ from PIL import Image
 import sjepa
 from sjepa.errors import ConfigError, DataError
 from sjepa.report import ReportData, collect, render, write_report
-from sjepa.report.beside import MAX_LAWS, MAX_SIMULATED
+from sjepa.report.comparison import MAX_LAWS, MAX_SIMULATED
 from sjepa.report.content import entries_of
-from sjepa.report.film import film_of
 from sjepa.report.history import history_table
+from sjepa.report.video import film_of
 from sjepa.symbolic.intervals import Interval
 from tests.report.conftest import EVIL, pendulum
 

@@ -22,7 +22,7 @@ from sjepa import SJEPA, Law
 from sjepa.cli.settings import read_settings
 from sjepa.data import Trajectories, read, write
 from sjepa.errors import FormatError
-from sjepa.models.stored import rebuild
+from sjepa.models.serialization import rebuild
 from sjepa.runs.recorder import KIND, VERSION, RunRecorder
 from sjepa.storage.tensors import read_state, write_state
 from sjepa.symbolic.parse import parse

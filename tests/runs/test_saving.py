@@ -14,7 +14,7 @@ import sjepa
 from sjepa import SJEPA, Library
 from sjepa.errors import ConfigError, FormatError
 from sjepa.models import Whitening, make_encoder
-from sjepa.models.stored import describe, rebuild
+from sjepa.models.serialization import describe, rebuild
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:Free runs")  # laws short of a term, on purpose

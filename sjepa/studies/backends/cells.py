@@ -11,8 +11,8 @@ from scipy.interpolate import CubicSpline
 
 from sjepa.backend import Backend, Budget, Problem
 from sjepa.backend.budget import cpu_time
+from sjepa.backend.portfolio import Several
 from sjepa.backend.registry import make_backend
-from sjepa.backend.several import Several
 from sjepa.data import System, Trajectories, dysts_system, find_system, simulate
 from sjepa.discovery import discover
 from sjepa.estimator.regressor import default_grammar

@@ -20,8 +20,8 @@ from sjepa.training.alternating.ranks import agreed
 from sjepa.training.alternating.selection import unmet
 from sjepa.training.correction import CorrectionSettings
 from sjepa.training.options import network, training_plan
-from sjepa.training.refine import refine
 from sjepa.training.result import Frozen, Learned, fixed
+from sjepa.training.rollout_fit import refine
 
 
 def learn_alternating(

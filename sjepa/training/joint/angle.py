@@ -25,7 +25,7 @@ from sjepa.models.angle import Angle
 from sjepa.models.whitening import Whitening
 from sjepa.symbolic import Law, Library
 from sjepa.symbolic.parse import symbol
-from sjepa.training.joint.angle_rows import SHORTEST, AngleRows, Bump, window_of
+from sjepa.training.joint.angle_weak_form import SHORTEST, AngleRows, Bump, window_of
 from sjepa.training.joint.observed import MAX_RANK
 from sjepa.training.result import Learned
 

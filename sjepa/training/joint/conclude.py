@@ -34,8 +34,8 @@ from sjepa.symbolic import Candidate, Library
 from sjepa.training.joint.context import SearchContext
 from sjepa.training.joint.noise import noise_floor
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.paired import CLEARLY, joint_residual, standard_errors
-from sjepa.training.joint.polish import StructureTask, canceling
+from sjepa.training.joint.paired_errors import CLEARLY, joint_residual, standard_errors
+from sjepa.training.joint.refinement import StructureTask, canceling
 from sjepa.training.joint.result import Found, SearchResult
 from sjepa.training.joint.rollout import (
     RolloutLoss,

@@ -19,18 +19,18 @@ from sjepa.models import Whitening
 from sjepa.symbolic import Candidate, Library
 from sjepa.training.joint.budget import SearchBudget
 from sjepa.training.joint.halving import ladder
-from sjepa.training.joint.observed import Observed, fit_whitening, pieces
-from sjepa.training.joint.polish import StructureTask
-from sjepa.training.joint.pool import Pool
-from sjepa.training.joint.quadrature import difference
-from sjepa.training.joint.starts import (
+from sjepa.training.joint.initial_subspaces import (
     MOVING,
     LinearMode,
     holds_actions,
     linear_modes,
     moving_share,
 )
+from sjepa.training.joint.observed import Observed, fit_whitening, pieces
+from sjepa.training.joint.quadrature import difference
+from sjepa.training.joint.refinement import StructureTask
 from sjepa.training.joint.structures import Structure
+from sjepa.training.joint.worker_pool import Pool
 
 
 # Share of the slowest period that the longest horizon covers, and its limits in samples.

@@ -13,13 +13,13 @@ from sjepa.metrics.diagnostics import MISSED, RESIDUAL, largest_residual
 from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.symbolic.front import EXACT
+from sjepa.training.joint.backward_elimination import reductions
 from sjepa.training.joint.conclude import found_with
 from sjepa.training.joint.context import SearchContext
-from sjepa.training.joint.extend import proposals
 from sjepa.training.joint.halving import Survivor
+from sjepa.training.joint.longer_structures import proposals
 from sjepa.training.joint.noise import noise_floor
-from sjepa.training.joint.polish import Head, StructureTask, linear_head, polish, unit_scale
-from sjepa.training.joint.reduce import reductions
+from sjepa.training.joint.refinement import Head, StructureTask, linear_head, polish, unit_scale
 from sjepa.training.joint.result import Found
 from sjepa.training.joint.rollout import RolloutLoss, law_of
 from sjepa.training.joint.select import NOISE_MULTIPLE

@@ -12,9 +12,9 @@ from torch import Tensor
 from sjepa.backend import Progress
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.pool import Pool
 from sjepa.training.joint.restarts import Restarts, join_velocities
 from sjepa.training.joint.structures import Structure
+from sjepa.training.joint.worker_pool import Pool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,9 @@ from sjepa.data import Trajectories, TrajectoryBatch, windows
 from sjepa.errors import ConfigError
 from sjepa.models import Transition
 from sjepa.models.devices import one_thread
-from sjepa.symbolic.use import order_of
+from sjepa.symbolic.law_methods import order_of
 from sjepa.training.correction import CorrectionSettings
-from sjepa.training.joint.polish import minimize
+from sjepa.training.joint.refinement import minimize
 from sjepa.training.joint.restarts import join_velocities
 from sjepa.training.result import Learned, fixed
 

@@ -30,8 +30,8 @@ from sjepa.training.joint import (
     structures_of,
 )
 from sjepa.training.joint.angle import angle_of, learn_angle
-from sjepa.training.joint.trees import proposed
-from sjepa.training.joint.views import View, views
+from sjepa.training.joint.observation_views import View, views
+from sjepa.training.joint.tree_proposals import proposed
 from sjepa.training.options import search_budget
 from sjepa.training.result import Learned
 

@@ -16,8 +16,8 @@ from torch import Tensor
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.training.joint.objective import coarse, rows_of, valid_starts
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.polish import Head, StructureTask, polish
 from sjepa.training.joint.quadrature import difference
+from sjepa.training.joint.refinement import Head, StructureTask, polish
 from sjepa.training.joint.restarts import degeneracy, join_velocities
 
 

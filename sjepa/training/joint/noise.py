@@ -9,8 +9,8 @@ from sjepa.data import noise_level
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.training.joint.objective import coarse
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.polish import StructureTask
 from sjepa.training.joint.quadrature import difference
+from sjepa.training.joint.refinement import StructureTask
 from sjepa.training.joint.restarts import join_velocities
 
 

@@ -19,22 +19,15 @@ from sjepa.metrics.diagnostics import MISSED
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, most_forgotten
 from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
+from sjepa.training.joint.backward_elimination import cheaper, without_one
 from sjepa.training.joint.checkpoint import load_step, save_step, step_name
 from sjepa.training.joint.conclude import checked
 from sjepa.training.joint.context import SearchContext
 from sjepa.training.joint.finalists import enough, report_law, validation_risk
 from sjepa.training.joint.levenberg import BENDING, levenberg_marquardt
-from sjepa.training.joint.nonlinear_choice import (
-    ELSEWHERE,
-    GROWN,
-    Bent,
-    close,
-    fittest_and_simplest,
-    promoted,
-    remembering,
-)
+from sjepa.training.joint.neighbor_structures import variants
 from sjepa.training.joint.nonlinear_gauge import gauged
-from sjepa.training.joint.nonlinear_starts import (
+from sjepa.training.joint.nonlinear_initial import (
     CHILDREN,
     PARENTS,
     Start,
@@ -43,12 +36,19 @@ from sjepa.training.joint.nonlinear_starts import (
     entries,
     planar,
 )
+from sjepa.training.joint.nonlinear_selection import (
+    ELSEWHERE,
+    GROWN,
+    Bent,
+    close,
+    fittest_and_simplest,
+    promoted,
+    remembering,
+)
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.polish import Head, StructureTask, canceling, linear_head, unit_scale
-from sjepa.training.joint.reduce import cheaper, without_one
+from sjepa.training.joint.refinement import Head, StructureTask, canceling, linear_head, unit_scale
 from sjepa.training.joint.rollout import RolloutLoss, law_of
 from sjepa.training.joint.structures import Structure, structure
-from sjepa.training.joint.variants import variants
 from sjepa.training.joint.velocity import velocity_pairs
 
 

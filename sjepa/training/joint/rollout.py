@@ -13,7 +13,7 @@ from sjepa.models import Transition
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.symbolic import Law, Library
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.polish import minimize
+from sjepa.training.joint.refinement import minimize
 from sjepa.training.joint.restarts import join_velocities
 from sjepa.training.joint.structures import Support
 

@@ -16,6 +16,8 @@ from sjepa.models.devices import one_thread
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Library
 from sjepa.symbolic.front import EXACT
+from sjepa.training.joint.affine_closed import closed_heads, gauged_heads, monomial_heads
+from sjepa.training.joint.best_candidate import grown_leader, leader
 from sjepa.training.joint.budget import SearchBudget
 from sjepa.training.joint.checkpoint import load_heads, load_rung, save_heads, save_rung
 from sjepa.training.joint.conclude import conclude, found_with, head_of
@@ -37,15 +39,13 @@ from sjepa.training.joint.finalists import (
     report_law,
 )
 from sjepa.training.joint.halving import Survivor, successive_halving
-from sjepa.training.joint.leader import grown_leader, leader
+from sjepa.training.joint.initial_subspaces import starting_readouts
 from sjepa.training.joint.noise import noise_floor
 from sjepa.training.joint.nonlinear import nonlinear_heads
 from sjepa.training.joint.observed import within_range
-from sjepa.training.joint.polish import Head, StructureTask
-from sjepa.training.joint.polynomial import closed_heads, gauged_heads, monomial_heads
+from sjepa.training.joint.refinement import Head, StructureTask
 from sjepa.training.joint.restarts import Restarts
 from sjepa.training.joint.result import Found, SearchResult
-from sjepa.training.joint.starts import starting_readouts
 from sjepa.training.joint.structures import Structure, enumerate_structures
 from sjepa.training.joint.subspace import closed_under_affine_maps
 

@@ -31,7 +31,7 @@ from sjepa.training.alternating import (
     propose,
 )
 from sjepa.training.options import training_plan
-from sjepa.training.refine import refine
+from sjepa.training.rollout_fit import refine
 
 from .conftest import LIBRARY, make_model
 

@@ -15,8 +15,8 @@ from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.symbolic import Library
 from sjepa.training.joint.budget import SearchBudget
 from sjepa.training.joint.context import prepare
+from sjepa.training.joint.initial_subspaces import holds_actions
 from sjepa.training.joint.observed import Observed, fit_whitening, pieces, sampling_grid
-from sjepa.training.joint.starts import holds_actions
 
 
 STEP, POINTS = 0.1, 120

@@ -9,11 +9,11 @@ import torch
 from sjepa.data import Trajectories, simulate
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.symbolic import Library
-from sjepa.training.joint import SearchBudget, finalists as last, joint_search, polynomial
+from sjepa.training.joint import SearchBudget, affine_closed, finalists as last, joint_search
+from sjepa.training.joint.affine_closed import closed_heads
 from sjepa.training.joint.context import SearchContext, prepare
 from sjepa.training.joint.finalists import continued, lacking
-from sjepa.training.joint.polish import StructureTask, linear_head
-from sjepa.training.joint.polynomial import closed_heads
+from sjepa.training.joint.refinement import StructureTask, linear_head
 from sjepa.training.joint.structures import structure
 
 
@@ -72,7 +72,7 @@ def test_a_plane_that_is_not_closed_costs_no_search_for_its_gauge(
     wells: SearchContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(last, "RESIDUAL", 0.0)  # and no noise: nothing is close enough
-    monkeypatch.setattr("sjepa.training.joint.polynomial.noise_floor", lambda *_: 0.0)
+    monkeypatch.setattr("sjepa.training.joint.affine_closed.noise_floor", lambda *_: 0.0)
     poor = [(linear_head(torch.eye(wells.whitening.rank, 2).double()), spring(wells))]
     assert closed_heads(wells, poor, 3) == []
 
@@ -107,12 +107,12 @@ def test_a_plane_that_closes_with_a_long_law_only_is_not_taken(
     row = tuple(sorted(wells.library.names.index(t) for t in terms))
     head = linear_head(torch.eye(wells.whitening.rank, 2).double())
     long = head, wells.task(structure(wells.library, (row, row)))
-    monkeypatch.setattr(polynomial, "monomial_heads", lambda *_: [long])
+    monkeypatch.setattr(affine_closed, "monomial_heads", lambda *_: [long])
     monkeypatch.setattr(last, "enough", lambda _, own, task: task is long[1])
     real = last.found_with(wells, long[1], head)
     fine = replace(real, admission=CollapseReport(1.0, 2.0, 0.6, 0.01, ()))
     monkeypatch.setattr(last, "found_with", lambda *_: fine)
-    monkeypatch.setattr(polynomial, "continued", lambda *_: [])
+    monkeypatch.setattr(affine_closed, "continued", lambda *_: [])
     assert closed_heads(wells, [long], 3) == []
-    monkeypatch.setattr(polynomial, "SHORT", 20.0)
+    monkeypatch.setattr(affine_closed, "SHORT", 20.0)
     assert closed_heads(wells, [long], 3) == [long]

@@ -31,7 +31,7 @@ from sjepa.training.joint.conclude import (
 from sjepa.training.joint.context import SearchContext, prepare
 from sjepa.training.joint.noise import noise_floor
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.polish import StructureTask, canceling, linear_head
+from sjepa.training.joint.refinement import StructureTask, canceling, linear_head
 from sjepa.training.joint.result import Found
 from sjepa.training.joint.rollout import CAP, followed
 from sjepa.training.joint.select import caveats, simplest_adequate

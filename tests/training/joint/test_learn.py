@@ -14,8 +14,8 @@ from sjepa.errors import ConfigError
 from sjepa.runs.recorder import RunRecorder
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.training.joint import learn
-from sjepa.training.joint.polish import linear_head
-from sjepa.training.terms import coordinate_grammar
+from sjepa.training.joint.refinement import linear_head
+from sjepa.training.libraries import coordinate_grammar
 from sjepa_backends.stlsq import STLSQ
 
 

@@ -14,7 +14,7 @@ from sjepa.errors import FormatError
 from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.models import Whitening
 from sjepa.models.polynomials import PolynomialEncoder, _products
-from sjepa.models.stored import describe, rebuild
+from sjepa.models.serialization import describe, rebuild
 from sjepa.symbolic import Library
 from sjepa.training.joint import SearchBudget
 from sjepa.training.joint.context import SearchContext, prepare
@@ -22,7 +22,7 @@ from sjepa.training.joint.levenberg import BENDING, _Sums, levenberg_marquardt
 from sjepa.training.joint.noise import noise_floor
 from sjepa.training.joint.nonlinear import _leading_elsewhere, _mechanical
 from sjepa.training.joint.observed import Observed, within_range
-from sjepa.training.joint.polish import StructureTask, linear_head
+from sjepa.training.joint.refinement import StructureTask, linear_head
 from sjepa.training.joint.structures import structure
 
 

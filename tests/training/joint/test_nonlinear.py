@@ -16,9 +16,11 @@ from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.storage.tensors import pack, unpack
 from sjepa.symbolic import Candidate, Law, Library
 from sjepa.training.joint import SearchBudget, joint_search
+from sjepa.training.joint.backward_elimination import cheaper
 from sjepa.training.joint.context import SearchContext, prepare
+from sjepa.training.joint.neighbor_structures import variants
 from sjepa.training.joint.nonlinear import _nearest, _simplest_adequate, solved
-from sjepa.training.joint.nonlinear_choice import (
+from sjepa.training.joint.nonlinear_selection import (
     ELSEWHERE,
     Bent,
     distinct,
@@ -27,12 +29,10 @@ from sjepa.training.joint.nonlinear_choice import (
     remembering,
 )
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.polish import StructureTask, linear_head
-from sjepa.training.joint.reduce import cheaper
+from sjepa.training.joint.refinement import StructureTask, linear_head
 from sjepa.training.joint.result import Found
 from sjepa.training.joint.select import rivals_of
 from sjepa.training.joint.structures import structure
-from sjepa.training.joint.variants import variants
 from tests.training.joint.shortcut_data import pendulum_states
 
 

@@ -8,13 +8,17 @@ from sjepa.data import Trajectories
 from sjepa.metrics.shortcuts import CollapseReport
 from sjepa.models import Whitening
 from sjepa.symbolic import Library
-from sjepa.training.joint.extend import proposals
+from sjepa.training.joint.backward_elimination import reductions
 from sjepa.training.joint.halving import promote
+from sjepa.training.joint.initial_subspaces import (
+    linear_modes,
+    slowest_subspaces,
+    starting_readouts,
+)
+from sjepa.training.joint.longer_structures import proposals
 from sjepa.training.joint.noise import noise_floor
 from sjepa.training.joint.observed import Observed, fit_whitening
-from sjepa.training.joint.polish import StructureTask, linear_head, scale_is_free, unit_scale
-from sjepa.training.joint.reduce import reductions
-from sjepa.training.joint.starts import linear_modes, slowest_subspaces, starting_readouts
+from sjepa.training.joint.refinement import StructureTask, linear_head, scale_is_free, unit_scale
 from sjepa.training.joint.structures import Structure, structure
 from tests.training.joint.shortcut_data import oscillator_states, pendulum_states
 

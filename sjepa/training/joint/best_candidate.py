@@ -8,7 +8,7 @@ from sjepa.models.encoders import LinearEncoder
 from sjepa.training.joint.context import SearchContext
 from sjepa.training.joint.finalists import LONG, enough, validation_risk
 from sjepa.training.joint.nonlinear import EASING, HIGH, LOW, Pair, grown, solved
-from sjepa.training.joint.polish import StructureTask
+from sjepa.training.joint.refinement import StructureTask
 from sjepa.training.joint.structures import Symmetry
 
 

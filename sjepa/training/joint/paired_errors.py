@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from sjepa.training.joint.objective import coarse, rows_of, valid_starts
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.polish import StructureTask
 from sjepa.training.joint.quadrature import difference
+from sjepa.training.joint.refinement import StructureTask
 from sjepa.training.joint.restarts import join_velocities
 from sjepa.training.joint.result import Found
 

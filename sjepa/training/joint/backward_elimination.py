@@ -9,7 +9,7 @@ from itertools import combinations
 
 from sjepa.training.joint.levenberg import improve
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.polish import Head, StructureTask
+from sjepa.training.joint.refinement import Head, StructureTask
 from sjepa.training.joint.structures import Structure, structure
 
 

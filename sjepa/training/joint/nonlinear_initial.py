@@ -10,15 +10,15 @@ from torch import Tensor, nn
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Library
 from sjepa.training.joint.context import HALVING_RANK, SearchContext
-from sjepa.training.joint.polish import StructureTask, linear_head
-from sjepa.training.joint.starts import starting_readouts
+from sjepa.training.joint.initial_subspaces import starting_readouts
+from sjepa.training.joint.neighbor_structures import variants
+from sjepa.training.joint.refinement import StructureTask, linear_head
 from sjepa.training.joint.structures import (
     Structure,
     enumerate_structures,
     structure,
     without_constants,
 )
-from sjepa.training.joint.variants import variants
 from sjepa.training.joint.velocity import velocity_pairs
 
 

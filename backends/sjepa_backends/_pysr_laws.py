@@ -15,7 +15,7 @@ from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.imports.pysr import parse_pysr
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.refit import refit
-from sjepa_backends._pysr_ask import PySRTask
+from sjepa_backends._pysr_request import PySRTask
 
 
 # Terms that contribute less than this share of the target are tried without.

@@ -11,8 +11,8 @@ from sjepa.backend.registry import make_backend
 from sjepa.symbolic import Gram
 from sjepa.training.joint.objective import coarse
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.polish import StructureTask
 from sjepa.training.joint.quadrature import difference
+from sjepa.training.joint.refinement import StructureTask
 from sjepa.training.joint.restarts import join_velocities
 from sjepa.training.joint.structures import Structure, structures_of
 

@@ -10,11 +10,11 @@ from sjepa.data import Trajectories
 from sjepa.metrics import probe_r2
 from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.symbolic import Library
-from sjepa.training.joint import SearchBudget, leader as module
+from sjepa.training.joint import SearchBudget, best_candidate as module
+from sjepa.training.joint.best_candidate import grown_leader, leader
 from sjepa.training.joint.context import SearchContext, prepare
 from sjepa.training.joint.finalists import enough, lacking, validation_risk
-from sjepa.training.joint.leader import grown_leader, leader
-from sjepa.training.joint.polish import linear_head, polish
+from sjepa.training.joint.refinement import linear_head, polish
 from sjepa.training.joint.structures import Structure, structure
 from tests.training.joint.shortcut_data import pendulum_states
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from sjepa.data import windows
 from sjepa.models.transition import Transition
 from sjepa.symbolic import Law
-from sjepa.symbolic.use import order_of
+from sjepa.symbolic.law_methods import order_of
 
 
 def refine(

@@ -7,9 +7,9 @@ from itertools import combinations
 import numpy as np
 from torch import nn
 
-from sjepa.training.joint.extend import integral_gram
+from sjepa.training.joint.longer_structures import integral_gram
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.polish import StructureTask
+from sjepa.training.joint.refinement import StructureTask
 from sjepa.training.joint.structures import Structure, structure
 
 

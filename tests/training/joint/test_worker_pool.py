@@ -18,9 +18,9 @@ from sjepa.symbolic import Library
 from sjepa.training.joint import SearchBudget, SearchResult, joint_search
 from sjepa.training.joint.halving import Rung, climb
 from sjepa.training.joint.observed import Observed, fit_whitening
-from sjepa.training.joint.pool import Pool
 from sjepa.training.joint.restarts import Restarts
 from sjepa.training.joint.structures import enumerate_structures
+from sjepa.training.joint.worker_pool import Pool
 from tests.training.joint.shortcut_data import pendulum_states
 
 

@@ -14,6 +14,7 @@ from sjepa.metrics.diagnostics import SHORT
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Library
 from sjepa.symbolic.front import knee
+from sjepa.training.joint.backward_elimination import without_one
 from sjepa.training.joint.context import HALVING_RANK, SearchContext
 from sjepa.training.joint.finalists import (
     continued,
@@ -24,10 +25,9 @@ from sjepa.training.joint.finalists import (
 )
 from sjepa.training.joint.gauge import THRESHOLDS, Gauge, search_gauge
 from sjepa.training.joint.gauge_moves import PRESENT, GaugeMoves
+from sjepa.training.joint.initial_subspaces import starting_readouts
 from sjepa.training.joint.noise import noise_floor
-from sjepa.training.joint.polish import StructureTask, linear_head, polish
-from sjepa.training.joint.reduce import without_one
-from sjepa.training.joint.starts import starting_readouts
+from sjepa.training.joint.refinement import StructureTask, linear_head, polish
 from sjepa.training.joint.structures import Structure, structure
 from sjepa.training.joint.subspace import Subspace, apart, search_subspace
 

@@ -129,7 +129,7 @@ def fit(
     import torch
 
     from sjepa.data import Trajectories, TrajectoryBatch
-    from sjepa.training.refine import refine
+    from sjepa.training.rollout_fit import refine
 
     start, moving = _free(law, free)
     simulator, data = _data(law, x, t, u)

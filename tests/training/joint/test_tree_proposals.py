@@ -11,9 +11,9 @@ from scipy.integrate import solve_ivp
 from sjepa import SJEPA, Backend, Front, Law, Library, Problem
 from sjepa.symbolic import Candidate
 from sjepa.symbolic.refit import refit
-from sjepa.training.joint.polish import linear_head
-from sjepa.training.joint.trees import in_own_units, proposed
-from sjepa.training.terms import coordinate_grammar
+from sjepa.training.joint.refinement import linear_head
+from sjepa.training.joint.tree_proposals import in_own_units, proposed
+from sjepa.training.libraries import coordinate_grammar
 
 
 NAMES = ["z1", "z2"]

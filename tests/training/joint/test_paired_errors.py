@@ -9,8 +9,8 @@ from sjepa.symbolic import Library
 from sjepa.training.joint.budget import SearchBudget
 from sjepa.training.joint.context import prepare
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.paired import joint_residual, standard_errors
-from sjepa.training.joint.polish import linear_head
+from sjepa.training.joint.paired_errors import joint_residual, standard_errors
+from sjepa.training.joint.refinement import linear_head
 from sjepa.training.joint.result import Found
 from sjepa.training.joint.structures import structure
 from tests.training.joint.shortcut_data import oscillator_states
