@@ -25,7 +25,7 @@ from benchmarks.surface_page import surface_page
 from sjepa.data import Trajectories, read
 from sjepa.errors import ConfigError, SjepaError, TrainingDiverged
 from sjepa.estimator import SJEPA
-from sjepa.metrics import latent_spread, stretch_errors
+from sjepa.metrics import latent_spread, segment_errors
 from sjepa.runs import fingerprint
 from sjepa.storage import write_csv, write_whole, writing
 
@@ -103,7 +103,7 @@ def _measured(model: SJEPA, train: Trajectories, held_out: Trajectories) -> dict
         nothing = dict.fromkeys(AXES, float("inf"))
         return {**nothing, "min_std": 0.0, "admissible": False, "law": f"diverged: {error}"}
     states = model.coordinates(held_out)
-    errors = stretch_errors(model.transition_, states)
+    errors = segment_errors(model.transition_, states)
     spread = latent_spread(np.concatenate(states.x))
     sound = spread.min_std >= MIN_STD and spread.covariance_trace >= MIN_TRACE
     return {

@@ -360,7 +360,7 @@ def picture(p: Place) -> Case:
     return Case(f"picture: {kind}", ["discover", "data", "--time=0.1"])
 
 
-def film(p: Place) -> Case:
+def video(p: Place) -> Case:
     ending = p.rng.choice(["mp4", "mkv", "avi", "mov", "webm", "gif"])
     port = p.rng.randrange(20_000, 60_000)
     texts = [
@@ -378,7 +378,7 @@ def film(p: Place) -> Case:
 MAKERS: tuple[Maker, ...] = (
     run_with_code, run_with_settings, run_that_reads_elsewhere, run_of_other_things, run_of_pickles,
     checkpoint_of_pickles, run_that_is_not_json, config, config, config_that_is_no_file, law, law,
-    law_of_pysr, law_that_is_no_file, table, archive, hdf5, data_elsewhere, picture, film,
+    law_of_pysr, law_that_is_no_file, table, archive, hdf5, data_elsewhere, picture, video,
 )  # fmt: skip
 
 

@@ -144,7 +144,7 @@ def test_a_history_needs_equal_steps() -> None:
 def test_a_hidden_state_is_named_with_what_to_try() -> None:
     model = SJEPA(1, random_state=0, options=SMALL).fit(swings(), T)
     assert model.figures_["adequate"] == 0.0
-    assert any("A state is hidden" in d and "history='auto'" in d for d in model.doubts_)
+    assert any("A state is hidden" in d and "history='auto'" in d for d in model.warnings_)
     assert "A state is hidden" in repr(model)
 
 

@@ -143,7 +143,7 @@ def test_second_order_takes_trees_and_no_other_library_search() -> None:
 
 
 def test_five_points_are_refused_before_any_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sjepa.estimator.model.learn_joint", lambda *a, **k: pytest.fail("began"))
+    monkeypatch.setattr("sjepa.estimator.model.fit_joint", lambda *a, **k: pytest.fail("began"))
     with pytest.raises(DataError, match="at least 20 observations, got 5"):
         SJEPA().fit(STATES[0][:5], T[:5])
 

@@ -77,7 +77,7 @@ class STLSQ(Backend):
         if self.threshold is None:
             paths, fits = self.along_path(problem, warm, search_end)
             if self.step_back:
-                more = self.steps_back(problem, paths, fits, search_end)
+                more = self.eliminate_backward(problem, paths, fits, search_end)
                 fits = [a + b for a, b in zip(fits, more, strict=True)]
         else:
             ridge = _Ridge(problem, np.ones(len(problem.usable)), self.ridge)
@@ -106,7 +106,7 @@ class STLSQ(Backend):
         chosen = [{(), *own, *path} for own, path in zip(known, paths, strict=True)]
         return paths, fit_until(problem, chosen, end)
 
-    def steps_back(
+    def eliminate_backward(
         self,
         problem: Problem,
         paths: Sequence[Iterable[Support]],

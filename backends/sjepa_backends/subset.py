@@ -98,7 +98,7 @@ class Subset(Backend):
         _look_through(exact)
         rest = [() if tree.seen else path for tree, path in zip(trees, paths, strict=True)]
         if any(rest):
-            more = STLSQ().steps_back(problem, rest, known, begin, enough)
+            more = STLSQ().eliminate_backward(problem, rest, known, begin, enough)
             for tree, own, new in zip(trees, known, more, strict=True):
                 own += new
                 tree.learn(own)

@@ -66,7 +66,7 @@ class Diagnosis:
     physical: RolloutScore | None
     probe: float | None
     probe_embedding: float | None
-    admission: CollapseReport
+    check_report: CollapseReport
     findings: Sequence[Diagnostic] = ()
     notes: Sequence[str] = field(default=())
 
@@ -185,5 +185,5 @@ def shortcuts(
     checks = CollapseChecks()
     latents, mask = np.asarray(z["x"]), np.asarray(z["mask"])
     scale = np.sqrt(latents[mask].var(0).mean()) + 1e-300
-    admission = checks.check(latents / scale, look, mask)
-    return admission, diagnose_latents(latents / scale, look, mask, checks)
+    check_report = checks.check(latents / scale, look, mask)
+    return check_report, diagnose_latents(latents / scale, look, mask, checks)

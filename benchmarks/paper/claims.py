@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from benchmarks.paper.paper_figures import PRINTED
+from benchmarks.paper.paper_figures import AS_PUBLISHED
 from sjepa.symbolic import Law
 
 
@@ -170,7 +170,7 @@ def claims_table(
         law, seed = Law.from_json(str(entry["law_json"])), int(str(entry["seed"]))
         if seed in ours:
             ours[seed][str(entry["condition"]), "cross_coupled"] = float(_coupled(law))
-    printed = {(c, m): p[0] for c, row in PRINTED[experiment].items() for m, p in row.items()}
+    printed = {(c, m): p[0] for c, row in AS_PUBLISHED[experiment].items() for m, p in row.items()}
     printed["sjepa", "cross_coupled"] = 1.0  # said of all three seeds
     rows = []
     for claim in CLAIMS[experiment]:

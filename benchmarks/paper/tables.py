@@ -8,7 +8,7 @@ from math import isinf, isnan
 import pandas as pd
 
 from benchmarks.paper.claims import claims_table
-from benchmarks.paper.paper_figures import PRINTED, Printed
+from benchmarks.paper.paper_figures import AS_PUBLISHED, Printed
 from sjepa.symbolic import Law
 
 
@@ -150,7 +150,7 @@ def _table(
         ours: dict[str, Printed] = {
             c: (mean[name, c], std[name, c]) for c in columns if (name, c) in mean.index
         }
-        theirs = {c: p for c, p in PRINTED[experiment].get(name, {}).items() if c in columns}
+        theirs = {c: p for c, p in AS_PUBLISHED[experiment].get(name, {}).items() if c in columns}
         lines.append(f"| {LABELS.get(name, name)} | ours | {_cells(ours, columns)} |")
         if theirs:
             lines.append(f"| | paper | {_cells(theirs, columns)} |")

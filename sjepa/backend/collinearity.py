@@ -15,10 +15,10 @@ SAME = 1e-10
 # must have so much of its own.
 SUM, OWN = 1e-12, 1e-6
 # Sums are looked for among at most so many terms: the work grows with the cube of their number.
-MOST_TERMS = 200
+MAX_TERMS = 200
 
 
-def without_copies(
+def drop_collinear(
     library: Library, outputs: Sequence[str], xx: np.ndarray
 ) -> tuple[np.ndarray, list[str]]:
     """Which output may use which term (terms, outputs), and a note for each copy left out.
@@ -41,7 +41,7 @@ def without_copies(
                 usable[i, j] = False
                 copies.append(f"{output}: {names[i]} is {names[same[0]]} on these data")
     left = [i for i in order if usable[i].any()]
-    if len(library) <= MOST_TERMS:
+    if len(library) <= MAX_TERMS:
         for i, (k, m) in _sums_of_two(library, cosine, left).items():
             usable[i] = False
             copies.append(f"{names[i]} is a sum of {names[k]} and {names[m]} on these data")

@@ -24,7 +24,7 @@ PATIENCE = 2.0
 
 
 @dataclass(frozen=True)
-class Several(Backend):
+class Portfolio(Backend):
     """Asks backends one after the other; each is started from what those before it found.
 
     Libraries are searched first, since that is quick and can be exact; expression trees get what

@@ -13,7 +13,7 @@ import numpy as np
 import sympy
 
 from sjepa.backend.budget import Budget, cpu_time
-from sjepa.backend.collinearity import without_copies
+from sjepa.backend.collinearity import drop_collinear
 from sjepa.backend.finite import finite_library
 from sjepa.backend.front_checks import checked
 from sjepa.errors import BackendError, ConfigError, DataError, LawError, SjepaError
@@ -236,7 +236,7 @@ class Problem:
 
     @cached_property
     def _usable_and_copies(self) -> tuple[np.ndarray, list[str]]:
-        return without_copies(self.candidate_library, self.outputs, self.sums.xx)
+        return drop_collinear(self.candidate_library, self.outputs, self.sums.xx)
 
     @property
     def enough(self) -> float:

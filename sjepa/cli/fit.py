@@ -280,7 +280,7 @@ def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> No
             "equations": model.law_.lines(6),
             "front": model.equations_.to_dict("records"),
             "diagnostics": model.diagnostics_,
-            "doubts": model.doubts_,
+            "warnings": model.warnings_,
             "figures": finite(model.figures_),
             "dimensions": dimension_rows(model),
             "form": model.front_.form,
@@ -298,7 +298,7 @@ def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> No
     told += _held_out(model.figures_)
     if model.front_.form:
         told += f" Form: {model.front_.form}."
-    notes = [f"! {d}" if d in model.doubts_ else d for d in model.diagnostics_]
+    notes = [f"! {d}" if d in model.warnings_ else d for d in model.diagnostics_]
     if run is not None:
         notes.append(f"Written to {run.folder}; sjepa.load({str(run.folder)!r}) reads it.")
     say("\n".join([told, *notes]), error=True)

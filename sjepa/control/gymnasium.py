@@ -79,7 +79,7 @@ def collect(
             actions.append(action)
             done, taken = terminated or truncated, taken + 1
         episode += 1
-        for stretch in _stretches(np.array(observations, dtype=float), limits, saturated):
+        for stretch in _segments(np.array(observations, dtype=float), limits, saturated):
             x.append(np.array(observations, dtype=float)[stretch])
             row = np.array(actions + actions[-1:], dtype=float)  # one for each observation
             u.append(row[stretch])
@@ -89,9 +89,7 @@ def collect(
     return Trajectories(x, dt, u, names=None if names is None else list(names))
 
 
-def _stretches(
-    x: np.ndarray, limits: tuple[np.ndarray, np.ndarray], saturated: bool
-) -> list[slice]:
+def _segments(x: np.ndarray, limits: tuple[np.ndarray, np.ndarray], saturated: bool) -> list[slice]:
     """Parts of at least one step without a step that ends at a limit."""
     clipped = 1 + np.flatnonzero(((x[1:] <= limits[0]) | (x[1:] >= limits[1])).any(axis=1))
     if saturated or not len(clipped):

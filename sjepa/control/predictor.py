@@ -25,7 +25,7 @@ DRAWS = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Mover:
+class Predictor:
     """``step`` moves states (..., d) by actions (..., m); with draws, they are the leading axis.
 
     ``transition`` is what moves them, where it is one law with or without a correction.
@@ -60,14 +60,14 @@ class Mover:
 def mover(
     model: Any, actions: int, *, dt: float | None, draws: int | None, integrator: str | None,
     dtype: torch.dtype,
-) -> Mover:  # fmt: skip
+) -> Predictor:  # fmt: skip
     if isinstance(model, Posterior):
         model = model.draws(DRAWS if draws is None else draws)
     if isinstance(model, Draws):
         return _of_draws(model, actions, dt, draws, integrator)
     known = isinstance(model, Transition | Law) or hasattr(model, "transition_")
     if callable(model) and not known:
-        return Mover(model, draws)
+        return Predictor(model, draws)
     dt = getattr(model, "step_", None) if dt is None else dt
     transition = deepcopy(Transition.of(model)).to(dtype).requires_grad_(False)
     if integrator is not None:
@@ -76,12 +76,12 @@ def mover(
             transition.order,
         )  # fmt: skip
     _check(transition.law(), transition.order, actions, transition.dynamics, dt)
-    return Mover(lambda z, u: transition(z, dt, u), draws, transition, dt)
+    return Predictor(lambda z, u: transition(z, dt, u), draws, transition, dt)
 
 
 def _of_draws(
     model: Draws, actions: int, dt: float | None, draws: int | None, integrator: str | None
-) -> Mover:
+) -> Predictor:
     """Means only: transition noise would give the same plan another cost each time."""
     if draws not in (None, len(model)):
         raise ConfigError(f"The posterior was drawn {len(model)} times, not {draws}; omit draws.")
@@ -92,7 +92,7 @@ def _of_draws(
     def step(z: Tensor, u: Tensor) -> Tensor:
         return model(z.double(), dt, u.double()).to(z.dtype)
 
-    return Mover(step, len(model))
+    return Predictor(step, len(model))
 
 
 def _check(law: Law | None, order: int, actions: int, dynamics: str, dt: float | None) -> None:

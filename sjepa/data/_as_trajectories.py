@@ -14,7 +14,7 @@ from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError
 
 
-def given(
+def as_trajectories(
     x: Any,
     t: Any,
     u: Any,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sjepa.data._check import Array, is_long, spread, stretches
+from sjepa.data._check import Array, is_long, segments, spread
 from sjepa.data.derivatives import Derivatives, differentiate, second_derivatives
 from sjepa.data.noise import noise_level
 from sjepa.data.rows import (
@@ -33,7 +33,7 @@ FORMS = ("auto", "derivative", "weak", "zoh", "discrete")
 NOISY = 1e-3
 # Stretches, a quarter of which is predicted from the others at a time. With long ones the fit would
 # have to reach states it never saw, and its error there says nothing about the actions.
-STRETCHES, FOLDS = 20, 4
+SEGMENTS, FOLDS = 20, 4
 # Rows that are plenty to compare two forms.
 MAX_ROWS = 4_000
 
@@ -97,7 +97,7 @@ def continuous_rows(
     noisy = None
     if form == "auto":
         form = "derivative"
-        if data.u is not None and is_held(found, library, points, used):
+        if data.u is not None and is_zoh(found, library, points, used):
             form = "zoh"
         elif not trees:
             noisy = is_noisy(data, *((found.noise, sizes) if order == 1 else ()))
@@ -147,7 +147,7 @@ def is_noisy(data: Trajectories, noise: Array | None = None, sizes: Array | None
     return False
 
 
-def is_held(
+def is_zoh(
     found: Derivatives, library: Library | None, points: int, columns: Any = slice(None)
 ) -> bool:
     """Whether actions held between samples explain the motion better than smooth ones do.
@@ -155,7 +155,7 @@ def is_held(
     Both readings predict the same integrals, by least squares on all terms of a library, on
     stretches that were not used to fit.
     """
-    data = found.trajectories._cut(stretches(found.trajectories.lengths))
+    data = found.trajectories._cut(segments(found.trajectories.lengths))
     if library is None:
         names = [*(data.names or ()), *(data.input_names or ())]
         library, columns = Library.polynomial(names, 2), slice(None)
@@ -172,7 +172,7 @@ def _held_out(features: Array, targets: Array) -> float:
     scale = np.sqrt((features**2).mean(axis=0))
     features = features / np.where(scale > 0, scale, 1.0)
     targets = targets / np.maximum(targets.std(axis=0), 1e-300)
-    fold = np.arange(len(targets)) * STRETCHES // len(targets) % FOLDS
+    fold = np.arange(len(targets)) * SEGMENTS // len(targets) % FOLDS
     error = 0.0
     for k in range(FOLDS):
         inside, outside = fold != k, fold == k

@@ -12,14 +12,14 @@ from collections.abc import Callable
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from sjepa.data._check import Array, stretches
+from sjepa.data._check import Array, segments
 from sjepa.data.derivatives import Smoothing, differentiate
 from sjepa.data.rows import OnRows, inputs_of
 from sjepa.data.trajectories import Trajectories
 
 
 # Observations of one stretch, and of all: more adds work and hardly any evidence.
-SHORTEST, LONGEST, MOST = 32, 128, 1024
+SHORTEST, LONGEST, MAX_OBSERVATIONS = 32, 128, 1024
 # What smoothing takes away must be noise: at most this many times its variance.
 TAKEN = 1.4
 NARROWEST = 4
@@ -30,7 +30,7 @@ def integral_rows(data: Trajectories) -> tuple[OnRows, Array, Array]:
 
     On every stretch both sides are taken from their means, which a first value would only shift.
     """
-    data = data._cut(stretches(data.lengths))  # very long data: parts of them
+    data = data._cut(segments(data.lengths))  # very long data: parts of them
     smooth = smoothed(data)
     inputs = inputs_of(smooth)
     span = int(np.clip(data.lengths.max() // 4, SHORTEST, LONGEST))
@@ -40,7 +40,7 @@ def integral_rows(data: Trajectories) -> tuple[OnRows, Array, Array]:
         for first in range(0, max(n - SHORTEST // 2, 1), span)
         if n >= 8
     ]
-    every = -(-len(cuts) * span // MOST)
+    every = -(-len(cuts) * span // MAX_OBSERVATIONS)
     cuts = cuts[:: max(every, 1)]
     points = np.concatenate([inputs[i][part] for i, part in cuts])
     matrices = [_integral(data.t[i][part]) for i, part in cuts]

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sjepa.data._check import Array, is_even, joined, medians, stretches
+from sjepa.data._check import Array, is_even, joined, medians, segments
 
 
 _ORDERS = range(3, 9)
@@ -29,7 +29,7 @@ def noise_level(
     """
     series = x if isinstance(x, list) else [x]
     times = t if isinstance(t, list) else [t]
-    cuts = stretches(map(len, series))
+    cuts = segments(map(len, series))
     times = [times[i][part] for i, part in cuts]
     series = [series[i][part].reshape(len(times[k]), -1) for k, (i, part) in enumerate(cuts)]
     levels = []

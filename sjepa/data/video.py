@@ -31,7 +31,7 @@ VIDEO_ENDINGS = (*_DEMUXERS, ".gif")
 PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 # A frame has at most the pixels of 8K video.
 MAX_FRAME = 2**25
-# A video has at most this many pixels, and so many more for each byte of its file: films have a
+# A video has at most this many pixels, and so many more for each byte of its file: videos have a
 # hundred, renderings of a dot on black some hundreds, and bombs up to a million.
 MAX_PIXELS, PER_BYTE = 2**26, 1_000
 # What is kept of one video: 1 GiB as floating-point numbers.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from sjepa.data._check import Array, median_step, spread, stretches
+from sjepa.data._check import Array, median_step, segments, spread
 from sjepa.data.derivatives import Derivatives
 from sjepa.errors import DataError
 
@@ -41,7 +41,7 @@ def window_points(found: Derivatives, sizes: Array | None = None) -> int:
     spread over velocity the time scale of anything that moves. `sizes` are the spreads, if known.
     """
     data = found.trajectories
-    cuts = stretches(data.lengths)
+    cuts = segments(data.lengths)
     rows = np.concatenate([found.x_dot[i][part][found.valid[i][part]] for i, part in cuts])
     sizes = spread(data.x) if sizes is None else sizes
     moving = sizes > 0

@@ -71,7 +71,7 @@ class Fitted(BaseEstimator):
     front_: Front
     encoder_: Callable[[Any], Any]
     diagnostics_: list[str]
-    doubts_: list[str]
+    warnings_: list[str]
     verdict_: Verdict | None
     action_names_: Sequence[str]
     step_: float
@@ -334,22 +334,22 @@ class Fitted(BaseEstimator):
         *,
         held_out: Any = None,
         title: str = "",
-        film: Any = None,
+        video: Any = None,
     ) -> Path:
         """Write a self-contained HTML page about the result; see :mod:`sjepa.report`.
 
         With observations `x`, times `t` and actions `u` it also shows the simulated paths beside
         them, and with `held_out` ones (Trajectories, or (x, t) or (x, t, u)) how every law does on
-        those. A `film`, frames or a Trajectories of them, is shown in place of the first of the
+        those. A `video`, frames or a Trajectories of them, is shown in place of the first of the
         data, as that of an episode under control.
         """
         from sjepa.report import write_report
 
         check_is_fitted(self, "law_")
-        return write_report(self, path, x, t, u, held_out=held_out, title=title, film=film)
+        return write_report(self, path, x, t, u, held_out=held_out, title=title, video=video)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """The settings that differ from the defaults and, once fitted, the law and its doubts."""
+        """The settings that differ from the defaults and, once fitted, the law and its warnings."""
         lines = self.law_.lines(digits=4) if hasattr(self, "law_") else []
         figures = getattr(self, "figures_", {})
         if "rollout_held_out" in figures:
@@ -357,11 +357,13 @@ class Fitted(BaseEstimator):
             lines.append(
                 f"(rollouts miss {out:.2g} of the variance held out, {seen:.2g} in training)"
             )
-        lines += [f"! {doubt}" for doubt in getattr(self, "doubts_", ())]
+        lines += [f"! {warning}" for warning in getattr(self, "warnings_", ())]
         return "\n".join([super().__repr__(N_CHAR_MAX), *(f"    {line}" for line in lines)])
 
     def _html_repr(self) -> str:
-        """What notebooks show: the law, typeset, and its doubts, above scikit-learn's settings."""
+        """What notebooks show: the law, typeset, and its warnings, above the settings."""
         law = self.law_._repr_html_() if hasattr(self, "law_") else ""
-        doubts = "".join(f"<p>! {escape(doubt)}</p>" for doubt in getattr(self, "doubts_", ()))
-        return law + doubts + str(super()._html_repr())
+        warnings = "".join(
+            f"<p>! {escape(warning)}</p>" for warning in getattr(self, "warnings_", ())
+        )
+        return law + warnings + str(super()._html_repr())

@@ -29,17 +29,17 @@ from sjepa.runs.recorder import RunRecorder
 from sjepa.runs.saving import read as read_saved
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.training import (
-    MOST_COORDINATES,
+    MAX_COORDINATES,
     CorrectionSettings,
-    Learned,
+    FitResult,
+    as_library,
     correction_figures,
     fewest_coordinates,
-    learn_alternating,
+    fit_alternating,
+    fit_frozen,
+    fit_joint,
     learn_correction,
-    learn_frozen,
-    learn_joint,
     refine_hybrid,
-    written,
 )
 from sjepa.training.alternating.ranks import rank, together
 from sjepa.training.libraries import coordinate_grammar
@@ -129,7 +129,7 @@ class SJEPA(Fitted):
         is that row, with its numbers refined where the way of learning does so.
     diagnostics_ : list of str
         Remarks about the result, in plain words.
-    doubts_ : list of str
+    warnings_ : list of str
         Those of them that call the result into question; ``print(model)`` shows them too.
     figures_ : dict
         Of the joint search: ``noise_floor``, ``residual`` (both as shares of the variance of
@@ -267,34 +267,34 @@ class SJEPA(Fitted):
             self.verbose if first else False, progress=self.progress if first else None
         )
         callbacks = [Log(), *check_callbacks(self.callbacks), bar]
-        journal = RunRecorder(callbacks, None if run is None else run.checkpoint)
+        recorder = RunRecorder(callbacks, None if run is None else run.checkpoint)
         for callback in callbacks:
             callback.on_start(self)
         try:
             with bar:
-                learned = self._learn(self._windows(trajectories), journal)
+                learned = self._learn(self._windows(trajectories), recorder)
         except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:
             raise TrainingDiverged(
                 f"The search left the range of numbers ({error!s:.80}); rescale the data, or give "
                 "more of them."
             ) from error
-        self._keep(learned, trajectories, journal.table())
-        journal.conclude(self.law_, self.figures_)
+        self._keep(learned, trajectories, recorder.table())
+        recorder.conclude(self.law_, self.figures_)
         for callback in callbacks:
             callback.on_end(self)
         return self
 
-    def _keep(self, learned: Learned, trajectories: Trajectories, history: pd.DataFrame) -> SJEPA:
+    def _keep(self, learned: FitResult, trajectories: Trajectories, history: pd.DataFrame) -> SJEPA:
         """Become the fitted model of what a search has found."""
         # Canonical, so that the law that is saved and read again is the same to the last bit.
         self.law_: Law = learned.law.canonical()
         self.front_: Front = learned.front
         self.encoder_ = learned.encoder
         self.latent_dim_ = len(self.law_.outputs)
-        self.doubts_: list[str] = list(learned.doubts)
+        self.warnings_: list[str] = list(learned.warnings)
         k = self.history_length_
         past = [f"coordinates are those of the middle of {k} successive observations."]
-        self.diagnostics_: list[str] = [*past[: k > 1], *learned.notes, *learned.doubts]
+        self.diagnostics_: list[str] = [*past[: k > 1], *learned.notes, *learned.warnings]
         self.figures_: dict[str, float] = dict(learned.figures)
         self.rivals_: list[Any] = list(learned.rivals)
         self.verdict_ = learned.verdict
@@ -314,18 +314,18 @@ class SJEPA(Fitted):
                     encoded, self.law_, self.correction, self.integrator, self.seed_
                 )
             self._moved_by = (self.law_, transition)
-            figures, doubts = correction_figures(transition, encoded)
+            figures, warnings = correction_figures(transition, encoded)
             self.figures_ |= figures
-            self.doubts_ += doubts
+            self.warnings_ += warnings
             said = [f"rho_corr {v:.3g}: the correction's share." for v in figures.values()]
-            self.diagnostics_ += [*said, *doubts]
+            self.diagnostics_ += [*said, *warnings]
         if trajectories.names is not None:
             self.feature_names_in_ = np.array(trajectories.names, dtype=object)
         return self
 
     def _choose_history(self, trajectories: Trajectories) -> int:
         if self.history == "auto":
-            most = MOST_COORDINATES if self.latent_dim == "auto" else self.latent_dim
+            most = MAX_COORDINATES if self.latent_dim == "auto" else self.latent_dim
             return choose_history(trajectories, most)
         return int(self.history or 1)
 
@@ -334,17 +334,17 @@ class SJEPA(Fitted):
         validate(self, trajectories)
         check_data(trajectories, states=isinstance(self.encoder, str) and self.encoder != "auto")
 
-    def _learn(self, trajectories: Trajectories, journal: RunRecorder) -> Learned:
+    def _learn(self, trajectories: Trajectories, recorder: RunRecorder) -> FitResult:
         seed = self.seed_
         held = None if isinstance(self.delta, str) else float(self.delta)
         trained: dict[str, Any] = {
-            "device": self.device, "journal": journal, "options": self.options,
+            "device": self.device, "journal": recorder, "options": self.options,
             "correction": self.correction, "delta": held,
         }  # fmt: skip
         if self.encoder != "auto":
-            return learn_frozen(
+            return fit_frozen(
                 trajectories, self.encoder, self._space(None), self.backend, seed,
-                self.latent_dim, journal, head=self.head, order=self.order, delta=self.delta,
+                self.latent_dim, recorder, head=self.head, order=self.order, delta=self.delta,
                 dynamics=self.dynamics, integrator=self.integrator,
                 feature_names=self.feature_names, select=self.select, delta_roll=self.delta_roll,
                 phase=trained if way_of(self) == "frozen" else None,
@@ -354,30 +354,30 @@ class SJEPA(Fitted):
             assert self.latent_dim != "auto"
             space = self._space(self.latent_dim, trajectories.input_names or ())
             with together(self.device) as trained["device"]:
-                return learn_alternating(
+                return fit_alternating(
                     trajectories, space, self.latent_dim, self.backend, self.integrator, seed=seed,
                     dynamics=self.dynamics, **trained,
                 )  # fmt: skip
         if self.latent_dim == "auto":
-            most = min(MOST_COORDINATES, int(np.prod(trajectories.obs_shape)))
+            most = min(MAX_COORDINATES, int(np.prod(trajectories.obs_shape)))
             may_grow = search_budget(self.options).grow
 
-            def learn(d: int, grow: bool) -> Learned:
-                with journal.part(grow * most + d - 1, most * (1 + may_grow)):
-                    return self._learn_joint(trajectories, journal, d, grow)
+            def learn(d: int, grow: bool) -> FitResult:
+                with recorder.part(grow * most + d - 1, most * (1 + may_grow)):
+                    return self._learn_joint(trajectories, recorder, d, grow)
 
             learned, tried = fewest_coordinates(learn, most, may_grow)
             self.dimensions_ = pd.DataFrame([asdict(one) for one in tried])
         else:
-            learned = self._learn_joint(trajectories, journal, self.latent_dim)
+            learned = self._learn_joint(trajectories, recorder, self.latent_dim)
         hybrid = CorrectionSettings.joint_of(self.correction)
         if hybrid is not None and hybrid.joint == "coordinates":
             learned = refine_hybrid(trajectories, learned, hybrid, seed)
         return learned
 
     def _learn_joint(
-        self, trajectories: Trajectories, journal: RunRecorder, d: int, grow: bool | None = None
-    ) -> Learned:
+        self, trajectories: Trajectories, recorder: RunRecorder, d: int, grow: bool | None = None
+    ) -> FitResult:
         """With `d` coordinates; `grow` is said where several numbers of them are compared."""
         space, options = self._space(d, trajectories.input_names or ()), dict(self.options or {})
         grammar = self.grammar
@@ -387,8 +387,8 @@ class SJEPA(Fitted):
             space = space.library(space.inputs[:d])
         if grow is not None:
             options["grow"] = grow
-        return learn_joint(
-            trajectories, space, d, self.order, self.delta, self.backend, self.seed_, journal,
+        return fit_joint(
+            trajectories, space, d, self.order, self.delta, self.backend, self.seed_, recorder,
             options, delta_roll=self.delta_roll, select=self.select,
             windows=self.history_length_ > 1, stage="" if grow is None else f"{d} coordinates ",
             grammar=grammar,
@@ -400,7 +400,7 @@ class SJEPA(Fitted):
             return given
         names = list(self.feature_names or numbered("z", dimension))
         if given is not None:
-            return written(given, names, actions)
+            return as_library(given, names, actions)
         library = Library.paper(names, actions)
         if self.search == "joint" and dimension <= 2 and not actions:
             library += Library.polynomial(names, 3)  # Duffing, Van der Pol, double wells

@@ -18,7 +18,7 @@ from sjepa.estimator.parameter_types import check_each, naming
 from sjepa.symbolic import Grammar, Library
 from sjepa.training import WAYS, CorrectionSettings
 from sjepa.training.alternating.fixed import check_fixed
-from sjepa.training.options import is_printed, search_budget, training_plan
+from sjepa.training.options import is_as_published, search_budget, training_plan
 
 
 # What is no setting of the way at hand: the words for it, and why each is not read.
@@ -145,7 +145,7 @@ def _check_together(model: Any, way: str) -> None:
     if way not in ("alternating", "frozen"):
         return
     with naming("options"):
-        printed = is_printed(model.options)
+        printed = is_as_published(model.options)
     if printed and model.dynamics == "continuous" and model.integrator != "euler":
         raise ConfigError(
             "Algorithm 1 as printed is forward Euler: integrator='euler'.", "integrator"

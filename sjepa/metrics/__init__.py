@@ -27,7 +27,7 @@ from sjepa.metrics.rollouts import (
     path_r2,
     rollout_bound,
     rollout_score,
-    stretch_errors,
+    segment_errors,
 )
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 
@@ -60,6 +60,6 @@ __all__ = [
     "r2",
     "rollout_bound",
     "rollout_score",
-    "stretch_errors",
+    "segment_errors",
     "within_trajectory_share",
 ]

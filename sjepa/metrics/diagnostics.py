@@ -23,11 +23,11 @@ NOT_NOISE = 5.0
 RESIDUAL = 3e-4
 # The same for bent coordinates, which bend toward whatever law they are given: only a residual
 # near the noise tells a true law from a wrong one there.
-BENT_NOT_NOISE = 2.0
-BENT_RESIDUAL = 2e-5
+NONLINEAR_NOT_NOISE = 2.0
+NONLINEAR_RESIDUAL = 2e-5
 # Rollouts over a horizon miss at most this much of the variance of the coordinates. Coordinates can
 # satisfy a law along their own paths that leads elsewhere from every start.
-MISSED = 0.2
+MAX_ROLLOUT_ERROR = 0.2
 # Laws of more units of complexity than this for each coordinate (and order) are long: coordinates
 # that may bend, or that are noisy enough to hide it, satisfy many of them.
 SHORT = 3.0
@@ -77,28 +77,28 @@ def diagnose_latents(
     return shortcuts(checks.check(z, observations, flags, actions=actions), checks)
 
 
-def shortcuts(admission: CollapseReport, checks: CollapseChecks) -> list[Diagnostic]:
+def shortcuts(check_report: CollapseReport, checks: CollapseChecks) -> list[Diagnostic]:
     """Conserved quantities and folding, from what the checks measured.
 
     Coordinates that hardly move also fail the neighbor test; that is then not called folding.
     """
     findings = []
-    if admission.within < checks.within:
+    if check_report.within < checks.within:
         findings.append(
             Diagnostic(
-                "conserved-quantity collapse", admission.within, checks.within,
+                "conserved-quantity collapse", check_report.within, checks.within,
                 f"some direction of the latent space is nearly constant along every trajectory: "
-                f"only {admission.within:.1%} of its variance is motion (at least "
+                f"only {check_report.within:.1%} of its variance is motion (at least "
                 f"{checks.within:.0%} is asked for). It encodes which trajectory this is, for "
                 "instance its energy, not where the system is on it.",
             )
         )  # fmt: skip
-    if not admission.neighbor <= checks.neighbor and not findings:
+    if not check_report.neighbor <= checks.neighbor and not findings:
         findings.append(
             Diagnostic(
-                "folding", admission.neighbor, checks.neighbor,
+                "folding", check_report.neighbor, checks.neighbor,
                 f"different states share one latent point: observations of nearest neighbors "
-                f"differ by {admission.neighbor:.0%} of what random pairs differ by (at most "
+                f"differ by {check_report.neighbor:.0%} of what random pairs differ by (at most "
                 f"{checks.neighbor:.0%} is asked for). Squares and products of the true "
                 "coordinates do this; they move at twice the frequency.",
             )
@@ -159,7 +159,7 @@ def largest_residual(noise_floor: float, linear: bool = True) -> float:
     """What a law may leave of the variance of changes and still be called adequate."""
     if linear:
         return max(NOT_NOISE * noise_floor, RESIDUAL)
-    return max(BENT_NOT_NOISE * noise_floor, BENT_RESIDUAL)
+    return max(NONLINEAR_NOT_NOISE * noise_floor, NONLINEAR_RESIDUAL)
 
 
 def diagnose_residual(risk: float, noise_floor: float, linear: bool = True) -> list[Diagnostic]:
@@ -185,12 +185,12 @@ def diagnose_residual(risk: float, noise_floor: float, linear: bool = True) -> l
 def diagnose_rollouts(held_out: float, training: float = 0.0) -> list[Diagnostic]:
     """Whether a law leads elsewhere than the coordinates go, within the horizon of a search."""
     missed = max(held_out, training)
-    if missed <= MISSED:
+    if missed <= MAX_ROLLOUT_ERROR:
         return []
-    whose = "held-out" if held_out > MISSED else "training"
+    whose = "held-out" if held_out > MAX_ROLLOUT_ERROR else "training"
     return [
         Diagnostic(
-            "rollouts fail", missed, MISSED,
+            "rollouts fail", missed, MAX_ROLLOUT_ERROR,
             f"rollouts from {whose} observations miss {missed:.2g} of the variance of the "
             "coordinates within the horizon of the search: law or starting points, which noise may "
             "spoil, do not predict. Smooth the data, give more of them, or offer other terms.",
@@ -198,7 +198,7 @@ def diagnose_rollouts(held_out: float, training: float = 0.0) -> list[Diagnostic
     ]  # fmt: skip
 
 
-def diagnose_forgetting(neighbor: float, most: float) -> list[Diagnostic]:
+def diagnose_information_loss(neighbor: float, most: float) -> list[Diagnostic]:
     """Whether coordinates lose far more of the observations than others of the same data do."""
     if neighbor <= most:
         return []

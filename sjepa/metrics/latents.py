@@ -14,7 +14,7 @@ from sjepa.metrics.arrays import as_array, as_rows
 
 # Neighbors among which one with similar actions is looked for, and stretches of time over which
 # actions are averaged.
-AMONG, STRETCHES = 10, 8
+AMONG, SEGMENTS = 10, 8
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def neighbor_test(
     valid = valid[:, :steps] & valid[:, ahead:]
     pushes = None
     if actions is not None and ahead and steps:
-        pushes, own = _pushes(as_array(actions), ahead)[valid], np.nonzero(valid)[0]
+        pushes, own = _inputs(as_array(actions), ahead)[valid], np.nonzero(valid)[0]
     z, x = z[:, :steps][valid], x[:, ahead:][valid]
     if len(z) < 3:
         raise DataError(f"The neighbor test needs at least 3 valid points, got {len(z)}.")
@@ -127,10 +127,10 @@ def neighbor_test(
     return float(near / random) if random > 0 else float("nan")
 
 
-def _pushes(u: np.ndarray, ahead: int) -> np.ndarray:
+def _inputs(u: np.ndarray, ahead: int) -> np.ndarray:
     """Means (B, T - ahead, values) of the actions over stretches of the next `ahead` steps."""
     sums = np.pad(u.cumsum(1), ((0, 0), (1, 0), (0, 0)))
-    ends = np.unique(np.linspace(0, ahead, STRETCHES + 1).round().astype(int))
+    ends = np.unique(np.linspace(0, ahead, SEGMENTS + 1).round().astype(int))
     steps = u.shape[1] - ahead
     upto = [sums[:, end : end + steps] for end in ends]
     parts = [(b - a) / k for a, b, k in zip(upto, upto[1:], np.diff(ends), strict=False)]

@@ -53,7 +53,7 @@ def rollout_score(
     return RolloutScore(float(error.mean()), float(np.mean(~alive[:, -1])), error.mean(0))
 
 
-def stretch_errors(
+def segment_errors(
     transition: Transition, states: Trajectories, horizon: int = 10, most: int = 1000
 ) -> np.ndarray:
     """Squared errors (n, K, d) of free rollouts from starts spread over trajectories of states.

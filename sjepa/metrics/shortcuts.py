@@ -14,7 +14,7 @@ from sjepa.metrics.latents import latent_spread, neighbor_test, within_trajector
 
 # Neighbors may differ by FORGETFUL times what those in other coordinates of the same data do, and
 # by FORGOTTEN of what random pairs differ by in any case.
-FORGETFUL, FORGOTTEN = 5.0, 0.004
+LOSS_FACTOR, NEGLIGIBLE_LOSS = 5.0, 0.004
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class CollapseReport:
     reasons: tuple[str, ...]
 
     @property
-    def admitted(self) -> bool:
+    def passed(self) -> bool:
         return not self.reasons
 
 
@@ -83,14 +83,14 @@ class CollapseChecks:
         )
 
 
-def most_forgotten(reports: Iterable[CollapseReport]) -> float:
+def max_information_loss(reports: Iterable[CollapseReport]) -> float:
     """The largest result of the neighbor test that is honest beside other coordinates.
 
     Where some coordinates keep nearly all that is observed, others that lose far more of it take a
     shortcut: the phase on a limit cycle without the distance from it has a shorter law.
     """
     least = min((report.neighbor for report in reports), default=float("inf"))
-    return max(FORGOTTEN, FORGETFUL * least)
+    return max(NEGLIGIBLE_LOSS, LOSS_FACTOR * least)
 
 
 def narrowest(rows: np.ndarray) -> float:

@@ -106,7 +106,7 @@ class PolynomialEncoder(nn.Module):
         degree = (self.factors < self.rank).sum(1)
         return (degree - 1.0).to(self.mean) ** ROUGHNESS
 
-    def bending(self) -> Tensor:
+    def curvature_penalty(self) -> Tensor:
         """How bent each coordinate is (d,): shares of its variance, weighted by their curvature."""
         size = self.linear.weight.detach().square()
         return (size * self.curvature).sum(1) / size.sum(1).clamp_min(1e-300)

@@ -32,44 +32,44 @@ from sjepa.models.whitening import Whitening
 from sjepa.models.windows import HistoryWindow
 
 
-Description = dict[str, Any]
+ModuleSpec = dict[str, Any]
 # No network here is larger; it keeps a hostile file from asking for one that is.
 MAX_VALUE = 2**31
 MAX_PARTS = 64
 LIMITS = {"depth": MAX_PARTS, "degree": MAX_PARTS, "k": 10_000, "history": 10_000, "order": 10}
 
 
-def _obs(module: Any, latent_dim: int) -> Description:
+def _obs(module: Any, latent_dim: int) -> ModuleSpec:
     return {"obs_shape": list(module.obs_shape), "latent_dim": latent_dim}
 
 
-def _linear(module: LinearEncoder) -> Description:
+def _linear(module: LinearEncoder) -> ModuleSpec:
     return _obs(module, module.linear.out_features)
 
 
-def _mlp(module: MLPEncoder) -> Description:
+def _mlp(module: MLPEncoder) -> ModuleSpec:
     layers = [m for m in module.net if isinstance(m, nn.Linear)]
     width = layers[0].out_features
     return _obs(module, layers[-1].out_features) | {"width": width, "depth": len(layers) - 1}
 
 
-def _residual(module: ResidualEncoder) -> Description:
+def _residual(module: ResidualEncoder) -> ModuleSpec:
     return _mlp(module.residual)
 
 
-def _polynomial(module: PolynomialEncoder) -> Description:
+def _polynomial(module: PolynomialEncoder) -> ModuleSpec:
     features, degree = module.factors.shape
     dim = module.linear.out_features
     return {"rank": module.rank, "latent_dim": dim, "features": features, "degree": degree}
 
 
-def _conv(module: CausalConvEncoder) -> Description:
+def _conv(module: CausalConvEncoder) -> ModuleSpec:
     last: Any = module.net[-1]
     size = {"history": module.history, "width": last.in_channels}
     return _obs(module, last.out_channels) | size
 
 
-def _frame(module: FrameEncoder) -> Description:
+def _frame(module: FrameEncoder) -> ModuleSpec:
     first: Any = module.features[0]
     inner: Any = module.head[0]
     last: Any = module.head[-1]
@@ -77,16 +77,16 @@ def _frame(module: FrameEncoder) -> Description:
     return _obs(module, last.out_features) | size
 
 
-def _whitening(module: Whitening) -> Description:
+def _whitening(module: Whitening) -> ModuleSpec:
     return {"obs_shape": list(module.obs_shape), "rank": module.rank}
 
 
-def _identity(module: IdentityEncoder) -> Description:
+def _identity(module: IdentityEncoder) -> ModuleSpec:
     size = torch.Size(module.obs_shape).numel()
     return _obs(module, size)
 
 
-def _field(module: BoundedField) -> Description:
+def _field(module: BoundedField) -> ModuleSpec:
     first: Any = module.net[0]
     last: Any = module.net[-1]
     return {
@@ -97,24 +97,24 @@ def _field(module: BoundedField) -> Description:
     }
 
 
-def _history(module: HistoryWindow | Ratios) -> Description:
+def _history(module: HistoryWindow | Ratios) -> ModuleSpec:
     return {"k": module.k, "obs_shape": list(module.obs_shape)}
 
 
-def _ratios(module: Ratios) -> Description:
+def _ratios(module: Ratios) -> ModuleSpec:
     return _history(module) | {"order": module.order, "step": module.step}
 
 
-def _blur(module: Blur) -> Description:
+def _blur(module: Blur) -> ModuleSpec:
     return {"obs_shape": list(module.obs_shape), "width": module.width}
 
 
-def _affine(module: AffineHead) -> Description:
+def _affine(module: AffineHead) -> ModuleSpec:
     return {"size": module.matrix.shape[0], "dim": module.matrix.shape[1]}
 
 
 # Name in the file, class, and how to find the arguments that build one like it.
-TABLE: Mapping[str, tuple[type[nn.Module], Callable[[Any], Description]]] = {
+TABLE: Mapping[str, tuple[type[nn.Module], Callable[[Any], ModuleSpec]]] = {
     "linear": (LinearEncoder, _linear),
     "mlp": (MLPEncoder, _mlp),
     "residual": (ResidualEncoder, _residual),
@@ -138,7 +138,7 @@ def _build_scaled(part: nn.Module, inputs: int, outputs: int) -> nn.Module:
 
 
 # The same for what is wrapped around one other network: class, its part, arguments, builder.
-WRAPPERS: Mapping[str, tuple[type[nn.Module], str, Callable[[Any], Description], Any]] = {
+WRAPPERS: Mapping[str, tuple[type[nn.Module], str, Callable[[Any], ModuleSpec], Any]] = {
     "gaussian": (GaussianEncoder, "encoder", lambda m: {}, GaussianEncoder),
     "residual_map": (Residual, "field", lambda m: {"latent_dim": m.latent_dim}, Residual),
     "scaled": (
@@ -147,14 +147,14 @@ WRAPPERS: Mapping[str, tuple[type[nn.Module], str, Callable[[Any], Description],
 }  # fmt: skip
 
 
-def describe(module: nn.Module) -> Description | None:
+def to_spec(module: nn.Module) -> ModuleSpec | None:
     """What :func:`rebuild` needs besides the tensors; None if the module cannot be stored."""
     for name, (cls, part, arguments, _) in WRAPPERS.items():
         if type(module) is cls:
-            inner = describe(getattr(module, part))
+            inner = to_spec(getattr(module, part))
             return None if inner is None else {"type": name, "part": inner, **arguments(module)}
     if type(module) is nn.Sequential:
-        parts = [describe(part) for part in module]
+        parts = [to_spec(part) for part in module]
         return None if None in parts else {"type": "sequential", "parts": parts}
     for name, (cls, arguments) in TABLE.items():
         if type(module) is cls:
@@ -165,7 +165,7 @@ def describe(module: nn.Module) -> Description | None:
     return None
 
 
-def rebuild(description: Any, tensors: Mapping[str, Tensor]) -> nn.Module:
+def from_spec(description: Any, tensors: Mapping[str, Tensor]) -> nn.Module:
     """The module of a description, filled with tensors.
 
     It is laid out without memory first, so that a file can ask for no more than it holds.

@@ -354,8 +354,8 @@ def training(history: pd.DataFrame, column: str) -> str:
 
 
 @rc_context(STYLE)
-def film_curve(t: np.ndarray, z: np.ndarray, names: Sequence[str]) -> tuple[str, list[str]]:
-    """Coordinates over the time of a film, a line for the present, and its place at each frame."""
+def video_curve(t: np.ndarray, z: np.ndarray, names: Sequence[str]) -> tuple[str, list[str]]:
+    """Coordinates over the time of a video, a line for the present, and its place at each frame."""
     drawn = Drawing(170.0)
     ax = drawn.axes("time", "")
     for j, column in enumerate(z.T):
@@ -365,4 +365,4 @@ def film_curve(t: np.ndarray, z: np.ndarray, names: Sequence[str]) -> tuple[str,
         f'<path id="now" class="now" transform="translate({x[0]} 0)" '
         f'd="M0 {TOP:g}V{drawn.height - BOTTOM:g}"/>'
     )
-    return drawn.svg(f"{', '.join(map(pretty, names))} over the time of the film"), x
+    return drawn.svg(f"{', '.join(map(pretty, names))} over the time of the video"), x

@@ -33,7 +33,7 @@ ROUGH = {"method": "RK45", "rtol": 1e-4, "atol": 1e-6, "max_evaluations": 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
+class Comparison:
     """Data that laws are compared with.
 
     Parameters
@@ -50,7 +50,7 @@ class Beside:
     ids: tuple[str, ...]
 
     @classmethod
-    def of(cls, source: Any, coordinates: Trajectories, form: str = "") -> Beside | None:
+    def of(cls, source: Any, coordinates: Trajectories, form: str = "") -> Comparison | None:
         """None where the law does not move its own inputs."""
         try:
             simulator = source if isinstance(source, Simulator) else Simulator(source, form)
@@ -133,7 +133,7 @@ def near(entries: Sequence[Entry], start: int) -> set[int]:
 
 def drawn(law: Any, states: Trajectories) -> list[tuple[Trail, Simulation]]:
     """Trails of data, each with the law's path beside it."""
-    beside = Beside.of(law, states)
+    beside = Comparison.of(law, states)
     if beside is None:
         return []
     paths = beside.simulator.beside(beside.data[:MAX_TRAILS])

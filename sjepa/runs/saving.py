@@ -24,7 +24,7 @@ from torch import nn
 
 from sjepa.errors import ConfigError, FormatError
 from sjepa.models import Transition
-from sjepa.models.serialization import describe, rebuild
+from sjepa.models.serialization import from_spec, to_spec
 from sjepa.storage import (
     digest_of,
     read_bounded,
@@ -185,14 +185,14 @@ def _rebuilt(folder: Path, description: Any, tensors: Any, name: str) -> nn.Modu
     held = tensors.get(name) if isinstance(tensors, dict) else None
     if not isinstance(held, dict):
         raise FormatError(f"{folder}/model.safetensors is damaged: it holds no {name}.")
-    module: nn.Module = _within(folder, lambda: rebuild(description, held))
+    module: nn.Module = _within(folder, lambda: from_spec(description, held))
     return module
 
 
 def _described(name: str, part: nn.Module | None) -> Any:
     if part is None:
         return None
-    if (description := describe(part)) is None:
+    if (description := to_spec(part)) is None:
         kind = type(part).__name__
         raise ConfigError(f"A part ({name}) of type {kind} cannot be stored as plain data.")
     return description

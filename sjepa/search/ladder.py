@@ -36,7 +36,7 @@ from sjepa.search.supports import BELOW
 from sjepa.search.templates import propose
 from sjepa.symbolic import Front, Law, Library
 from sjepa.symbolic.front import Candidate
-from sjepa.symbolic.term_templates import Shape, weight, wide
+from sjepa.symbolic.term_templates import TermTemplate as Shape, extended_templates as wide, weight
 from sjepa.symbolic.verdict import Domain, Rival, Verdict
 
 

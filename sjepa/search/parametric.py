@@ -22,7 +22,7 @@ from sjepa.symbolic import Front, Gram, Law, Library, canonicalize
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.gram import MAX_SIZE
 from sjepa.symbolic.snap import variants
-from sjepa.symbolic.term_templates import Shape, weight
+from sjepa.symbolic.term_templates import TermTemplate as Shape, weight
 
 
 Array = np.ndarray

@@ -18,7 +18,7 @@ import sympy
 from sjepa.search.parametric import Array, Columns, Placed, _Search, polish, projected
 from sjepa.symbolic import Library, canonicalize
 from sjepa.symbolic.parse import symbol
-from sjepa.symbolic.term_templates import Shape, weight
+from sjepa.symbolic.term_templates import TermTemplate as Shape, weight
 
 
 # Monomials of a numerator at first, their highest degree, and how many may be left.

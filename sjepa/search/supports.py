@@ -18,7 +18,7 @@ import sympy
 from sjepa.search.parametric import Array, Columns, Placed, projected
 from sjepa.symbolic.gram import MAX_SIZE
 from sjepa.symbolic.parse import symbol
-from sjepa.symbolic.term_templates import POWERS, Shape
+from sjepa.symbolic.term_templates import POWERS, TermTemplate as Shape
 
 
 # Sets of terms without open numbers that grow, the most terms, and columns of one search.

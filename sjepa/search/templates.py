@@ -16,7 +16,7 @@ from sjepa.data.integrals import integral_rows
 from sjepa.search.parametric import Columns
 from sjepa.search.supports import Described, Describer
 from sjepa.symbolic import Law, Library
-from sjepa.symbolic.term_templates import Shape
+from sjepa.symbolic.term_templates import TermTemplate as Shape
 
 
 # Partial laws that are followed from equation to equation, and whole ones that are proposed.

@@ -14,7 +14,7 @@ import numpy as np
 from sjepa.errors import FormatError, LawError, SjepaError
 from sjepa.symbolic import law_methods
 from sjepa.symbolic.complexity import MEASURES
-from sjepa.symbolic.intervals import Interval, interval_lines, least_inclusion, read_intervals
+from sjepa.symbolic.intervals import Interval, interval_lines, min_inclusion, read_intervals
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.verdict import Verdict
 
@@ -212,7 +212,7 @@ class Front:
                 "standard_error": [
                     math.nan if c.standard_error is None else c.standard_error for c in self
                 ],
-                "inclusion": [least_inclusion(self.intervals, c.law) for c in self],
+                "inclusion": [min_inclusion(self.intervals, c.law) for c in self],
             }
         )
 

@@ -60,7 +60,7 @@ def interval_lines(rows: Sequence[Interval], digits: int = 4) -> list[str]:
     return lines
 
 
-def least_inclusion(rows: Sequence[Interval], law: Law) -> float:
+def min_inclusion(rows: Sequence[Interval], law: Law) -> float:
     """How often the law's least sure term is chosen on resampled data; NaN if none were drawn."""
     if not rows:
         return math.nan

@@ -36,7 +36,7 @@ STEEP = 1e4
 
 
 @dataclass(frozen=True)
-class Shape:
+class TermTemplate:
     """A term of some inputs with open numbers.
 
     Examples
@@ -51,10 +51,10 @@ class Shape:
     constants: tuple[str, ...]
 
     @classmethod
-    def read(cls, text: str, inputs: Sequence[str]) -> Shape:
+    def read(cls, text: str, inputs: Sequence[str]) -> TermTemplate:
         """From text; lower-case letters that are no inputs are open numbers."""
         names = check_names(inputs, "input")
-        constants = open_numbers(text, names)
+        constants = nonlinear_parameters(text, names)
         shape = cls(parse(text, [*names, *constants]), names, constants)
         for c in map(symbol, constants):
             if not shape.expr.xreplace({c: c + 1}).as_independent(c)[1].free_symbols - {c}:
@@ -64,7 +64,7 @@ class Shape:
         return shape
 
     @classmethod
-    def of(cls, term: sympy.Expr, inputs: Sequence[str]) -> tuple[Shape, tuple[float, ...]]:
+    def of(cls, term: sympy.Expr, inputs: Sequence[str]) -> tuple[TermTemplate, tuple[float, ...]]:
         """A term with its doubles left open, and what they were."""
         (expr,), symbols, values = Law([term], inputs, ["y"], canonical=False).skeleton
         names = [f"inner_{i + 1}" for i in range(len(symbols))]
@@ -196,13 +196,15 @@ def _evaluate(e: sympy.Expr, inputs: Sequence[str], x: np.ndarray) -> np.ndarray
     return Law([e], inputs, ["y"], "discrete", canonical=False).numpy()(x)[:, 0]
 
 
-def open_numbers(text: str, inputs: Sequence[str]) -> tuple[str, ...]:
+def nonlinear_parameters(text: str, inputs: Sequence[str]) -> tuple[str, ...]:
     """The letters of a term that stand for numbers to be found."""
     known = {*inputs, *SPELLINGS, *CONSTANTS}
     return tuple(dict.fromkeys(n for n in _OPEN.findall(text) if n not in known))
 
 
-def wide(states: Sequence[str], actions: Sequence[str], positive: Sequence[str]) -> list[Shape]:
+def extended_templates(
+    states: Sequence[str], actions: Sequence[str], positive: Sequence[str]
+) -> list[TermTemplate]:
     """Quotients, Hill and sigmoid curves, exponentials, logarithms, powers, products of sines.
 
     Those of `positive` inputs may have a pole or an end at 0.
@@ -238,5 +240,5 @@ def wide(states: Sequence[str], actions: Sequence[str], positive: Sequence[str])
     rows = []
     for expr in found:
         used = tuple(str(s) for s in (a, b) if expr.has(s))
-        rows.append(Shape(expr, names, used))
+        rows.append(TermTemplate(expr, names, used))
     return rows

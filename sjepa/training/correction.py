@@ -131,7 +131,7 @@ class CorrectionSettings:
 def correction_figures(
     transition: Transition, encoded: Trajectories
 ) -> tuple[dict[str, float], list[str]]:
-    """How much of a hybrid's prediction is its correction: ρ_corr over all states, and doubts."""
+    """How much of a hybrid's prediction is its correction: ρ_corr over all states, and warnings."""
     if transition.symbolic is None or transition.correction is None:
         return {}, []
     moved = with_velocities(encoded) if transition.order == 2 else encoded

@@ -12,7 +12,7 @@ from sjepa.errors import ConfigError
 from sjepa.symbolic import Grammar, Library
 
 
-def written(
+def as_library(
     space: Library | Grammar | Sequence[str] | None,
     states: Sequence[str],
     actions: Sequence[str] = (),

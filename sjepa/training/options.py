@@ -23,7 +23,7 @@ _OF_NETWORK = ("network", "stochastic")
 _OF_PLAN = ("cycles", "propose_every_cycle", "relaxed", "emit", "seconds", "ema", "refit")
 # Algorithm 1 as it is printed: the backend only initializes the coefficients, by one thresholded
 # ridge regression; the target encoder moves once a cycle; coefficients stay as they were trained.
-PRINTED: Mapping[str, Any] = {
+AS_PUBLISHED: Mapping[str, Any] = {
     "emit": "library", "relaxed": True, "propose_every_cycle": False, "ema": "cycle",
     "refit": False,
 }  # fmt: skip
@@ -52,7 +52,7 @@ def search_budget(options: Mapping[str, Any] | None) -> SearchBudget:
         raise ConfigError(f"options of the joint search: {error}.") from None
 
 
-def is_printed(options: Mapping[str, Any] | None) -> bool:
+def is_as_published(options: Mapping[str, Any] | None) -> bool:
     """Whether Algorithm 1 is asked for to the letter."""
     value = (options or {}).get("printed", False)
     if not isinstance(value, bool):
@@ -92,10 +92,10 @@ def training_plan(
     if correction is not None:
         phases[1:] = [phase.hybrid(correction) for phase in phases[1:]]
     plan = {name: given.pop(name) for name in _OF_PLAN if name in given}
-    if is_printed({"printed": given.pop("printed", False)}):
-        if free := [name for name in PRINTED if name in plan]:
+    if is_as_published({"printed": given.pop("printed", False)}):
+        if free := [name for name in AS_PUBLISHED if name in plan]:
             raise ConfigError(f"{free[0]} is decided by printed=True; leave one of them out.")
-        plan |= PRINTED
+        plan |= AS_PUBLISHED
         if make_backend(backend) == make_backend("stlsq"):
             backend = Alternation().backend
     if not isinstance(cycles := plan.get("cycles", 1), int) or cycles < 1:

@@ -76,7 +76,7 @@ def test_videos_come_from_their_seed_and_noise_changes_no_motion() -> None:
 
 
 @pytest.mark.parametrize("ending", [".gif", ".mp4"])
-def test_a_film_file_gives_its_frames_and_times_back(tmp_path: Path, ending: str) -> None:
+def test_a_video_file_gives_its_frames_and_times_back(tmp_path: Path, ending: str) -> None:
     video = rendered("pendulum", trajectories=1, length=12, size=32).x[0]
     path = write_video(video, tmp_path / f"video{ending}", step=0.1)
     back = read(path)
@@ -90,7 +90,7 @@ def test_a_film_file_gives_its_frames_and_times_back(tmp_path: Path, ending: str
     assert small.t[0][1] == pytest.approx(0.3)
 
 
-def test_a_folder_of_pictures_is_one_film_in_natural_order(tmp_path: Path) -> None:
+def test_a_folder_of_pictures_is_one_video_in_natural_order(tmp_path: Path) -> None:
     from PIL import Image
 
     for run in ("run2", "run10"):

@@ -14,7 +14,7 @@ from sjepa.metrics.diagnostics import (
     diagnose_rollouts,
     small_residual,
 )
-from sjepa.metrics.shortcuts import most_forgotten, narrowest
+from sjepa.metrics.shortcuts import max_information_loss, narrowest
 from sjepa.symbolic import Library
 from sjepa.training.joint import SearchBudget, joint_search
 from tests.training.joint.shortcut_data import (
@@ -183,7 +183,7 @@ def test_a_phase_without_the_distance_from_the_cycle_forgets_far_more_than_the_s
     angle = np.arctan2(states[..., 1], states[..., 0])
     phase = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     whole, lossy = (CollapseChecks().check(z, states) for z in (states, phase))
-    assert whole.admitted and lossy.admitted
-    limit = most_forgotten([whole, lossy])
+    assert whole.passed and lossy.passed
+    limit = max_information_loss([whole, lossy])
     assert whole.neighbor <= limit < lossy.neighbor
-    assert most_forgotten([lossy]) > lossy.neighbor  # alone there is nothing to compare with
+    assert max_information_loss([lossy]) > lossy.neighbor  # alone there is nothing to compare with

@@ -92,12 +92,12 @@ def test_parts_of_parts_take_their_share() -> None:
         def on_step(self, step: Step) -> None:
             seen.append(step.share)
 
-    journal = RunRecorder([Shares()])
-    with journal.part(1, 2):
-        journal("half of the second half", 0.5)
-        with journal.part(0, 2):
-            journal("its first half", 1.0)
-    journal("all", 1.0)
+    recorder = RunRecorder([Shares()])
+    with recorder.part(1, 2):
+        recorder("half of the second half", 0.5)
+        with recorder.part(0, 2):
+            recorder("its first half", 1.0)
+    recorder("all", 1.0)
     assert seen == [0.75, 0.75, 1.0]
 
 
@@ -120,10 +120,10 @@ def test_what_was_found_before_a_stop_is_kept(stopped: Path, tmp_path: Path) -> 
     shutil.copytree(stopped, run)
     before = read_best(run / "best.json")
     assert before is not None
-    journal = RunRecorder(path=run / "checkpoint.safetensors")
-    journal.report(Step("worse", 0.8, risk=2 * before["residual"], law="z1' = 1", complexity=1))
+    recorder = RunRecorder(path=run / "checkpoint.safetensors")
+    recorder.report(Step("worse", 0.8, risk=2 * before["residual"], law="z1' = 1", complexity=1))
     assert read_best(run / "best.json") == before | {"share": 0.8}
-    journal.report(Step("better", 0.8, risk=before["residual"] / 2, law="z1' = 2", complexity=1))
+    recorder.report(Step("better", 0.8, risk=before["residual"] / 2, law="z1' = 2", complexity=1))
     after = read_best(run / "best.json")
     assert after is not None and after["law"] == ["z1' = 2"]
 

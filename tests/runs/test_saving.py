@@ -14,7 +14,7 @@ import sjepa
 from sjepa import SJEPA, Library
 from sjepa.errors import ConfigError, FormatError
 from sjepa.models import Whitening, make_encoder
-from sjepa.models.serialization import describe, rebuild
+from sjepa.models.serialization import from_spec, to_spec
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:Free runs")  # laws short of a term, on purpose
@@ -170,18 +170,18 @@ def test_every_encoder_survives_as_plain_data(name: str) -> None:
     x = torch.randn(4, 9, *shape)
     whitened = torch.nn.Sequential(Whitening.fit(x, shape, rank=4), make_encoder("linear", 4, 2))
     for module in (encoder, whitened):
-        description = json.loads(json.dumps(describe(module)))
-        twin = rebuild(description, module.state_dict())
-        twin.requires_grad_()  # as in `module`: without gradients torch may take another kernel
-        torch.testing.assert_close(twin(x), module(x), rtol=0, atol=0)
+        description = json.loads(json.dumps(to_spec(module)))
+        noisier_copy = from_spec(description, module.state_dict())
+        noisier_copy.requires_grad_()  # as in `module`: without gradients torch may take another kernel
+        torch.testing.assert_close(noisier_copy(x), module(x), rtol=0, atol=0)
 
 
 def test_modules_of_others_cannot_be_described() -> None:
     class Mine(torch.nn.Linear):
         pass
 
-    assert describe(Mine(2, 2)) is None
-    assert describe(torch.nn.Sequential(make_encoder("linear", 2, 2), Mine(2, 2))) is None
+    assert to_spec(Mine(2, 2)) is None
+    assert to_spec(torch.nn.Sequential(make_encoder("linear", 2, 2), Mine(2, 2))) is None
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_modules_of_others_cannot_be_described() -> None:
 )
 def test_a_description_can_ask_for_no_more_than_the_file_holds(description: object) -> None:
     with pytest.raises(FormatError):
-        rebuild(description, {"linear.weight": torch.zeros(2, 2), "linear.bias": torch.zeros(2)})
+        from_spec(description, {"linear.weight": torch.zeros(2, 2), "linear.bias": torch.zeros(2)})
 
 
 def test_a_run_goes_on_only_with_its_own_settings_and_data(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from sjepa.errors import NumericalWarning
 from sjepa.search.parametric import Columns
 from sjepa.search.supports import Describer
 from sjepa.symbolic import Library
-from sjepa.symbolic.term_templates import Shape
+from sjepa.symbolic.term_templates import TermTemplate as Shape
 
 
 T = np.arange(0, 12, 0.03)

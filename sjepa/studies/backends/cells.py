@@ -11,7 +11,7 @@ from scipy.interpolate import CubicSpline
 
 from sjepa.backend import Backend, Budget, Problem
 from sjepa.backend.budget import cpu_time
-from sjepa.backend.portfolio import Several
+from sjepa.backend.portfolio import Portfolio
 from sjepa.backend.registry import make_backend
 from sjepa.data import System, Trajectories, dysts_system, find_system, simulate
 from sjepa.discovery import discover
@@ -176,7 +176,9 @@ def static_task(cell: Cell) -> Problem:
 
 def _patient(backend: Backend) -> Backend:
     """A search of trees that is over before its time is begun anew, as in a list of backends."""
-    return Several((backend,)) if backend.trees and not isinstance(backend, Several) else backend
+    return (
+        Portfolio((backend,)) if backend.trees and not isinstance(backend, Portfolio) else backend
+    )
 
 
 def _chosen(front: Front, enough: float) -> Law:

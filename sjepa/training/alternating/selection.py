@@ -77,7 +77,7 @@ class Shortlist:
 
 
 def unmet(risk: float, delta: float | None) -> list[str]:
-    """A doubt where the chosen checkpoint misses a constraint on held-out trajectories."""
+    """A warning where the chosen checkpoint violates a constraint on held-out trajectories."""
     if delta is None or risk <= 1.1 * delta:
         return []
     return [

@@ -14,14 +14,14 @@ from sjepa.metrics.diagnostics import SHORT
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Library
 from sjepa.symbolic.front import knee
-from sjepa.training.joint.backward_elimination import without_one
+from sjepa.training.joint.backward_elimination import drop_one_term
 from sjepa.training.joint.context import HALVING_RANK, SearchContext
 from sjepa.training.joint.finalists import (
-    continued,
     lacking,
     largest_left,
     report_law,
     validation_risk,
+    warm_started,
 )
 from sjepa.training.joint.gauge import THRESHOLDS, Gauge, search_gauge
 from sjepa.training.joint.gauge_moves import PRESENT, GaugeMoves
@@ -128,7 +128,7 @@ def closed_heads(
     while good := [pair for pair in tried if not lacking(context, [pair], long=math.inf)]:
         head, task = min(good, key=lambda pair: pair[1].structure.cost)
         known = {task.structure for _, task in found}
-        tried = continued(context, [(head, s) for s in without_one(task) if s not in known])
+        tried = warm_started(context, [(head, s) for s in drop_one_term(task) if s not in known])
         found += tried
     return [] if lacking(context, found, long=SHORT) else found
 

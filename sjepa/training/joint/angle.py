@@ -25,9 +25,9 @@ from sjepa.models.angle import Angle
 from sjepa.models.whitening import Whitening
 from sjepa.symbolic import Law, Library
 from sjepa.symbolic.parse import symbol
-from sjepa.training.joint.angle_weak_form import SHORTEST, AngleRows, Bump, window_of
+from sjepa.training.joint.angle_weak_form import SHORTEST, AngleRows, WeakTestFunction, window_of
 from sjepa.training.joint.observed import MAX_RANK
-from sjepa.training.result import Learned
+from sjepa.training.result import FitResult
 
 
 # Components among which the slowest two are looked for: those of the first few harmonics.
@@ -56,7 +56,7 @@ def angle_of(
     # The few components that tell whether anything goes round at all are cheap.
     _, first = _whitened(trajectories, LEADING)
     start = _circle(first)
-    if start is None or not _goes_round(start, first):
+    if start is None or not _winds_around(start, first):
         return None
     whitening, seen = _whitened(trajectories, MAX_RANK)
     start = _circle(seen)
@@ -66,7 +66,7 @@ def angle_of(
     angle.weight.zero_()
     angle.weight[: len(start.weight)], angle.offset[:] = start.weight, start.offset
     _train(angle, seen, trajectories.u, step, max(1, round(effort * STEPS)), progress)
-    return nn.Sequential(whitening, angle) if _goes_round(angle, seen) else None
+    return nn.Sequential(whitening, angle) if _winds_around(angle, seen) else None
 
 
 def _whitened(trajectories: Trajectories, rank: int) -> tuple[Whitening, list[Tensor]]:
@@ -78,7 +78,7 @@ def _whitened(trajectories: Trajectories, rank: int) -> tuple[Whitening, list[Te
     return whitening, [whitening(torch.as_tensor(x).double()) for x in trajectories.x]
 
 
-def learn_angle(
+def fit_angle(
     trajectories: Trajectories,
     encoder: nn.Sequential,
     library: Library,
@@ -88,7 +88,7 @@ def learn_angle(
     seed: int = 0,
     effort: float = 1.0,
     progress: Progress | None = None,
-) -> Learned:
+) -> FitResult:
     """The law of an angle: of its acceleration, by terms that are the same after a turn.
 
     Windows are more than a turn long, so that errors of the angle, which come from shapes that are
@@ -136,12 +136,12 @@ def learn_angle(
             f"variance of the angle held out, {figures['rollout_training']:.2g} in training"
         )
     residual, floor = figures["residual"], figures["noise_floor"]
-    doubts = [found.sentence for found in diagnose_residual(residual, floor)]
+    warnings = [found.sentence for found in diagnose_residual(residual, floor)]
     if not isinstance(delta, str):  # whoever says what is enough is not told that it is not
-        doubts = [found.sentence for found in diagnose_law(residual, delta, floor)]
-    figures |= {"ratio": residual / max(floor, 1e-300), "adequate": float(not doubts)}
+        warnings = [found.sentence for found in diagnose_law(residual, delta, floor)]
+    figures |= {"ratio": residual / max(floor, 1e-300), "adequate": float(not warnings)}
     _tell(progress, "done", 1.0)
-    return Learned(best.law, front, encoder, notes, doubts, figures)
+    return FitResult(best.law, front, encoder, notes, warnings, figures)
 
 
 def _judged(
@@ -220,7 +220,7 @@ def _circle(seen: list[Tensor]) -> Angle | None:
     return angle
 
 
-def _goes_round(angle: Angle, seen: list[Tensor]) -> bool:
+def _winds_around(angle: Angle, seen: list[Tensor]) -> bool:
     """Whether some path goes all the way round the center, and none comes near it."""
     points = angle.point(torch.cat(seen))
     paths = [followed(angle(x)[:, 0]) for x in seen]
@@ -242,7 +242,7 @@ def _train(
     progress: Progress | None,
 ) -> None:
     weight, offset = (p.clone().requires_grad_() for p in (angle.weight, angle.offset))
-    bump = Bump(window_of([followed(angle(x)[:, 0]) for x in seen]), step)
+    bump = WeakTestFunction(window_of([followed(angle(x)[:, 0]) for x in seen]), step)
     actions = [None] * len(seen) if u is None else [torch.as_tensor(one).double() for one in u]
     optimizer = torch.optim.Adam([weight, offset], lr=RATE)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 1e-3, steps)

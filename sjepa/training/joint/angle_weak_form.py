@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sjepa.data import Trajectories
-from sjepa.metrics import stretch_errors
+from sjepa.metrics import segment_errors
 from sjepa.models import Simulator, Transition
 from sjepa.models.angle import Angle
 from sjepa.models.pretrained.embedder import encode_all
@@ -29,7 +29,7 @@ def window_of(paths: list[Tensor]) -> int:
     return min(round(3 * math.pi / max(speed, 1e-12)), LONGEST, min(map(len, paths)) // 2)
 
 
-class Bump:
+class WeakTestFunction:
     """Integrals against (1 - s²)³ over windows of k steps, every other one."""
 
     def __init__(self, k: int, step: float) -> None:
@@ -58,7 +58,7 @@ class Bump:
 class AngleRows:
     """Windows of an angle's path: accelerations, the terms that may cause them, their noise."""
 
-    bump: Bump
+    bump: WeakTestFunction
     targets: np.ndarray
     features: np.ndarray
     floor: float
@@ -74,7 +74,9 @@ class AngleRows:
     ) -> AngleRows:
         paths = encode_all(encoder, trajectories.x)
         step = float(np.median(np.concatenate(trajectories.steps)))
-        bump = Bump(window or window_of([torch.as_tensor(x[:, 0]) for x in paths]), step)
+        bump = WeakTestFunction(
+            window or window_of([torch.as_tensor(x[:, 0]) for x in paths]), step
+        )
         left, right = [], []
         for i, x in enumerate(paths):
             between = [(x[1:] + x[:-1]) / 2, np.diff(x, axis=0) / step]
@@ -102,7 +104,7 @@ class AngleRows:
             [simulator.states(z, t) for z, t in zip(paths.x, paths.t, strict=True)], paths.t,
             paths.u, gaps="keep",
         )  # fmt: skip
-        errors = stretch_errors(Transition.of(law, "rk4"), states, self.bump.k)[..., 0]
+        errors = segment_errors(Transition.of(law, "rk4"), states, self.bump.k)[..., 0]
         return float(np.minimum(errors / np.concatenate(paths.x).var(), CAP).mean())
 
 

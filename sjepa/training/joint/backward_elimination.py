@@ -27,7 +27,7 @@ def reductions(
     """
     while True:
         own = float(task.risk(head, train, train).risk)
-        options = [replace(task, structure=s) for s in without_one(task)]
+        options = [replace(task, structure=s) for s in drop_one_term(task)]
         if not options:
             return
         risks = [float(o.risk(head, train, train).risk) for o in options]
@@ -39,7 +39,7 @@ def reductions(
         yield head, task
 
 
-def without_one(task: StructureTask) -> list[Structure]:
+def drop_one_term(task: StructureTask) -> list[Structure]:
     """The structures with one term less that still move every coordinate."""
     support = task.structure.support
     result = []
@@ -55,7 +55,7 @@ def without_one(task: StructureTask) -> list[Structure]:
 def cheaper(task: StructureTask) -> list[Structure]:
     """The structures with one term less, or one or two terms exchanged for a simpler one."""
     library, support = task.library, task.structure.support
-    result = without_one(task)
+    result = drop_one_term(task)
     for j, row in enumerate(support):
         for gone in [*combinations(row, 1), *combinations(row, 2)]:
             rest = tuple(q for q in row if q not in gone)

@@ -23,7 +23,7 @@ ALIKE = 1.5
 Linear = tuple[LinearEncoder, StructureTask]
 
 
-def grown_leader(context: SearchContext, lead: Linear | None) -> list[Pair]:
+def best_candidate_raised(context: SearchContext, lead: Linear | None) -> list[Pair]:
     """The leading law with a bent encoder, if that leaves little but noise.
 
     Nothing where no law leads, or where that is not enough.
@@ -37,7 +37,7 @@ def grown_leader(context: SearchContext, lead: Linear | None) -> list[Pair]:
     return [pair] if enough(context, *pair) else []
 
 
-def leader(context: SearchContext, heads: Sequence[Linear]) -> Linear | None:
+def best_candidate(context: SearchContext, heads: Sequence[Linear]) -> Linear | None:
     """The law that leaves far less than any other that does not contain it, if there is one."""
     # A long law makes up for what a linear encoder cannot do: it leads nowhere.
     short = [pair for pair in heads if pair[1].structure.cost <= LONG * context.latent_dim]

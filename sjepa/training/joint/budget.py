@@ -7,7 +7,7 @@ from typing import Any
 
 from sjepa.backend.executors import check_executor
 from sjepa.errors import ConfigError
-from sjepa.training.joint.halving import Rung
+from sjepa.training.joint.halving import HalvingRound
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +59,12 @@ class SearchBudget:
         if self.executor is not None:
             check_executor(self.executor)
 
-    def rungs(self, horizon: int, restarts: int, samples: int) -> list[Rung]:
+    def rounds(self, horizon: int, restarts: int, samples: int) -> list[HalvingRound]:
         """Three rungs: all restarts briefly and near, a few for long and far."""
 
-        def rung(steps: int, rows: int, share: float, keep: int, leniency: float) -> Rung:
+        def round_(steps: int, rows: int, share: float, keep: int, leniency: float) -> HalvingRound:
             far = max(4, round(share * horizon))
-            return Rung(
+            return HalvingRound(
                 steps=max(5, round(self.effort * steps)),
                 batch=max(2, round(rows / samples)),
                 horizon=far,
@@ -74,7 +74,7 @@ class SearchBudget:
             )
 
         return [
-            rung(50, 1200, 0.27, max(30, restarts // 4), 2.2),
-            rung(80, 1600, 0.55, 3 * self.finalists, 1.5),
-            rung(120, 3200, 1.0, 2 * self.finalists, 1.0),
+            round_(50, 1200, 0.27, max(30, restarts // 4), 2.2),
+            round_(80, 1600, 0.55, 3 * self.finalists, 1.5),
+            round_(120, 3200, 1.0, 2 * self.finalists, 1.0),
         ]

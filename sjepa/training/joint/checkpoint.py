@@ -15,7 +15,7 @@ from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.training.joint.context import Memory, SearchContext
 from sjepa.training.joint.nonlinear_initial import Start
-from sjepa.training.joint.nonlinear_selection import Bent
+from sjepa.training.joint.nonlinear_selection import PolynomialCandidate
 from sjepa.training.joint.refinement import StructureTask, linear_head
 from sjepa.training.joint.restarts import Restarts
 from sjepa.training.joint.structures import Structure, structure
@@ -42,7 +42,7 @@ def save_heads(heads: Sequence[tuple[LinearEncoder, StructureTask]], memory: Mem
         )
 
 
-def save_rung(
+def save_round(
     done: int, restarts: Restarts, generator: torch.Generator, memory: Memory | None
 ) -> None:
     """Put the restarts that go on after some rungs into a memory."""
@@ -57,7 +57,7 @@ def save_rung(
         )
 
 
-def load_rung(
+def load_round(
     context: SearchContext, generator: torch.Generator, memory: Memory | None
 ) -> tuple[int, Restarts] | None:
     """How many rungs a stopped search had behind it, and what goes on; sets the generator."""
@@ -91,28 +91,28 @@ def load_heads(
 
 def load_step(
     context: SearchContext, name: str, template: PolynomialEncoder, starts: Sequence[Structure]
-) -> list[Bent] | None:
+) -> list[PolynomialCandidate] | None:
     """What a step of the search for bent encoders gave before it was stopped, to the last bit."""
     data = None if context.memory is None else context.memory.get()
     try:
         kept = None if data is None else data.get("bent", {}).get(name)
-        return None if kept is None else _bent(kept, template, starts)
+        return None if kept is None else _polynomial_candidates(kept, template, starts)
     except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise FormatError(f"The checkpoint does not fit this search ({error!s:.80}).") from error
 
 
-def save_step(context: SearchContext, name: str, found: Sequence[Bent]) -> None:
+def save_step(context: SearchContext, name: str, found: Sequence[PolynomialCandidate]) -> None:
     """Put what a step of the search for bent encoders gave beside what is kept already."""
     if context.memory is None:
         return
     data = context.memory.get()
     linears = [own.head.linear for own in found]
-    figures = [[own.loss, *(getattr(own.admission, f) for f in FIGURES)] for own in found]
+    figures = [[own.loss, *(getattr(own.check_report, f) for f in FIGURES)] for own in found]
     kept = {
         "weights": torch.stack([own.weight.detach() for own in linears]),
         "biases": torch.stack([own.bias.detach() for own in linears]),
         "figures": torch.tensor(figures, dtype=torch.float64),
-        "reasons": [list(own.admission.reasons) for own in found],
+        "reasons": [list(own.check_report.reasons) for own in found],
     }
     context.memory.put({**data, "bent": {**data.get("bent", {}), name: kept}})
 
@@ -127,9 +127,9 @@ def step_name(degree: int, easing: Sequence[float], starts: Sequence[Start]) -> 
     return name.hexdigest()
 
 
-def _bent(
+def _polynomial_candidates(
     kept: dict[str, Any], template: PolynomialEncoder, structures: Sequence[Structure]
-) -> list[Bent]:
+) -> list[PolynomialCandidate]:
     weights, biases, figures = kept["weights"], kept["biases"], kept["figures"].tolist()
     if weights.shape != (len(structures), *template.linear.weight.shape):
         raise ValueError(f"bent encoders have shape {tuple(weights.shape)}")
@@ -140,10 +140,10 @@ def _bent(
         with torch.no_grad():
             head.linear.weight.copy_(weight)
             head.linear.bias.copy_(bias)
-        admission = CollapseReport(
+        check_report = CollapseReport(
             **dict(zip(FIGURES, measured, strict=True)), reasons=tuple(map(str, reasons))
         )
-        found.append(Bent(own, head, loss, admission))
+        found.append(PolynomialCandidate(own, head, loss, check_report))
     return found
 
 

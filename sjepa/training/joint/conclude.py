@@ -12,13 +12,13 @@ from torch import nn
 
 from sjepa.errors import TrainingDiverged
 from sjepa.metrics.diagnostics import (
-    BENT_NOT_NOISE,
-    MISSED,
+    MAX_ROLLOUT_ERROR,
+    NONLINEAR_NOT_NOISE,
     RESIDUAL,
     SMALL,
     Diagnostic,
-    diagnose_forgetting,
     diagnose_hidden,
+    diagnose_information_loss,
     diagnose_latents,
     diagnose_law,
     diagnose_length,
@@ -28,7 +28,7 @@ from sjepa.metrics.diagnostics import (
     small_residual,
     times_noise,
 )
-from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, most_forgotten
+from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, max_information_loss
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Candidate, Library
 from sjepa.training.joint.context import SearchContext
@@ -47,9 +47,9 @@ from sjepa.training.joint.rollout import (
 from sjepa.training.joint.select import (
     NOISE_MULTIPLE,
     adequacy,
+    adequacy_limits,
     caveats,
     front_of,
-    own_limits,
     rivals_of,
     simplest_adequate,
 )
@@ -64,25 +64,25 @@ FURTHER = 1.35
 HIDDEN = 3.0
 # Rollouts may raise the residual of linear coordinates by this factor, where it is worth a word
 # at all, and that of bent ones, which can follow a few trajectories to where they suit only those.
-WORSE, BENT_WORSE = 2.0, 1.1
+WORSE, NONLINEAR_WORSE = 2.0, 1.1
 
 
-def found_with(context: SearchContext, task: StructureTask, head: nn.Module) -> Found:
+def scored(context: SearchContext, task: StructureTask, head: nn.Module) -> Found:
     """Score an encoder for a structure on the validation data."""
     fit = task.risk(head, context.train, context.validation)
     law = law_of(
         context.library, task.structure.support, fit.coefficients[0], context.order, context.actions
     )
     candidate = Candidate.score(law, fit.losses[0].tolist(), context.library)
-    admission = checked(context, head, context.whole, context.checks, POINTS)
+    check_report = checked(context, head, context.whole, context.checks, POINTS)
     # Held-out trajectories may be too few to meet where coordinates fold: the others are not.
     others = checked(context, head, context.train, context.near, POINTS)
-    folded = {"neighbor"} & set(others.reasons) - set(admission.reasons)
+    folded = {"neighbor"} & set(others.reasons) - set(check_report.reasons)
     more = (*folded, *canceling(head, task, context.train))
-    reasons = (*admission.reasons, *more)
-    admission = replace(admission, neighbor=others.neighbor, reasons=reasons)
+    reasons = (*check_report.reasons, *more)
+    check_report = replace(check_report, neighbor=others.neighbor, reasons=reasons)
     linear = isinstance(head, LinearEncoder)
-    return Found(candidate, task.structure, context.encoder(head), admission, linear)
+    return Found(candidate, task.structure, context.encoder(head), check_report, linear)
 
 
 @torch.no_grad()
@@ -109,54 +109,54 @@ def conclude(
             "No law of the library has a finite error on these data; leave out terms with poles, "
             "such as quotients and logarithms, or rescale the data."
         )
-    admitted = [f for f in found if f.admission.admitted]
-    if not admitted:
+    passed = [f for f in found if f.check_report.passed]
+    if not passed:
         notes.append("No candidate is admissible; the one that fits best is returned.")
-        admitted = list(found)
+        passed = list(found)
     held = RolloutLoss(context.validation, context.horizon, context.order)
-    most = most_forgotten(f.admission for f in admitted)
-    admitted = _remembering(context, admitted, most, held)
-    fittest = min(admitted, key=lambda f: f.candidate.loss)
+    most = max_information_loss(f.check_report for f in passed)
+    passed = _without_information_loss(context, passed, most, held)
+    fittest = min(passed, key=lambda f: f.candidate.loss)
     task = context.task(fittest.structure)
     floor = noise_floor(head_of(fittest.encoder), task, context.validation)
-    chosen = adequacy(delta, [f.candidate.loss for f in admitted], floor)
+    chosen = adequacy(delta, [f.candidate.loss for f in passed], floor)
     limits: list[str] = []
     if delta_roll is not None:
-        passing = [f for f in admitted if _rollout(held, f) <= delta_roll]
+        passing = [f for f in passed if _rollout(held, f) <= delta_roll]
         if not passing:
             limits.append(f"No candidate reaches a rollout loss of {delta_roll:g}.")
-        admitted = passing or admitted
-    own_floor = _floors(context, admitted)
-    sound = admitted
-    if delta == "auto" and not all(one.linear for one in admitted):
+        passed = passing or passed
+    own_floor = _floors(context, passed)
+    sound = passed
+    if delta == "auto" and not all(one.linear for one in passed):
         # Bent coordinates differ in the noise they carry: no common limit does them justice.
         near = [
             one
-            for one in admitted
+            for one in passed
             if one.candidate.loss <= largest_residual(own_floor(one), linear=False)
-            and (one.linear or _rollout(held, one) <= MISSED)
+            and (one.linear or _rollout(held, one) <= MAX_ROLLOUT_ERROR)
         ]
         if near:
-            sound, chosen = near, own_limits([one.candidate.loss for one in near])
+            sound, chosen = near, adequacy_limits([one.candidate.loss for one in near])
     notes.append(chosen.reason)
-    front, rows = front_of(admitted, notes)
+    front, rows = front_of(passed, notes)
     worse = _clearly_worse(context, sound, chosen.delta, own_floor) if delta == "auto" else []
     if worse:
         notes.append(f"{len(worse)} of the laws within delta leave clearly more than the best does")
     best, reached = simplest_adequate([f for f in sound if f not in worse], chosen.delta)
     if select == "mdl":
         count = int(context.validation.grid.mask.sum())
-        best = min(admitted, key=lambda f: f.law.description_length(f.candidate.loss, count))
+        best = min(passed, key=lambda f: f.law.description_length(f.candidate.loss, count))
         reached = best.candidate.loss <= chosen.delta
         notes.append(f"the shortest code for {count} held-out observations was chosen")
     if not reached:
         notes.append(f"No candidate reaches delta; the best leaves {best.candidate.loss:.2g}.")
     line = f"refining {'; '.join(best.law.lines(digits=3))}"
-    kept = best.candidate if best.admission.admitted else None
+    kept = best.candidate if best.check_report.passed else None
     context.report(line, 0.96, kept, own_floor(best))
     refined = _refine(context, best, held)
     floor = own_floor(refined)
-    doubts = (
+    warnings = (
         diagnose_residual(refined.candidate.loss, floor, refined.linear)
         if delta == "auto"
         else diagnose_law(best.candidate.loss, chosen.delta, floor)
@@ -164,15 +164,15 @@ def conclude(
     seen = RolloutLoss(context.train, context.horizon, context.order)
     rollouts = _rollout(held, refined), _rollout(seen, refined)
     lost = diagnose_rollouts(*rollouts)
-    findings = [*_diagnose(context, refined), *doubts]
+    findings = [*_diagnose(context, refined), *warnings]
     if not refined.linear:
-        findings += [*lost, *diagnose_forgetting(refined.admission.neighbor, most)]
+        findings += [*lost, *diagnose_information_loss(refined.check_report.neighbor, most)]
     # Linear coordinates need many terms as well to make up for sensors that are curved.
-    above = refined.candidate.loss > max(RESIDUAL, BENT_NOT_NOISE * floor)
+    above = refined.candidate.loss > max(RESIDUAL, NONLINEAR_NOT_NOISE * floor)
     if not refined.linear or (delta == "auto" and above):
         findings += diagnose_length(refined.structure.cost, context.latent_dim, context.order)
     adequate = not findings
-    if context.order == 1 and context.validation.noise is None and doubts:
+    if context.order == 1 and context.validation.noise is None and warnings:
         whole = context.whole
         findings += diagnose_hidden(whole.raw, whole.grid.mask, context.horizon, whole.grid.u)
     rivals: tuple[Found, ...] = ()
@@ -201,21 +201,21 @@ def conclude(
     )  # fmt: skip
 
 
-def _remembering(
+def _without_information_loss(
     context: SearchContext, found: Sequence[Found], most: float, held: RolloutLoss
 ) -> list[Found]:
     """Those whose coordinates are linear or forget at most so much of the observations.
 
     The others answer only where they alone are adequate, and are doubted then.
     """
-    kept = [one for one in found if one.linear or one.admission.neighbor <= most]
+    kept = [one for one in found if one.linear or one.check_report.neighbor <= most]
     if len(kept) == len(found) or not kept:
         return list(found)
     floor = _floors(context, found)
 
     def adequate(one: Found) -> bool:
         within = one.candidate.loss <= largest_residual(floor(one), one.linear)
-        return within and (one.linear or _rollout(held, one) <= MISSED)
+        return within and (one.linear or _rollout(held, one) <= MAX_ROLLOUT_ERROR)
 
     alone = not any(map(adequate, kept)) and any(map(adequate, found))
     return list(found) if alone else kept
@@ -281,7 +281,7 @@ def _refine(context: SearchContext, best: Found, held: RolloutLoss) -> Found:
     candidate = Candidate.score(law, losses, context.library)
     refined = replace(refined, candidate=candidate)
     before = best.candidate.loss
-    limit = WORSE * max(before, SMALL) if best.linear else BENT_WORSE * before
+    limit = WORSE * max(before, SMALL) if best.linear else NONLINEAR_WORSE * before
     # Said so that what is not a number is never accepted.
     better = candidate.loss <= limit and _rollout(held, refined) <= _rollout(held, best)
     return refined if better else best

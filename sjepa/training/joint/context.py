@@ -139,12 +139,13 @@ def prepare(
     rank: int | None,
     tell: Callable[[Step], None] | None,
     reach: float = 1.0,
-    twin: Trajectories | None = None,
+    noisier_copy: Trajectories | None = None,
 ) -> SearchContext:
     """Whiten, find the time scale, cut trajectories to pieces of a few horizons.
 
-    `reach` multiplies the horizon: nonlinear encoders need longer ones to pin the phase. `twin` are
-    the trajectories with as much noise again, where that cannot be judged from its roughness.
+    `reach` multiplies the horizon: nonlinear encoders need longer ones to pin the phase.
+    `noisier_copy` holds the trajectories with as much noise again, where the noise level cannot
+    be estimated from their roughness.
     """
     if order not in (1, 2):
         raise ConfigError(f"order must be 1 or 2, got {order}.")
@@ -161,11 +162,13 @@ def prepare(
         checks = replace(checks, within=DRIVEN * checks.within)
     elif latent_dim == order == 1:
         checks, moving = replace(checks, within=ALONE * checks.within), ALONE * MOVING
-    twins = None
+    noisier_copies = None
     if validation is None:
         trajectories, validation = trajectories.split((0.8, 0.2), seed=seed)
-        twins = None if twin is None else twin.split((0.8, 0.2), seed=seed)
-    whitening = fit_whitening(trajectories, rank, None if twins is None else twins[0])
+        noisier_copies = None if noisier_copy is None else noisier_copy.split((0.8, 0.2), seed=seed)
+    whitening = fit_whitening(
+        trajectories, rank, None if noisier_copies is None else noisier_copies[0]
+    )
     if whitening.rank < latent_dim:
         raise DataError(
             f"The observations vary in {whitening.rank} directions only; "
@@ -187,9 +190,10 @@ def prepare(
     train = Observed.of(pieces(trajectories, longest, every), whitening) if cut else whole
     rest = Observed.of(validation, whitening)
     parts = Observed.of(pieces(validation, max(longest, 4), every), whitening) if cut else rest
-    if twins is not None:
+    if noisier_copies is not None:
         noisy = Observed.of(
-            pieces(twins[1], max(longest, 4), every) if cut else twins[1], whitening
+            pieces(noisier_copies[1], max(longest, 4), every) if cut else noisier_copies[1],
+            whitening,
         )
         parts = replace(parts, noise=noisy.x - parts.x)
     seen = moving_share(train).trace() / moving_share(whole).trace()

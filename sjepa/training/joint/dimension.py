@@ -8,11 +8,11 @@ from typing import Any
 
 from sjepa.errors import DataError
 from sjepa.symbolic import Law
-from sjepa.training.result import Learned
+from sjepa.training.result import FitResult
 
 
 # More coordinates than this are asked for by number.
-MOST = 3
+MAX_COORDINATES = 3
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Dimension:
     law: str
 
     @classmethod
-    def of(cls, dimension: int, learned: Learned) -> Dimension:
+    def of(cls, dimension: int, learned: FitResult) -> Dimension:
         law: Law = learned.law
         figures = learned.figures
         return cls(
@@ -46,14 +46,14 @@ class Dimension:
 
 
 def fewest_coordinates(
-    learn: Callable[[int, bool], Learned], most: int, grow: bool
-) -> tuple[Learned, list[Dimension]]:
+    learn: Callable[[int, bool], FitResult], most: int, grow: bool
+) -> tuple[FitResult, list[Dimension]]:
     """The first adequate search, with linear encoders for every number before any bent one.
 
     `learn` gets the number of coordinates and whether encoders may be bent. Without an adequate
     one, that which leaves least.
     """
-    best: dict[int, tuple[Learned, Dimension]] = {}
+    best: dict[int, tuple[FitResult, Dimension]] = {}
     for bent in [False, True][: 1 + grow]:
         for d in range(1, most + 1):
             try:
@@ -71,7 +71,7 @@ def fewest_coordinates(
     return _told(best[d][0], d, best)
 
 
-def _told(learned: Learned, chosen: int, tried: Any) -> tuple[Learned, list[Dimension]]:
+def _told(learned: FitResult, chosen: int, tried: Any) -> tuple[FitResult, list[Dimension]]:
     table = [tried[d][1] for d in sorted(tried)]
     first = f"latent_dim = {chosen} was chosen: " + "; ".join(map(str, table)) + "."
     return replace(learned, notes=[first, *learned.notes]), table

@@ -9,12 +9,12 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from sjepa.metrics.diagnostics import MISSED, RESIDUAL, largest_residual
+from sjepa.metrics.diagnostics import MAX_ROLLOUT_ERROR, RESIDUAL, largest_residual
 from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.symbolic.front import EXACT
 from sjepa.training.joint.backward_elimination import reductions
-from sjepa.training.joint.conclude import found_with
+from sjepa.training.joint.conclude import scored
 from sjepa.training.joint.context import SearchContext
 from sjepa.training.joint.halving import Survivor
 from sjepa.training.joint.longer_structures import proposals
@@ -33,7 +33,7 @@ LONG = 4.5
 def finalists(context: SearchContext, heads: Sequence[tuple[Head, StructureTask]]) -> list[Found]:
     """Shorten the best laws and score them all."""
     shorter = _shortened(context, heads)
-    return [found_with(context, task, head) for head, task in [*heads, *shorter]]
+    return [scored(context, task, head) for head, task in [*heads, *shorter]]
 
 
 def lacking(
@@ -44,7 +44,7 @@ def lacking(
     """Whether linear encoders leave more than noise, or need a long law or a shortcut not to."""
     short = [p for p in heads if p[1].structure.cost <= long * context.latent_dim]
     good = (pair for pair in short if enough(context, *pair))
-    return not any(found_with(context, task, head).admission.admitted for head, task in good)
+    return not any(scored(context, task, head).check_report.passed for head, task in good)
 
 
 def enough(context: SearchContext, head: Head, task: StructureTask) -> bool:
@@ -60,7 +60,7 @@ def enough(context: SearchContext, head: Head, task: StructureTask) -> bool:
     )
     held = RolloutLoss(context.validation, context.horizon, context.order)
     with torch.no_grad():
-        return float(held(head, law.torch(trainable=False).double())) <= MISSED
+        return float(held(head, law.torch(trainable=False).double())) <= MAX_ROLLOUT_ERROR
 
 
 def largest_left(floor: float) -> float:
@@ -96,7 +96,7 @@ def padded(context: SearchContext, readout: Tensor) -> LinearEncoder:
     return linear_head(nn.functional.pad(readout, (0, 0, 0, missing)))
 
 
-def continued(
+def warm_started(
     context: SearchContext, begun: Sequence[tuple[LinearEncoder, Structure]]
 ) -> list[tuple[LinearEncoder, StructureTask]]:
     """Structures from encoders in whose coordinates they were found, polished."""
@@ -104,7 +104,7 @@ def continued(
     return list(_improved(context, pairs))
 
 
-def companions(
+def companion_form(
     context: SearchContext, starts: Sequence[Tensor], known: Sequence[Structure], most: int = 6
 ) -> list[tuple[LinearEncoder, StructureTask]]:
     """Laws in a coordinate and its derivatives: each is the next one's, the last has a law."""
@@ -125,7 +125,7 @@ def companions(
     return list(_improved(context, found))
 
 
-def lengthened(
+def extend(
     context: SearchContext, heads: Sequence[tuple[LinearEncoder, StructureTask]], rounds: int = 2
 ) -> list[tuple[LinearEncoder, StructureTask]]:
     """Structures that an exact search proposes in the coordinates that fit best so far.
@@ -173,10 +173,10 @@ def report_law(
     """One line with a law as it stands; one whose coordinates are a shortcut is never the best."""
     if context.tell is None:
         return
-    found = found_with(context, task, head)
+    found = scored(context, task, head)
     line = f"{what} {'; '.join(found.law.lines(digits=3))}: leaves {found.candidate.loss:.2g}"
-    if not found.admission.admitted:
-        context.report(f"{line}, refused ({', '.join(found.admission.reasons)})", share)
+    if not found.check_report.passed:
+        context.report(f"{line}, refused ({', '.join(found.check_report.reasons)})", share)
         return
     floor = noise_floor(head, task, context.validation)
     context.report(line, share, found.candidate, floor)

@@ -18,7 +18,7 @@ from sjepa.training.joint.worker_pool import Pool
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rung:
+class HalvingRound:
     """One stretch of training: optimizer steps, trajectories a step, horizons, survivors.
 
     `leniency` multiplies what the neighbor test may find: coordinates on their way to the state
@@ -41,7 +41,7 @@ class Survivor:
     structure: Structure
     readout: Tensor
     risk: float
-    admission: CollapseReport
+    check_report: CollapseReport
 
 
 # A restart this many times worse than a structure that costs no more is given up.
@@ -51,7 +51,7 @@ HOPELESS = 20.0
 def successive_halving(
     restarts: Restarts,
     observed: Observed,
-    rungs: Sequence[Rung],
+    rounds: Sequence[HalvingRound],
     checks: CollapseChecks,
     generator: torch.Generator,
     progress: Progress | None = None,
@@ -64,26 +64,26 @@ def successive_halving(
 
     `done` rungs are behind the given restarts; `save` is told of those that go on from each.
     """
-    for number, rung in enumerate(rungs):
+    for number, round_ in enumerate(rounds):
         if number < done:
             continue
-        risk, admissions = climb(restarts, observed, rung, checks, generator, pool or Pool())
-        last = number == len(rungs) - 1
-        chosen = promote(restarts.structures, risk, admissions, rung.keep)
-        line = f"{len(restarts)} restarts, horizon {rung.horizon}: " + (
+        risk, check_reports = climb(restarts, observed, round_, checks, generator, pool or Pool())
+        last = number == len(rounds) - 1
+        chosen = promote(restarts.structures, risk, check_reports, round_.keep)
+        line = f"{len(restarts)} restarts, horizon {round_.horizon}: " + (
             _leading(restarts, risk, chosen) if chosen else "inadmissible everywhere"
         )
         if not chosen:  # nothing admissible yet: promote what fits best
-            chosen = sorted(range(len(restarts)), key=lambda i: risk[i])[: rung.keep]
+            chosen = sorted(range(len(restarts)), key=lambda i: risk[i])[: round_.keep]
         if save is not None and not last:
             save(number + 1, restarts.keep(chosen))
         if progress is not None:
-            progress(line, (number + 1) / len(rungs))
+            progress(line, (number + 1) / len(rounds))
         if last:
             return [
                 Survivor(
                     restarts.structures[i], restarts.readouts.detach()[i].double(), risk[i],
-                    admissions[i],
+                    check_reports[i],
                 )
                 for i in chosen
             ]  # fmt: skip
@@ -100,7 +100,7 @@ def _leading(restarts: Restarts, risk: Sequence[float], chosen: Sequence[int]) -
 def climb(
     restarts: Restarts,
     observed: Observed,
-    rung: Rung,
+    round_: HalvingRound,
     checks: CollapseChecks,
     generator: torch.Generator,
     pool: Pool,
@@ -112,43 +112,51 @@ def climb(
     """
     parts = pool.parts(len(restarts))
     if len(parts) == 1:
-        train(restarts, observed, rung, 1.5 * checks.within, generator)
-        return evaluate(restarts, observed, rung, checks, generator)
-    work = partial(_climbed, observed, rung, checks, generator.get_state())
-    risk, admissions = [0.0] * len(restarts), {}
+        train(restarts, observed, round_, 1.5 * checks.within, generator)
+        return evaluate(restarts, observed, round_, checks, generator)
+    work = partial(_climbed, observed, round_, checks, generator.get_state())
+    risk, check_reports = [0.0] * len(restarts), {}
     found = pool.map(work, [restarts.keep(part) for part in parts])
     for part, (parameters, own, reports, state) in zip(parts, found, strict=True):
         for whole, values in zip(restarts.parameters, parameters, strict=True):
             whole.data[part] = values
         for i, one, report in zip(part, own, reports, strict=True):
-            risk[i], admissions[i] = one, report
+            risk[i], check_reports[i] = one, report
         generator.set_state(state)
-    return risk, [admissions[i] for i in range(len(restarts))]
+    return risk, [check_reports[i] for i in range(len(restarts))]
 
 
 def _climbed(
-    observed: Observed, rung: Rung, checks: CollapseChecks, state: Tensor, restarts: Restarts
+    observed: Observed,
+    round_: HalvingRound,
+    checks: CollapseChecks,
+    state: Tensor,
+    restarts: Restarts,
 ) -> tuple[list[Tensor], list[float], list[CollapseReport], Tensor]:
     """A part of the restarts, trained and judged, and the random numbers that come next."""
     generator = torch.Generator()
     generator.set_state(state)
-    train(restarts, observed, rung, 1.5 * checks.within, generator)
-    judged = evaluate(restarts, observed, rung, checks, generator)
+    train(restarts, observed, round_, 1.5 * checks.within, generator)
+    judged = evaluate(restarts, observed, round_, checks, generator)
     return [p.detach() for p in restarts.parameters], *judged, generator.get_state()
 
 
 def train(
-    restarts: Restarts, observed: Observed, rung: Rung, within: float, generator: torch.Generator
+    restarts: Restarts,
+    observed: Observed,
+    round_: HalvingRound,
+    within: float,
+    generator: torch.Generator,
 ) -> None:
     """Adam on the integral form and the penalties; coefficients are solved for in every step."""
-    optimizer = torch.optim.Adam(restarts.parameters, lr=rung.rate)
+    optimizer = torch.optim.Adam(restarts.parameters, lr=round_.rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, rung.rate, total_steps=rung.steps + 1, pct_start=0.2
+        optimizer, round_.rate, total_steps=round_.steps + 1, pct_start=0.2
     )
-    horizons = ladder(rung.horizon)
-    for _ in range(rung.steps):
-        rows = torch.randperm(len(observed), generator=generator)[: rung.batch]
-        fit, z = restarts.fit(observed, rows, horizons, rung.stride)
+    horizons = ladder(round_.horizon)
+    for _ in range(round_.steps):
+        rows = torch.randperm(len(observed), generator=generator)[: round_.batch]
+        fit, z = restarts.fit(observed, rows, horizons, round_.stride)
         loss = fit.risk + restarts.penalty(z, observed, rows, within)
         optimizer.zero_grad()
         torch.nan_to_num(loss, nan=0.0, posinf=0.0).sum().backward()
@@ -174,27 +182,27 @@ def ladder(horizon: int) -> list[int]:
 def evaluate(
     restarts: Restarts,
     observed: Observed,
-    rung: Rung,
+    round_: HalvingRound,
     checks: CollapseChecks,
     generator: torch.Generator,
     trajectories: int = 40,
 ) -> tuple[list[float], list[CollapseReport]]:
     """Risk and admission of every restart on one common sample."""
     rows = torch.randperm(len(observed), generator=generator)[:trajectories]
-    fit, z = restarts.fit(observed, rows, ladder(rung.horizon), rung.stride)
+    fit, z = restarts.fit(observed, rows, ladder(round_.horizon), round_.stride)
     risk = torch.nan_to_num(fit.risk, nan=float("inf")).tolist()
-    checks = replace(checks, neighbor=rung.leniency * checks.neighbor)
+    checks = replace(checks, neighbor=round_.leniency * checks.neighbor)
     raw, mask = observed.raw[rows], observed.grid.mask[rows]
     if restarts.order == 2:
         z = join_velocities(z, observed.grid.times[rows].to(z.dtype))
-    admissions = [checks.check(own, raw, mask, points=1000) for own in z]
-    return risk, admissions
+    check_reports = [checks.check(own, raw, mask, points=1000) for own in z]
+    return risk, check_reports
 
 
 def promote(
     structures: Sequence[Structure],
     risk: Sequence[float],
-    admissions: Sequence[CollapseReport],
+    check_reports: Sequence[CollapseReport],
     keep: int,
     each: int = 2,
 ) -> list[int]:
@@ -203,12 +211,12 @@ def promote(
     A restart is hopeless when a structure that costs no more already has a far lower risk.
     """
     best: dict[Structure, float] = {}
-    for s, r, a in zip(structures, risk, admissions, strict=True):
-        if a.admitted:
+    for s, r, a in zip(structures, risk, check_reports, strict=True):
+        if a.passed:
             best[s] = min(r, best.get(s, float("inf")))
     beaten = {s: _beaten_by(s, best) for s in best}
     order = sorted(
-        (i for i, a in enumerate(admissions) if a.admitted),
+        (i for i, a in enumerate(check_reports) if a.passed),
         key=lambda i: (beaten[structures[i]], risk[i]),
     )
     chosen: list[int] = []

@@ -17,7 +17,7 @@ from sjepa.symbolic.law_methods import order_of
 from sjepa.training.correction import CorrectionSettings
 from sjepa.training.joint.refinement import minimize
 from sjepa.training.joint.restarts import join_velocities
-from sjepa.training.result import Learned, fixed
+from sjepa.training.result import FitResult, fixed
 
 
 HORIZON = 10
@@ -28,8 +28,8 @@ ITERATIONS = 100
 
 @one_thread()
 def refine_hybrid(
-    trajectories: Trajectories, learned: Learned, settings: CorrectionSettings, seed: int
-) -> Learned:
+    trajectories: Trajectories, learned: FitResult, settings: CorrectionSettings, seed: int
+) -> FitResult:
     """Move the encoder's last part, the coefficients and a correction together, by rollouts.
 
     Rollouts miss a share of the variance of z, to which λ_c times the mean of c² / Var z along

@@ -29,15 +29,15 @@ from sjepa.training.joint import (
     joint_search,
     structures_of,
 )
-from sjepa.training.joint.angle import angle_of, learn_angle
+from sjepa.training.joint.angle import angle_of, fit_angle
 from sjepa.training.joint.observation_views import View, views
 from sjepa.training.joint.tree_proposals import proposed
 from sjepa.training.options import search_budget
-from sjepa.training.result import Learned
+from sjepa.training.result import FitResult
 
 
 @one_thread()
-def learn_joint(
+def fit_joint(
     trajectories: Trajectories,
     library: Library,
     latent_dim: int,
@@ -45,7 +45,7 @@ def learn_joint(
     delta: float | str,
     backend: Any,
     seed: int,
-    journal: RunRecorder,
+    recorder: RunRecorder,
     options: Mapping[str, Any] | None = None,
     *,
     delta_roll: float | None = None,
@@ -53,20 +53,20 @@ def learn_joint(
     windows: bool = False,
     stage: str = "",
     grammar: Grammar | None = None,
-) -> Learned:
+) -> FitResult:
     """Search structures and coordinates together; see :mod:`sjepa.training.joint`.
 
     With a backend that owns the structure of its law, the search is run again with the structures
     that it proposes in the coordinates found first. One that writes trees of a `grammar` adds its
-    terms to the library; without a grammar it keeps to the library. Films of sharp things are
+    terms to the library; without a grammar it keeps to the library. Videos of sharp things are
     blurred first. A coordinate of second order may be an angle that goes round, which no linear
     read-out is. Polished encoders are checkpoints. `windows` says that observations are
     ``(k, *obs)``, `stage` which of several searches of one fit this is.
     """
-    journal.restore()
+    recorder.restore()
     budget = search_budget(options)
     if order == 2 and latent_dim == 1 and not windows:
-        angle = angle_of(trajectories, budget.effort, journal)
+        angle = angle_of(trajectories, budget.effort, recorder)
         if angle is not None:
             _check_angle(options or {}, delta_roll, compared=bool(stage))
             if make_backend(backend).trees:
@@ -75,9 +75,9 @@ def learn_joint(
                     "backend.",
                     "backend",
                 )
-            return learn_angle(
+            return fit_angle(
                 trajectories, angle, library, delta, select, seed=seed, effort=budget.effort,
-                progress=journal,
+                progress=recorder,
             )  # fmt: skip
     solver = make_backend(backend)
     trees = grammar if solver.trees else None
@@ -90,7 +90,7 @@ def learn_joint(
     searches, number = len(choices) + (budget.grow and len(choices) > 1), count()
 
     def search(view: View, budget: SearchBudget) -> SearchResult:
-        with journal.part(next(number), searches):
+        with recorder.part(next(number), searches):
             return in_turns(view, budget)
 
     def in_turns(view: View, budget: SearchBudget) -> SearchResult:
@@ -105,24 +105,24 @@ def learn_joint(
         ) -> SearchResult:
             return joint_search(
                 view.trajectories, library, latent_dim, order=order, delta=delta, seed=seed,
-                budget=budget, structures=structures, report=journal.report,
-                memory=journal.stage(f"{stage}{view.name}{turn}"), delta_roll=delta_roll,
-                select=select, twin=view.twin, starts=view.starts, begun=begun,
+                budget=budget, structures=structures, report=recorder.report,
+                memory=recorder.stage(f"{stage}{view.name}{turn}"), delta_roll=delta_roll,
+                select=select, noisier_copy=view.noisier_copy, starts=view.starts, begun=begun,
             )  # fmt: skip
 
         # Bent coordinates are made for laws of the library: no tree is needed in them.
-        with journal.part(0, 1 + again):
+        with recorder.part(0, 1 + again):
             result = run("first", budget if trees is None else replace(budget, grow=False))
         if not again:
             return result
         encoded = _encoded(result, view.trajectories, library)
         space: dict[str, Any] = {"library": library} if trees is None else {"grammar": trees}
-        with warnings.catch_warnings():  # doubts about a law that is only a proposal
+        with warnings.catch_warnings():  # warnings about a law that is only a proposal
             warnings.simplefilter("ignore", NumericalWarning)
             front = discover(encoded, backend=solver, order=order, seed=seed, **space)
         if trees is None:
             structures = structures_of(front, library)
-            with journal.part(1, 2):
+            with recorder.part(1, 2):
                 return run("second", budget, structures) if structures else result
         assert isinstance(result.encoder, nn.Sequential)
         head = result.encoder[1]
@@ -130,7 +130,7 @@ def learn_joint(
         wider, structures, begun = proposed(
             front, library, head, _rows(encoded, order), trees, len(encoded.action_names or ())
         )
-        with journal.part(1, 2):
+        with recorder.part(1, 2):
             if structures:
                 return run("second", budget, structures, wider, begun)
             # Polished encoders are kept, so this only lets them bend.
@@ -140,7 +140,9 @@ def learn_joint(
     encoder = view.after(result.encoder.double().eval())
     rivals = [replace(r, encoder=view.after(r.encoder)) for r in result.rivals]
     notes = [*view.notes, *result.notes]
-    return Learned(result.law, result.front, encoder, notes, result.doubts, result.figures, rivals)
+    return FitResult(
+        result.law, result.front, encoder, notes, result.warnings, result.figures, rivals
+    )
 
 
 def _check_angle(options: Mapping[str, Any], delta_roll: float | None, compared: bool) -> None:

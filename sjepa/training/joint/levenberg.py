@@ -22,7 +22,7 @@ from sjepa.training.joint.restarts import degeneracy, join_velocities
 
 
 # What bending costs in the end: a coordinate that is all bent counts as this much risk.
-BENDING = 1e-3
+CURVATURE_PENALTY = 1e-3
 # Samples that the sums run over.
 MAX_SAMPLES = 8_000
 # Steps that are tried with more and more damping before it ends; what a step must gain.
@@ -34,16 +34,16 @@ def levenberg_marquardt(
     task: StructureTask,
     observed: Observed,
     *,
-    bending: float,
+    curvature_penalty: float,
     steps: int,
     stride: int,
 ) -> float:
-    """Lower risk plus `bending` times the mean bending; changes `head`, returns that sum.
+    """Lower risk plus `curvature_penalty` times the mean bending; changes `head`, returns that sum.
 
     Coordinates may be shifted along the flow without a change of the law, so a law alone does not
     determine them: of equal ones those are taken that are bent least.
     """
-    sums = _Sums(head, task, observed.thinned(MAX_SAMPLES), bending, stride)
+    sums = _Sums(head, task, observed.thinned(MAX_SAMPLES), curvature_penalty, stride)
     damping, lowest = 1e-2, sums.loss()
     for _ in range(steps):
         gram, slope = sums.normal_equations()
@@ -71,7 +71,14 @@ def improve(
 ) -> None:
     """The best numbers for a structure, by the method that suits the encoder."""
     if isinstance(head, PolynomialEncoder):
-        levenberg_marquardt(head, task, observed, bending=BENDING, steps=iterations, stride=stride)
+        levenberg_marquardt(
+            head,
+            task,
+            observed,
+            curvature_penalty=CURVATURE_PENALTY,
+            steps=iterations,
+            stride=stride,
+        )
     else:
         polish(head, task, observed, iterations, stride)
 
@@ -84,11 +91,11 @@ class _Sums:
         head: PolynomialEncoder,
         task: StructureTask,
         observed: Observed,
-        bending: float,
+        curvature_penalty: float,
         stride: int,
     ) -> None:
         self.head, self.task, self.observed = head, task, observed
-        self.bending, self.stride = bending, stride
+        self.curvature_penalty, self.stride = curvature_penalty, stride
         self.terms = task.features
         grid, order = observed.grid, task.order
         with torch.no_grad():
@@ -137,7 +144,9 @@ class _Sums:
         z = self.latents()
         fit = self.task.fit(self.terms, z, self.observed, stride=self.stride)
         kept = degeneracy(z[None], self.task.within)[0]
-        value = float(fit.risk[0] + kept + self.bending * self.head.bending().mean())
+        value = float(
+            fit.risk[0] + kept + self.curvature_penalty * self.head.curvature_penalty().mean()
+        )
         return value if value == value else float("inf")
 
     def normal_equations(self) -> tuple[Tensor, Tensor]:
@@ -172,7 +181,7 @@ class _Sums:
                 jacobian[place[j, active[j]]] = -unit * design
                 gram += jacobian @ jacobian.T
                 slope += jacobian @ left
-        self._add_bending(gram, slope)
+        self._add_curvature_penalty(gram, slope)
         return gram, slope
 
     def _terms(self, inputs: Tensor) -> Tensor:
@@ -208,13 +217,13 @@ class _Sums:
             result.append(self._integrals(changed, z))
         return result
 
-    def _add_bending(self, gram: Tensor, slope: Tensor) -> None:
+    def _add_curvature_penalty(self, gram: Tensor, slope: Tensor) -> None:
         """The bent parts of each coordinate, in units of its spread, as residuals."""
         weight, d = self.head.linear.weight.detach(), self.head.linear.out_features
         size, features = self.p.shape[-1], weight.shape[1]
         for i, own in enumerate(weight):
             spread = own.square().sum().clamp_min(1e-300)
-            unit = (self.bending * self.head.curvature / (d * spread)).sqrt()
+            unit = (self.curvature_penalty * self.head.curvature / (d * spread)).sqrt()
             left = unit * own
             jacobian = unit.diag() - torch.outer(own / spread, left)
             part = slice(i * size, i * size + features)

@@ -15,35 +15,35 @@ from functools import partial
 
 import torch
 
-from sjepa.metrics.diagnostics import MISSED
-from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, most_forgotten
+from sjepa.metrics.diagnostics import MAX_ROLLOUT_ERROR
+from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, max_information_loss
 from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
-from sjepa.training.joint.backward_elimination import cheaper, without_one
+from sjepa.training.joint.backward_elimination import cheaper, drop_one_term
 from sjepa.training.joint.checkpoint import load_step, save_step, step_name
 from sjepa.training.joint.conclude import checked
 from sjepa.training.joint.context import SearchContext
 from sjepa.training.joint.finalists import enough, report_law, validation_risk
-from sjepa.training.joint.levenberg import BENDING, levenberg_marquardt
+from sjepa.training.joint.levenberg import CURVATURE_PENALTY, levenberg_marquardt
 from sjepa.training.joint.neighbor_structures import variants
 from sjepa.training.joint.nonlinear_gauge import gauged
 from sjepa.training.joint.nonlinear_initial import (
     CHILDREN,
     PARENTS,
     Start,
-    anew,
     dense_structure,
     entries,
     planar,
+    restart,
 )
 from sjepa.training.joint.nonlinear_selection import (
-    ELSEWHERE,
+    DIVERGING,
     GROWN,
-    Bent,
+    PolynomialCandidate,
     close,
     fittest_and_simplest,
     promoted,
-    remembering,
+    without_information_loss,
 )
 from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.refinement import Head, StructureTask, canceling, linear_head, unit_scale
@@ -93,21 +93,21 @@ def nonlinear_heads(
     """
     generator = torch.Generator().manual_seed(context.seed)
     # Linear coordinates may be crude, but they show how little of the observations can be lost.
-    most = most_forgotten(_checked(context, head, context.near) for head, _ in linear)
+    most = max_information_loss(_checked(context, head, context.near) for head, _ in linear)
     most = min(context.near.neighbor, most)
     context = replace(context, near=replace(context.near, neighbor=most))
     low = solved(context, entries(context, linear, generator), LOW, EASING) + _mechanical(context)
     best = promoted(context, low, KEPT[0], each=2, share=0.8)
     best = promoted(context, [*best, *_children(context, best, LOW)], KEPT[0], each=2, share=0.83)
     # Where a low degree finds no admissible coordinates, it is no guide to the likely ones either.
-    again = LIKELY if any(own.admission.admitted for own in best) else KEPT[0]
+    again = LIKELY if any(own.check_report.passed for own in best) else KEPT[0]
     likely = list(dict.fromkeys(own.structure for own in best))[:again]
-    fresh = solved(context, anew(context, likely, generator), HIGH, EASING)
-    high = promoted(context, [*_raised(context, best), *fresh], KEPT[1], share=0.87)
+    fresh = solved(context, restart(context, likely, generator), HIGH, EASING)
+    high = promoted(context, [*_raise_degrees(context, best), *fresh], KEPT[1], share=0.87)
     high = promoted(context, [*high, *_children(context, high, HIGH)], KEPT[1], share=0.89)
     laws = [own for own in close(high) if not _is_long(own.structure)]
     both = [
-        *fittest_and_simplest(remembering(laws), FINALISTS),
+        *fittest_and_simplest(without_information_loss(laws), FINALISTS),
         *fittest_and_simplest(laws, FINALISTS // 2),
     ]
     finalists = list(dict.fromkeys(both))
@@ -117,7 +117,7 @@ def nonlinear_heads(
 
 def solved(
     context: SearchContext, starts: Sequence[Start], degree: int, easing: Sequence[float]
-) -> list[Bent]:
+) -> list[PolynomialCandidate]:
     """The best encoder of some degree for each structure, from coordinates to start with."""
     if not starts:
         return []
@@ -142,7 +142,7 @@ def _solve(
     high: bool,
     easing: Sequence[float],
     start: Start,
-) -> Bent:
+) -> PolynomialCandidate:
     own, coordinates = start
     task, train = context.task(own), context.train.thinned(SAMPLES * (2 if high else 1))
     rows = train.x[train.grid.mask]
@@ -151,16 +151,21 @@ def _solve(
     stride = max(1, context.horizon // (POINTS * (2 if high else 1)))
     for factor in easing:
         loss = levenberg_marquardt(
-            head, task, train, bending=factor * BENDING, steps=STEPS, stride=stride
+            head,
+            task,
+            train,
+            curvature_penalty=factor * CURVATURE_PENALTY,
+            steps=STEPS,
+            stride=stride,
         )
     checks = replace(context.near, neighbor=(1.0 if high else LENIENCY) * context.near.neighbor)
     seen = _checked(context, head, checks)
-    more = canceling(head, task, train) + _leading_elsewhere(context, head, task, train)
-    return Bent(own, head, loss, replace(seen, reasons=(*seen.reasons, *more)))
+    more = canceling(head, task, train) + _diverging_rollouts(context, head, task, train)
+    return PolynomialCandidate(own, head, loss, replace(seen, reasons=(*seen.reasons, *more)))
 
 
 @torch.no_grad()
-def _leading_elsewhere(
+def _diverging_rollouts(
     context: SearchContext, head: PolynomialEncoder, task: StructureTask, train: Observed
 ) -> tuple[str, ...]:
     """A reason to refuse a law that the coordinates satisfy, but that does not lead along them.
@@ -170,20 +175,22 @@ def _leading_elsewhere(
     some = train.thinned(ROLLED)
     numbers = task.fit(task.features, head(train.x), train).coefficients[0]
     law = law_of(context.library, task.structure.support, numbers, context.order, context.actions)
-    rollouts = RolloutLoss(some, context.horizon, context.order, most_starts=1)
+    rollouts = RolloutLoss(some, context.horizon, context.order, max_starts=1)
     missed = float(rollouts(head, law.torch(trainable=False).double()))
-    return () if missed <= LENIENCY * MISSED else (ELSEWHERE,)
+    return () if missed <= LENIENCY * MAX_ROLLOUT_ERROR else (DIVERGING,)
 
 
 def _checked(context: SearchContext, head: Head, checks: CollapseChecks) -> CollapseReport:
     return checked(context, head, context.train.thinned(SAMPLES), checks, CHECKED)
 
 
-def _raised(context: SearchContext, found: Sequence[Bent]) -> list[Bent]:
+def _raise_degrees(
+    context: SearchContext, found: Sequence[PolynomialCandidate]
+) -> list[PolynomialCandidate]:
     return solved(context, [(own.structure, own.head) for own in found], HIGH, (1.0,))
 
 
-def _mechanical(context: SearchContext) -> list[Bent]:
+def _mechanical(context: SearchContext) -> list[PolynomialCandidate]:
     """z1' = z2 with a law for z2' that grows term by term: planar systems can be written so.
 
     From the first read-outs of a position and its velocity that do not fold the states: some
@@ -192,22 +199,22 @@ def _mechanical(context: SearchContext) -> list[Bent]:
     library = context.library
     if not planar(context) or library.inputs[1] not in library.names:
         return []
-    found: list[Bent] = []
+    found: list[PolynomialCandidate] = []
     for readout in velocity_pairs(context.train):
         found += _forces(context, linear_head(readout))
         short = [own for own in found if len(own.structure.support[1]) < MECHANICAL]
-        if any(own.admission.admitted for own in short):
+        if any(own.check_report.passed for own in short):
             break
     return found
 
 
-def _forces(context: SearchContext, start: LinearEncoder) -> list[Bent]:
+def _forces(context: SearchContext, start: LinearEncoder) -> list[PolynomialCandidate]:
     library, names = context.library, context.library.names
     first = (names.index(library.inputs[1]),)
     moving = {p for p, term in enumerate(library.terms) if term.free_symbols}
     # Spring and friction go on whatever they leave: without a third term both are far off.
     linear = tuple(sorted(names.index(own) for own in library.inputs[:2] if own in names))
-    found: list[Bent] = []
+    found: list[PolynomialCandidate] = []
     beam: list[tuple[int, ...]] = [()]
     for number in range(MECHANICAL):
         beam += [linear] if number == 2 and linear not in beam else []
@@ -216,12 +223,14 @@ def _forces(context: SearchContext, start: LinearEncoder) -> list[Bent]:
         starts = [(structure(library, (first, row)), start) for row in tried]
         bent = solved(context, starts, LOW, EASING)
         found += bent
-        good = sorted((own for own in bent if own.admission.admitted), key=lambda own: own.loss)
+        good = sorted((own for own in bent if own.check_report.passed), key=lambda own: own.loss)
         beam = [own.structure.support[1] for own in good[:BEAM]]
     return found
 
 
-def _children(context: SearchContext, found: Sequence[Bent], degree: int) -> list[Bent]:
+def _children(
+    context: SearchContext, found: Sequence[PolynomialCandidate], degree: int
+) -> list[PolynomialCandidate]:
     """Laws that are proposed in the coordinates of the best, from there and from new starts."""
     known = {own.structure for own in found}
     dense = dense_structure(context)
@@ -239,27 +248,29 @@ def _children(context: SearchContext, found: Sequence[Bent], degree: int) -> lis
     found = solved(context, near, degree, EASING[1:])
     if degree == LOW:
         # Coordinates that have bent to suit one law do not bend back for another.
-        fresh = anew(context, [one for one, _ in near], torch.Generator().manual_seed(context.seed))
+        fresh = restart(
+            context, [one for one, _ in near], torch.Generator().manual_seed(context.seed)
+        )
         found = found + solved(context, fresh, degree, EASING)
     return found
 
 
-def grown(context: SearchContext, own: Bent) -> Pair:
+def grown(context: SearchContext, own: PolynomialCandidate) -> Pair:
     """Higher and higher degrees, as long as they help on validation data.
 
     Coordinates that still leave too much may bend more: what bending costs keeps right laws of
     strongly curved sensors off the noise floor.
     """
     task, head, degree = context.task(own.structure), own.head, HIGH
-    head, degree = _raised_while_helpful(context, task, head, degree, 1.0)
+    head, degree = _raise_while_helpful(context, task, head, degree, 1.0)
     if not enough(context, head, task):
-        head, _ = _raised_while_helpful(context, task, head, degree - 1, EASED)
+        head, _ = _raise_while_helpful(context, task, head, degree - 1, EASED)
     unit_scale(head, task, context.train)
     report_law(context, "grown", head, task, GROWN)
     return head, task
 
 
-def _raised_while_helpful(
+def _raise_while_helpful(
     context: SearchContext, task: StructureTask, head: PolynomialEncoder, degree: int, easing: float
 ) -> tuple[PolynomialEncoder, int]:
     risk = validation_risk(context, head, task)
@@ -274,7 +285,7 @@ def _raised_while_helpful(
 
 def _simplified(
     context: SearchContext,
-    begun: Sequence[Bent],
+    begun: Sequence[PolynomialCandidate],
     found: Sequence[Pair],
     generator: torch.Generator,
 ) -> list[Pair]:
@@ -292,22 +303,22 @@ def _simplified(
         names = [own for own in _nearest(context, head, task) if own not in tried]
         tried |= set(names)
         fresh = promoted(
-            context, solved(context, anew(context, names, generator), LOW, EASING), SHORTER
+            context, solved(context, restart(context, names, generator), LOW, EASING), SHORTER
         )
         near = solved(context, [(own, head) for own in names], HIGH, EASING[1:])
         good = sorted(
-            promoted(context, [*near, *_raised(context, fresh)], SHORTER),
+            promoted(context, [*near, *_raise_degrees(context, fresh)], SHORTER),
             key=lambda own: (own.structure.cost, own.loss),
         )
         most = GROWING * _risk(context, before)
-        good = [own for own in good if own.admission.admitted and _risk(context, own) <= most]
+        good = [own for own in good if own.check_report.passed and _risk(context, own) <= most]
         pairs = [grown(context, own) for own in good]
         simpler += pairs
         base = _simplest_adequate(context, good, pairs)
     return simpler
 
 
-def _risk(context: SearchContext, own: Bent) -> float:
+def _risk(context: SearchContext, own: PolynomialCandidate) -> float:
     return validation_risk(context, own.head, context.task(own.structure))
 
 
@@ -315,7 +326,7 @@ def _nearest(
     context: SearchContext, head: PolynomialEncoder, task: StructureTask
 ) -> list[Structure]:
     """Laws with a term less, and those with a simpler one that fit best as they stand."""
-    less = without_one(task)
+    less = drop_one_term(task)
     others = [own for own in cheaper(task) if own not in less]
     others.sort(
         key=lambda own: float(context.task(own).risk(head, context.train, context.train).risk)
@@ -324,8 +335,8 @@ def _nearest(
 
 
 def _simplest_adequate(
-    context: SearchContext, begun: Sequence[Bent], found: Sequence[Pair]
-) -> tuple[Bent, Pair] | None:
+    context: SearchContext, begun: Sequence[PolynomialCandidate], found: Sequence[Pair]
+) -> tuple[PolynomialCandidate, Pair] | None:
     """The simplest adequate law, as it was begun and as it was grown."""
     both = zip(begun, found, strict=True)
     good = [(own, pair) for own, pair in both if enough(context, *pair)]

@@ -55,10 +55,10 @@ def entries(
     whole = dense_structure(context)
     fresh = [(whole, start) for start in random_starts(context, DENSE, generator)] if whole else []
     begun: list[Start] = [(own, linear_head(readout)) for own, readout in [*warm.items(), *fresh]]
-    return begun + anew(context, cheap, generator)
+    return begun + restart(context, cheap, generator)
 
 
-def anew(
+def restart(
     context: SearchContext, structures: Sequence[Structure], generator: torch.Generator
 ) -> list[Start]:
     """Two starts for each structure, from positions and velocities where there are two."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sjepa.metrics.shortcuts import CollapseReport, most_forgotten
+from sjepa.metrics.shortcuts import CollapseReport, max_information_loss
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.training.joint.context import SearchContext
 from sjepa.training.joint.halving import promote
@@ -13,7 +13,7 @@ from sjepa.training.joint.structures import Structure
 
 
 # Further places for coordinates that remember what the best ones forget.
-REMEMBERED = 4
+INFORMATIVE = 4
 # Losses of one structure that are closer than this are those of the same coordinates.
 SAME = 1.02
 # Laws that leave this many times more than the best have no part in what follows.
@@ -21,22 +21,26 @@ CLOSE = 20.0
 # Share of a search that is done when laws are grown and simplified.
 GROWN = 0.91
 
-ELSEWHERE = "its rollouts lead elsewhere"
+DIVERGING = "its rollouts lead elsewhere"
 
 
 @dataclass(frozen=True, eq=False)
-class Bent:
+class PolynomialCandidate:
     """A structure with the polynomial encoder that suits it best, and what that leaves."""
 
     structure: Structure
     head: PolynomialEncoder
     loss: float
-    admission: CollapseReport
+    check_report: CollapseReport
 
 
 def promoted(
-    context: SearchContext, found: Sequence[Bent], keep: int, each: int = 1, share: float = GROWN
-) -> list[Bent]:
+    context: SearchContext,
+    found: Sequence[PolynomialCandidate],
+    keep: int,
+    each: int = 1,
+    share: float = GROWN,
+) -> list[PolynomialCandidate]:
     """The best of the admissible ones; where nothing is admissible, what fits best.
 
     A low degree may mistake the coordinates of a structure, so `each` of them may stay twice, but
@@ -48,11 +52,11 @@ def promoted(
         return []
     chosen = (
         _best(found, keep, each)
-        or _best(found, keep, each, forgiven="neighbor")
+        or _best(found, keep, each, ignored="neighbor")
         or sorted(found, key=lambda own: own.loss)[:keep]
     )
-    others = [own for own in remembering(found) if own not in chosen]
-    chosen += _best(others, REMEMBERED, each, forgiven=ELSEWHERE)
+    others = [own for own in without_information_loss(found) if own not in chosen]
+    chosen += _best(others, INFORMATIVE, each, ignored=DIVERGING)
     best = min(chosen, key=lambda own: own.loss)
     names = best.structure.names(context.library)
     line = f"{len(found)} polynomial encoders: best risk {best.loss:.2g} by {names}"
@@ -60,10 +64,14 @@ def promoted(
     return chosen
 
 
-def _best(found: Sequence[Bent], keep: int, each: int, forgiven: str = "") -> list[Bent]:
+def _best(
+    found: Sequence[PolynomialCandidate], keep: int, each: int, ignored: str = ""
+) -> list[PolynomialCandidate]:
     """The best of those that nothing speaks against but what a low degree may do to any law."""
     reports = [
-        replace(own.admission, reasons=tuple(r for r in own.admission.reasons if r != forgiven))
+        replace(
+            own.check_report, reasons=tuple(r for r in own.check_report.reasons if r != ignored)
+        )
         for own in found
     ]
     losses = [own.loss for own in found]
@@ -71,31 +79,33 @@ def _best(found: Sequence[Bent], keep: int, each: int, forgiven: str = "") -> li
     return [found[i] for i in chosen]
 
 
-def close(found: Sequence[Bent]) -> list[Bent]:
+def close(found: Sequence[PolynomialCandidate]) -> list[PolynomialCandidate]:
     """Those that leave little more than the best."""
     lowest = min((own.loss for own in found), default=0.0)
     return [own for own in found if own.loss <= CLOSE * lowest]
 
 
-def remembering(found: Sequence[Bent]) -> list[Bent]:
+def without_information_loss(found: Sequence[PolynomialCandidate]) -> list[PolynomialCandidate]:
     """Those whose coordinates keep what others that fit nearly as well show can be kept."""
     near = close(found)
-    most = most_forgotten(own.admission for own in near)
-    return [own for own in near if own.admission.neighbor <= most]
+    most = max_information_loss(own.check_report for own in near)
+    return [own for own in near if own.check_report.neighbor <= most]
 
 
-def fittest_and_simplest(laws: Sequence[Bent], keep: int) -> list[Bent]:
+def fittest_and_simplest(
+    laws: Sequence[PolynomialCandidate], keep: int
+) -> list[PolynomialCandidate]:
     """Half of them the fittest, half the simplest."""
     laws = sorted(laws, key=lambda own: own.loss)
     fittest, others = laws[: keep // 2], laws[keep // 2 :]
     return [*fittest, *sorted(others, key=lambda own: own.structure.cost)[: keep // 2]]
 
 
-def distinct(found: Sequence[Bent]) -> list[Bent]:
+def distinct(found: Sequence[PolynomialCandidate]) -> list[PolynomialCandidate]:
     """The first of those that are of one structure, equally admissible, and leave the same."""
-    kept: dict[tuple[Structure, bool], list[Bent]] = {}
+    kept: dict[tuple[Structure, bool], list[PolynomialCandidate]] = {}
     for own in sorted(found, key=lambda own: own.loss):
-        alike = kept.setdefault((own.structure, own.admission.admitted), [])
+        alike = kept.setdefault((own.structure, own.check_report.passed), [])
         if not alike or own.loss > SAME * alike[-1].loss:
             alike.append(own)
     return [own for alike in kept.values() for own in alike]

@@ -1,4 +1,4 @@
-"""What a search looks at: observations as they are, films blurred, windows and their quotients."""
+"""What a search looks at: observations as they are, videos blurred, windows and their quotients."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ MAX_STARTS = 3
 class View:
     """Observations for a search, what made them, and a name for its checkpoints.
 
-    `twin` are the same with as much noise again. Noise of windows is shared by neighbors, so that
-    it cannot be told from motion by its roughness. `starts` are read-outs (values, d) of one
-    observed value and its derivatives. Rollouts from states that are largely noise spoil a law:
-    `rollouts` says whether they may refine it.
+    `noisier_copy` holds the same observations with as much noise again: windows share noise with
+    their neighbors, so its level cannot be estimated from roughness. `starts` are read-outs
+    (values, d) of one observed value and its derivatives. Rollouts from states that are largely
+    noise spoil a law: `rollouts` says whether they may refine it.
     """
 
     trajectories: Trajectories
     made_by: nn.Module | None = None
     name: str = ""
     notes: tuple[str, ...] = ()
-    twin: Trajectories | None = None
+    noisier_copy: Trajectories | None = None
     starts: tuple[Tensor, ...] = ()
     rollouts: bool = True
 
@@ -59,7 +59,8 @@ def views(trajectories: Trajectories, latent_dim: int, windows: bool) -> list[Vi
     return [
         replace(
             plain, trajectories=_seen(blur, plain.trajectories), made_by=blur,
-            notes=(*plain.notes, note), twin=plain.twin and _seen(blur, plain.twin),
+            notes=(*plain.notes, note),
+            noisier_copy=plain.noisier_copy and _seen(blur, plain.noisier_copy),
         )
     ]  # fmt: skip
 
@@ -76,24 +77,27 @@ def _smooth(trajectories: Trajectories) -> View | None:
         f"over {2 * half + 1} frames."
     )
     return View(
-        smoothed(trajectories, half), notes=(note,), twin=smoothed(noisier, half), rollouts=False
+        smoothed(trajectories, half),
+        notes=(note,),
+        noisier_copy=smoothed(noisier, half),
+        rollouts=False,
     )
 
 
 def _of_windows(trajectories: Trajectories, latent_dim: int) -> list[View]:
     k, *shape = trajectories.obs_shape
-    twin, size = _noisier(trajectories), int(np.prod(shape))
+    noisier_copy, size = _noisier(trajectories), int(np.prod(shape))
     step = float(np.median(np.concatenate(trajectories.steps)))
     starts = []
     if latent_dim < min(k, DEGREE):
         filters = torch.tensor(derivative_filters(k, latent_dim - 1, step))
         starts = [torch.kron(filters, row).T for row in torch.eye(size, dtype=filters.dtype)]
-    found = [View(trajectories, twin=twin, starts=tuple(starts[:MAX_STARTS]))]
+    found = [View(trajectories, noisier_copy=noisier_copy, starts=tuple(starts[:MAX_STARTS]))]
     if k >= SMALLEST:
         order = max(1, -(-latent_dim // size) - 1)
         ratios = Ratios(k, tuple(shape), order, step).double()
         note = "coordinates are read off quotients of derivatives: a hidden state is a factor."
-        seen = _seen(ratios, trajectories), _seen(ratios, twin)
+        seen = _seen(ratios, trajectories), _seen(ratios, noisier_copy)
         found.append(View(seen[0], ratios, "quotients ", (note,), seen[1]))
     return found
 

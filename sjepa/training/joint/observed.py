@@ -150,12 +150,12 @@ def pieces(trajectories: Trajectories, longest: int, every: int = 1) -> Trajecto
 
 
 def fit_whitening(
-    trajectories: Trajectories, rank: int | None = None, twin: Trajectories | None = None
+    trajectories: Trajectories, rank: int | None = None, noisier_copy: Trajectories | None = None
 ) -> Whitening:
     """Whitening that keeps the components which are signal rather than noise.
 
     Without a `rank`, the components up to the first whose white noise, judged from its own
-    roughness in time or from a noisier `twin`, is more than a small share of its variance.
+    roughness in time or from a noisier `noisier_copy`, is more than a small share of its variance.
     """
     size = int(np.prod(trajectories.obs_shape, dtype=int))
     every = max(1, int(trajectories.lengths.sum()) // MAX_ROWS)
@@ -168,15 +168,15 @@ def fit_whitening(
     with torch.no_grad():
         series = [whitening(torch.as_tensor(a).double()).numpy() for a in some.x]
     share = noise_level(series, some.t) ** 2
-    if twin is not None:
+    if noisier_copy is not None:
         with torch.no_grad():
             added = [
                 whitening(torch.as_tensor(a - b).double() + whitening.mean.reshape(a.shape[1:]))
-                for a, b in zip(twin.x, trajectories.x, strict=True)
+                for a, b in zip(noisier_copy.x, trajectories.x, strict=True)
             ]
         share = torch.cat(added).square().mean(0).numpy()
     quiet = np.flatnonzero(share <= NOISE_SHARE)
-    if twin is None:  # in order of variance, noise comes last
+    if noisier_copy is None:  # in order of variance, noise comes last
         noisy = np.flatnonzero(share > NOISE_SHARE)
         quiet = np.arange(noisy[0] if len(noisy) else whitening.rank)
     if not len(quiet):

@@ -27,7 +27,7 @@ class Found:
     candidate: Candidate
     structure: Structure
     encoder: nn.Module
-    admission: CollapseReport
+    check_report: CollapseReport
     linear: bool = True
 
     @property
@@ -110,7 +110,7 @@ class SearchResult:
         }
 
     @property
-    def doubts(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """What calls the chosen law into question, or limits it."""
         return [*(finding.sentence for finding in self.findings), *self.caveats]
 

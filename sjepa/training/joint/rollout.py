@@ -68,7 +68,7 @@ def starts(length: int, horizon: int, order: int, most: int = 3) -> list[int]:
 class RolloutLoss:
     """Mean squared error of rollouts in units of the variance of z, for one encoder and law."""
 
-    def __init__(self, observed: Observed, horizon: int, order: int, most_starts: int = 3) -> None:
+    def __init__(self, observed: Observed, horizon: int, order: int, max_starts: int = 3) -> None:
         self.order = order
         edge = 1 if order == 2 else 0
         lengths = observed.grid.mask.sum(1)
@@ -76,7 +76,7 @@ class RolloutLoss:
         self.horizon = max(1, min(horizon, int(lengths.median()) - 1 - edge))
         self.observed = observed.pick(torch.nonzero(lengths > self.horizon + edge)[:, 0])
         shortest = int(self.observed.grid.mask.sum(1).min())
-        self.starts = starts(shortest, self.horizon, order, most_starts)
+        self.starts = starts(shortest, self.horizon, order, max_starts)
 
     def __call__(self, head: nn.Module, law: nn.Module) -> Tensor:
         z = head(self.observed.x)
@@ -87,12 +87,12 @@ class RolloutLoss:
         dt = torch.cat([times[:, s : s + h + 1].diff(dim=1) for s in self.starts])
         goal = torch.cat([z[:, s + 1 : s + h + 1] for s in self.starts])
         transition = Transition(law, integrator="rk4", order=2 if self.order == 2 else 1)
-        path = followed(transition, begin, dt, self._pushes(h))[:, 1:, : z.shape[-1]]
+        path = followed(transition, begin, dt, self._inputs(h))[:, 1:, : z.shape[-1]]
         variance = z[self.observed.grid.mask].var(0)
         error = ((path - goal) ** 2 / variance).clamp(max=CAP).nan_to_num(nan=CAP)
         return error.mean()
 
-    def _pushes(self, h: int) -> Tensor | None:
+    def _inputs(self, h: int) -> Tensor | None:
         """One action for each step; of a smooth one its mean."""
         grid = self.observed.grid
         if grid.u is None:

@@ -17,10 +17,10 @@ from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Library
 from sjepa.symbolic.front import EXACT
 from sjepa.training.joint.affine_closed import closed_heads, gauged_heads, monomial_heads
-from sjepa.training.joint.best_candidate import grown_leader, leader
+from sjepa.training.joint.best_candidate import best_candidate, best_candidate_raised
 from sjepa.training.joint.budget import SearchBudget
-from sjepa.training.joint.checkpoint import load_heads, load_rung, save_heads, save_rung
-from sjepa.training.joint.conclude import conclude, found_with, head_of
+from sjepa.training.joint.checkpoint import load_heads, load_round, save_heads, save_round
+from sjepa.training.joint.conclude import conclude, head_of, scored
 from sjepa.training.joint.context import (
     HALVING_RANK,
     LONGEST,
@@ -29,14 +29,14 @@ from sjepa.training.joint.context import (
     prepare,
 )
 from sjepa.training.joint.finalists import (
-    companions,
-    continued,
+    companion_form,
+    extend,
     finalists,
     lacking,
-    lengthened,
     padded,
     polished,
     report_law,
+    warm_started,
 )
 from sjepa.training.joint.halving import Survivor, successive_halving
 from sjepa.training.joint.initial_subspaces import starting_readouts
@@ -72,7 +72,7 @@ def joint_search(
     rank: int | None = None,
     report: Callable[[Step], None] | None = None,
     memory: Memory | None = None,
-    twin: Trajectories | None = None,
+    noisier_copy: Trajectories | None = None,
     starts: Sequence[Tensor] = (),
     begun: Sequence[tuple[LinearEncoder, Structure]] = (),
 ) -> SearchResult:
@@ -122,7 +122,7 @@ def joint_search(
         trajectories, library, latent_dim, order, seed, budget or SearchBudget(), validation,
         checks or CollapseChecks(), rank, report,
     )  # fmt: skip
-    context = prepare(*arguments, twin=twin)
+    context = prepare(*arguments, noisier_copy=noisier_copy)
     heads = load_heads(context, memory)
     if not heads and not structures and closed_under_affine_maps(library, latent_dim):
         heads = gauged_heads(context)
@@ -133,19 +133,19 @@ def joint_search(
         heads = monomial_heads(context, 2) if many else []
         if not heads or lacking(context, heads):
             heads += polished(context, _survivors(context, structures, memory))
-            heads += continued(context, begun)
-            heads += companions(context, starts, [task.structure for _, task in heads])
-            heads += lengthened(context, heads)
+            heads += warm_started(context, begun)
+            heads += companion_form(context, starts, [task.structure for _, task in heads])
+            heads += extend(context, heads)
             if latent_dim < 3 and not structures and lacking(context, heads):
                 heads += closed_heads(context, heads, degree=3)
         save_heads(heads, memory)
     best: Sequence[tuple[Head, StructureTask]] = heads
     if context.budget.grow and lacking(context, heads):
-        context = prepare(*arguments, reach=FURTHER, twin=twin)
-        lead = leader(context, heads)  # linear encoders are judged wherever there are data
+        context = prepare(*arguments, reach=FURTHER, noisier_copy=noisier_copy)
+        lead = best_candidate(context, heads)  # linear encoders are judged wherever there are data
         near = within_range(context.train, context.validation)
         context = replace(context, validation=near, memory=memory)
-        bent = grown_leader(context, lead) or nonlinear_heads(context, heads)
+        bent = best_candidate_raised(context, lead) or nonlinear_heads(context, heads)
         best = [*heads, *bent]
         best = [(head, context.task(task.structure)) for head, task in best]
     quiet = context if context.every == 1 else replace(context, tell=None)
@@ -153,7 +153,7 @@ def joint_search(
     if context.every == 1 or not result.adequate or not result.best.linear:
         return result
     whole = replace(context.budget, horizon=LONGEST)
-    fine = prepare(*arguments[:5], whole, *arguments[6:], twin=twin)
+    fine = prepare(*arguments[:5], whole, *arguments[6:], noisier_copy=noisier_copy)
     found = _with_all_samples(fine, result)
     again = conclude(fine, found, delta, delta_roll, select) if found else result
     if not again.adequate or not again.residual < result.residual:
@@ -173,7 +173,7 @@ def _with_all_samples(context: SearchContext, result: SearchResult) -> list[Foun
     floor = noise_floor(head, context.task(own), context.validation)
     if result.residual <= max(NOT_NOISE * floor, EXACT):
         return []
-    return [found_with(context, task, head) for head, task in continued(context, linear)]
+    return [scored(context, task, head) for head, task in warm_started(context, linear)]
 
 
 def _survivors(
@@ -190,17 +190,17 @@ def _survivors(
     rank = min(context.whitening.rank, HALVING_RANK)
     readouts = starting_readouts(context.modes, rank, context.latent_dim, len(entries), generator)
     restarts = Restarts(context.library, entries, readouts.float(), context.order)
-    rungs = budget.rungs(context.horizon, len(entries), context.train.length)
-    done, restarts = load_rung(context, generator, memory) or (0, restarts)
+    rounds = budget.rounds(context.horizon, len(entries), context.train.length)
+    done, restarts = load_round(context, generator, memory) or (0, restarts)
 
     def goes_on(done: int, kept: Restarts) -> None:
-        save_rung(done, kept, generator, memory)
+        save_round(done, kept, generator, memory)
         readout = kept.readouts.detach()[0].double()  # the first one leaves least
         leading = padded(context, readout), context.task(kept.structures[0])
-        report_law(context, "leading", *leading, 0.5 * done / len(rungs))
+        report_law(context, "leading", *leading, 0.5 * done / len(rounds))
 
     return successive_halving(
-        restarts, context.train.leading(rank), rungs, context.near, generator,
+        restarts, context.train.leading(rank), rounds, context.near, generator,
         lambda line, share: context.report(line, 0.5 * share), context.pool, done=done,
         save=goes_on,
     )  # fmt: skip

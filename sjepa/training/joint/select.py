@@ -58,7 +58,7 @@ def adequacy(
     )
 
 
-def own_limits(risks: Sequence[float]) -> Adequacy:
+def adequacy_limits(risks: Sequence[float]) -> Adequacy:
     """The limit where every law is judged by the noise in its own coordinates."""
     return Adequacy(
         max(risks),

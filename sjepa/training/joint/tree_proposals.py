@@ -28,7 +28,7 @@ from sjepa.training.joint.structures import (
 
 
 # Of the laws that leave up to this multiple of what the best one leaves, the simplest few.
-NEAR, MOST = 30.0, 4
+NEAR, MAX_PROPOSED = 30.0, 4
 # Terms must be defined this share of the data's range further out; places that are looked at.
 BEYOND, PLACES = 0.5, 2000
 # Structures of the terms that were found, besides those that were found.
@@ -36,7 +36,7 @@ CHEAPEST = 40
 
 
 # An encoder and the structure that it starts.
-Begun = tuple[LinearEncoder, Structure]
+WarmStart = tuple[LinearEncoder, Structure]
 
 
 def proposed(
@@ -46,7 +46,7 @@ def proposed(
     inputs: np.ndarray,
     grammar: Grammar,
     actions: int = 0,
-) -> tuple[Library, list[Structure], list[Begun]]:
+) -> tuple[Library, list[Structure], list[WarmStart]]:
     """What the best laws of a front are made of: a library with their terms, and structures.
 
     The front was found on rows of `inputs`, whose coordinates `head` made; each law comes with
@@ -58,7 +58,7 @@ def proposed(
     box, dim = _box(inputs), head.linear.out_features
     chosen: dict[tuple[sympy.Expr, ...], tuple[Law, np.ndarray]] = {}
     for law in (c.law for c in front if c.loss <= limit):
-        if len(chosen) < MOST and _is_defined(law, box):
+        if len(chosen) < MAX_PROPOSED and _is_defined(law, box):
             own, scales = in_own_units(law, dim)
             chosen.setdefault(own.with_free_terms().skeleton[0], (own, scales))
     if not chosen:

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.paper import PROFILES, Profile, exp1, run
 from benchmarks.paper.__main__ import main
-from benchmarks.paper.paper_figures import PRINTED
+from benchmarks.paper.paper_figures import AS_PUBLISHED
 from benchmarks.paper.tables import number
 from sjepa.backend.registry import available_backends
 from sjepa.errors import ConfigError, UnknownBackend
@@ -199,7 +199,7 @@ def test_profiles_change_only_what_they_say() -> None:
     assert all(paper.condition(name) == c for name, c in CONDITIONS.items() if name != "frozen")
     assert paper.integrator == "euler" and not paper.debias
     assert PROFILES["default"].condition("symbolic_complete").symbolic == 0.0
-    assert PRINTED["exp1"]["sjepa"]["omega_terms"] == (4.67, 2.49)
+    assert AS_PUBLISHED["exp1"]["sjepa"]["omega_terms"] == (4.67, 2.49)
 
 
 def test_numbers_are_readable() -> None:

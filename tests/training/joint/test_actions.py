@@ -134,7 +134,7 @@ def test_a_driven_search_names_the_hidden_state() -> None:
     seen = Trajectories([s[:, :1] for s in data.state or []], STEP, data.u)
     model = SJEPA(1, random_state=0, options=SMALL).fit(seen)
     assert model.figures_["adequate"] == 0.0
-    assert any("A state is hidden" in doubt for doubt in model.doubts_)
+    assert any("A state is hidden" in warning for warning in model.warnings_)
 
 
 def test_under_actions_less_motion_tells_a_state_from_a_constant() -> None:

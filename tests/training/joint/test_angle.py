@@ -1,4 +1,4 @@
-"""Angles that go round, seen as films: found, followed, and given the law that moves them."""
+"""Angles that go round, seen as videos: found, followed, and given the law that moves them."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ from sjepa.errors import ConfigError
 from sjepa.models import Whitening
 from sjepa.models.angle import Angle, turn
 from sjepa.models.pretrained.embedder import encode_all
-from sjepa.training.joint.angle import angle_of, learn_angle
+from sjepa.training.joint.angle import angle_of, fit_angle
 
 
 STEP, COUNT, POINTS = 0.05, 12, 160
 T = STEP * np.arange(POINTS)
 
 
-def film(angles: np.ndarray, side: int = 16) -> np.ndarray:
+def video(angles: np.ndarray, side: int = 16) -> np.ndarray:
     """Frames (T, side, side) of a blurred rod that hangs down at 0."""
     grid = (np.arange(side) + 0.5) / side * 2 - 1
     x, y = np.meshgrid(grid, grid)
@@ -50,11 +50,11 @@ def rotor(reach: float, speed: float, seed: int) -> tuple[np.ndarray, np.ndarray
 @pytest.fixture(scope="module")
 def fitted() -> tuple[SJEPA, np.ndarray]:
     angles, _, u = rotor(np.pi, 3.0, 0)
-    x = [film(q) for q in angles]
+    x = [video(q) for q in angles]
     return SJEPA(1, order=2, random_state=0, verbose=False).fit(x, T, list(u)), angles
 
 
-def test_the_law_of_a_thing_that_goes_round_is_found_in_its_film(
+def test_the_law_of_a_circular_coordinate_is_found_in_its_video(
     fitted: tuple[SJEPA, np.ndarray],
 ) -> None:
     model, angles = fitted
@@ -64,7 +64,7 @@ def test_the_law_of_a_thing_that_goes_round_is_found_in_its_film(
     assert numbers["sin(z1)"] == pytest.approx(-9, rel=0.1)
     assert abs(numbers["u1"]) == pytest.approx(2, rel=0.1)
     sign = np.sign(numbers["u1"])  # frames do not say which way round is positive
-    for q, z in zip(angles, model.encode([film(q) for q in angles]), strict=True):
+    for q, z in zip(angles, model.encode([video(q) for q in angles]), strict=True):
         off = z[:, 0] - sign * q
         turns = np.round(off.mean() / (2 * np.pi))
         # Followed from turn to turn, and never lost: two thousand small frames tell no more.
@@ -74,17 +74,17 @@ def test_the_law_of_a_thing_that_goes_round_is_found_in_its_film(
 
 def test_settings_are_read_for_angles_too_or_refused() -> None:
     angles, _, u = rotor(np.pi, 3.0, 0)
-    data = Trajectories.of([film(q) for q in angles], T, list(u))
+    data = Trajectories.of([video(q) for q in angles], T, list(u))
     encoder = angle_of(data)
     assert encoder is not None
     library = Library.from_terms(["1", "sin(z1)", "cos(z1)", "u1"], ["z1", "u1"])
-    rough = learn_angle(data, encoder, library, delta=0.2)
+    rough = fit_angle(data, encoder, library, delta=0.2)
     assert rough.law.lines(2)[0].startswith("z1_dot' = -") and "u1" not in str(rough.law)
-    assert not rough.doubts and learn_angle(data, encoder, library).doubts
-    short = learn_angle(data, encoder, library, select="mdl")
+    assert not rough.warnings and fit_angle(data, encoder, library).warnings
+    short = fit_angle(data, encoder, library, select="mdl")
     assert short.law == short.front.shortest(int(data.lengths.sum()))
     with pytest.raises(ConfigError, match=r"the same after a turn: offer sin\(z1\)"):
-        learn_angle(data, encoder, Library.from_terms(["z1", "z1**3"], ["z1", "u1"]))
+        fit_angle(data, encoder, Library.from_terms(["z1", "z1**3"], ["z1", "u1"]))
     with pytest.raises(ConfigError, match="delta_roll is not read for an angle"):
         SJEPA(1, order=2, delta_roll=0.1, verbose=False).fit(data)
 
@@ -101,24 +101,24 @@ def test_an_angle_is_judged_on_what_was_held_out(fitted: tuple[SJEPA, np.ndarray
     assert any("of held-out data" in note for note in model.diagnostics_)
 
 
-def test_of_a_single_long_film_the_end_is_held_out_if_it_is_long_enough() -> None:
+def test_of_a_single_long_video_the_end_is_held_out_if_it_is_long_enough() -> None:
     t = STEP * np.arange(400)
     turning = solve_ivp(lambda _, s: [s[1], -9 * np.sin(s[0])], (0, 20), [0, 7], t_eval=t)
     q = turning.y[0]
-    data = Trajectories.of([film(q)], STEP)
+    data = Trajectories.of([video(q)], STEP)
     library = Library.from_terms(["1", "sin(z1)", "cos(z1)"], ["z1"])
     encoder = angle_of(data)
     assert encoder is not None
-    assert "rollout_held_out" in learn_angle(data, encoder, library, effort=0.1).figures
-    short = Trajectories.of([film(q[:70])], STEP)
-    learned = learn_angle(short, encoder, library)
+    assert "rollout_held_out" in fit_angle(data, encoder, library, effort=0.1).figures
+    short = Trajectories.of([video(q[:70])], STEP)
+    learned = fit_angle(short, encoder, library)
     assert "rollout_held_out" not in learned.figures and learned.figures["residual"] >= 0
     assert any("nothing was held out" in note for note in learned.notes)
 
 
 def test_progress_of_an_angle_is_told_and_options_are_read_or_refused() -> None:
     angles, _, u = rotor(np.pi, 3.0, 0)
-    x, told = [film(q) for q in angles], list[tuple[str, float]]()
+    x, told = [video(q) for q in angles], list[tuple[str, float]]()
     settings = {"order": 2, "verbose": False, "progress": lambda *one: told.append(one)}
     SJEPA(1, options={"effort": 0.1}, **settings).fit(x, T, list(u))
     shares = [share for _, share in told]
@@ -133,14 +133,14 @@ def test_a_saved_angle_is_followed_as_before(
 ) -> None:
     model, angles = fitted
     model.save(tmp_path / "rotor")
-    again, x = sjepa.load(tmp_path / "rotor"), film(angles[0])
+    again, x = sjepa.load(tmp_path / "rotor"), video(angles[0])
     np.testing.assert_array_equal(again.encode(x), model.encode(x))
     assert turn(again.encoder_) == pytest.approx(2 * np.pi)
 
 
 def test_what_only_swings_has_no_angle() -> None:
     for speed, data in (
-        (2.0, film),
+        (2.0, video),
         (3.0, lambda q: np.random.default_rng(0).normal(size=(len(q), 9))),
     ):
         angles, _, u = rotor(1.0, speed, 1)

@@ -11,7 +11,7 @@ from sjepa.metrics import probe_r2
 from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.symbolic import Library
 from sjepa.training.joint import SearchBudget, best_candidate as module
-from sjepa.training.joint.best_candidate import grown_leader, leader
+from sjepa.training.joint.best_candidate import best_candidate, best_candidate_raised
 from sjepa.training.joint.context import SearchContext, prepare
 from sjepa.training.joint.finalists import enough, lacking, validation_risk
 from sjepa.training.joint.refinement import linear_head, polish
@@ -59,7 +59,7 @@ def test_a_leader_leaves_far_less_than_any_other_law(
     risks = {PENDULUM: 1e-3, **others}
     monkeypatch.setattr(module, "validation_risk", lambda _, head, task: risks[task.structure])
     heads: list[Any] = [(None, context.task(s)) for s in risks]
-    found = leader(context, heads)
+    found = best_candidate(context, heads)
     assert (found is not None and found[1].structure == PENDULUM) == leads
 
 
@@ -68,7 +68,7 @@ def test_a_leader_that_leaves_much_is_none(
 ) -> None:
     monkeypatch.setattr(module, "validation_risk", lambda *_: 0.02)
     heads: list[Any] = [(None, context.task(PENDULUM))]
-    assert leader(context, heads) is None
+    assert best_candidate(context, heads) is None
 
 
 def test_sensors_that_are_hardly_curved_get_a_bent_encoder_for_the_leader_alone() -> None:
@@ -87,7 +87,7 @@ def test_sensors_that_are_hardly_curved_get_a_bent_encoder_for_the_leader_alone(
         polish(head, task, seen.train, 60, seen.stride)
         heads.append((head, task))
     assert lacking(seen, heads)
-    ((bent, task),) = grown_leader(seen, leader(seen, heads))
+    ((bent, task),) = best_candidate_raised(seen, best_candidate(seen, heads))
     assert task.structure == PENDULUM and enough(seen, bent, task)
     risk = validation_risk(seen, bent, task)
     assert risk < 0.2 * validation_risk(seen, *heads[0])

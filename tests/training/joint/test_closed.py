@@ -12,7 +12,7 @@ from sjepa.symbolic import Library
 from sjepa.training.joint import SearchBudget, affine_closed, finalists as last, joint_search
 from sjepa.training.joint.affine_closed import closed_heads
 from sjepa.training.joint.context import SearchContext, prepare
-from sjepa.training.joint.finalists import continued, lacking
+from sjepa.training.joint.finalists import lacking, warm_started
 from sjepa.training.joint.refinement import StructureTask, linear_head
 from sjepa.training.joint.structures import structure
 
@@ -53,7 +53,7 @@ def test_a_double_well_is_found_from_the_plane_in_which_cubic_terms_close(
 ) -> None:
     """A spring is all that the race has; squares that are mixed into coordinates are undone."""
     rest = np.random.default_rng(0).normal(size=(wells.whitening.rank, 2))
-    poor = continued(wells, [(linear_head(torch.tensor(rest)), spring(wells).structure)])
+    poor = warm_started(wells, [(linear_head(torch.tensor(rest)), spring(wells).structure)])
     assert lacking(wells, poor)
     heads = closed_heads(wells, poor, 3)
     assert not lacking(wells, heads)
@@ -91,11 +91,11 @@ def test_a_shortcut_that_leaves_nothing_is_not_enough(
     wells: SearchContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = linear_head(torch.eye(wells.whitening.rank, 2).double()), spring(wells)
-    real = last.found_with(wells, pair[1], pair[0])
+    real = last.scored(wells, pair[1], pair[0])
     monkeypatch.setattr(last, "enough", lambda *_: True)
     for reasons in ((), ("neighbor",)):
         report = CollapseReport(1.0, 2.0, 0.6, 0.01, reasons)
-        monkeypatch.setattr(last, "found_with", lambda *_, r=report: replace(real, admission=r))
+        monkeypatch.setattr(last, "scored", lambda *_, r=report: replace(real, check_report=r))
         assert lacking(wells, [pair]) == bool(reasons)
 
 
@@ -109,9 +109,9 @@ def test_a_plane_that_closes_with_a_long_law_only_is_not_taken(
     long = head, wells.task(structure(wells.library, (row, row)))
     monkeypatch.setattr(affine_closed, "monomial_heads", lambda *_: [long])
     monkeypatch.setattr(last, "enough", lambda _, own, task: task is long[1])
-    real = last.found_with(wells, long[1], head)
-    fine = replace(real, admission=CollapseReport(1.0, 2.0, 0.6, 0.01, ()))
-    monkeypatch.setattr(last, "found_with", lambda *_: fine)
+    real = last.scored(wells, long[1], head)
+    fine = replace(real, check_report=CollapseReport(1.0, 2.0, 0.6, 0.01, ()))
+    monkeypatch.setattr(last, "scored", lambda *_: fine)
     monkeypatch.setattr(affine_closed, "continued", lambda *_: [])
     assert closed_heads(wells, [long], 3) == []
     monkeypatch.setattr(affine_closed, "SHORT", 20.0)

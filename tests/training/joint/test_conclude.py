@@ -26,7 +26,7 @@ from sjepa.training.joint.conclude import (
     _losses,
     checked,
     conclude,
-    found_with,
+    scored,
 )
 from sjepa.training.joint.context import SearchContext, prepare
 from sjepa.training.joint.noise import noise_floor
@@ -59,20 +59,20 @@ def found(
     support: tuple[tuple[int, ...], ...],
     columns: tuple[int, int] = (0, 1),
     loss: float | None = None,
-    admission: CollapseReport = FINE,
+    check_report: CollapseReport = FINE,
 ) -> Found:
     """A law in two of the observed quantities, read off the whitened ones, with a loss as told."""
     x = torch.randn(50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     with torch.no_grad():
         white = context.whitening(x) - context.whitening(torch.zeros_like(x))
     readout = torch.linalg.lstsq(white, x[:, list(columns)]).solution
-    one = found_with(context, context.task(structure(LIBRARY, support)), linear_head(readout))
+    one = scored(context, context.task(structure(LIBRARY, support)), linear_head(readout))
     candidate = one.candidate if loss is None else replace(one.candidate, loss=loss)
-    return replace(one, candidate=candidate, admission=admission)
+    return replace(one, candidate=candidate, check_report=check_report)
 
 
 def test_what_is_inadmissible_is_not_chosen_however_well_it_fits(context: SearchContext) -> None:
-    shortcut = found(context, ((0,), (1,)), loss=1e-9, admission=REFUSED)
+    shortcut = found(context, ((0,), (1,)), loss=1e-9, check_report=REFUSED)
     law = found(context, ((1,), (2,)), loss=1e-3)
     rough = found(context, ((1,), (0,)), loss=0.5)
     result = conclude(context, [shortcut, law, rough], 1e-2, None)
@@ -84,8 +84,8 @@ def test_what_is_inadmissible_is_not_chosen_however_well_it_fits(context: Search
 def test_where_nothing_is_admissible_the_best_fit_is_returned_and_said_so(
     context: SearchContext,
 ) -> None:
-    worse = found(context, ((1,), (0,)), loss=0.5, admission=REFUSED)
-    better = found(context, ((1,), (2,)), loss=0.1, admission=REFUSED)
+    worse = found(context, ((1,), (0,)), loss=0.5, check_report=REFUSED)
+    better = found(context, ((1,), (2,)), loss=0.1, check_report=REFUSED)
     result = conclude(context, [worse, better], 1e-2, None)
     assert result.best is better and not result.adequate
     assert any("No candidate is admissible" in note for note in result.notes)
@@ -184,7 +184,7 @@ def test_the_farthest_quarter_of_the_starts_is_judged_apart(context: SearchConte
     law = found(context, ((1,), (2,)))
     weight = law.encoder[1].linear.weight.detach().T  # type: ignore[index, union-attr]
     head = linear_head(weight * torch.tensor([1.0, 50.0]).double())
-    own = found_with(context, context.task(law.structure), head)
+    own = scored(context, context.task(law.structure), head)
     with torch.no_grad():
         z = head(context.validation.x)[:, 0].numpy()
     far = np.argsort(np.linalg.norm((z - z.mean(0)) / z.std(0), axis=1))
@@ -322,7 +322,7 @@ def test_a_term_whose_lack_noise_cannot_explain_is_not_left_out_though_delta_wou
     context = prepare(data, LIBRARY, 2, 1, 0, budget, None, CollapseChecks(), 2, None)
     head = linear_head(torch.linalg.inv(context.whitening.matrix.double()))
     short, long = (
-        found_with(context, context.task(structure(LIBRARY, support)), head)
+        scored(context, context.task(structure(LIBRARY, support)), head)
         for support in (((1,), (0,)), ((1,), (0, 1)))
     )
     result = conclude(context, [short, long], "auto", None)
@@ -380,7 +380,7 @@ def test_bent_coordinates_that_forget_more_than_others_are_not_chosen(
     lossy = replace(found(context, ((1,), (2,)), loss=1e-5), linear=False)
     whole = replace(
         found(context, ((1,), (1, 2)), loss=1e-5), linear=False,
-        admission=replace(FINE, neighbor=0.001),
+        check_report=replace(FINE, neighbor=0.001),
     )  # fmt: skip
     assert conclude(context, [lossy, whole], "auto", None).best is whole
     assert conclude(context, [lossy], "auto", None).best is lossy
@@ -409,10 +409,10 @@ def test_what_coordinates_forget_is_judged_on_the_many_trajectories_of_training(
     sparse = replace(context, whole=context.whole.pick(torch.arange(2)))
     law = found(context, ((1,), (2,)))
     head = law.encoder[1]  # type: ignore[index]
-    own = found_with(sparse, sparse.task(law.structure), head)
+    own = scored(sparse, sparse.task(law.structure), head)
     many = checked(sparse, head, sparse.train, sparse.near, POINTS)
     few = checked(sparse, head, sparse.whole, sparse.checks, POINTS)
-    assert own.admission.neighbor == many.neighbor
+    assert own.check_report.neighbor == many.neighbor
     assert few.neighbor > 2 * many.neighbor
 
 
@@ -422,10 +422,10 @@ def test_coordinates_that_forget_more_answer_with_a_doubt_where_nothing_else_is_
     monkeypatch.setattr(conclusion, "_floors", lambda *_: lambda one: 1e-5)
     lossy = replace(found(context, ((1,), (2,)), loss=1e-5), linear=False)
     keeping = replace(FINE, neighbor=0.001)
-    poor = found(context, ((1,), (1, 2)), loss=1e-2, admission=keeping)
+    poor = found(context, ((1,), (1, 2)), loss=1e-2, check_report=keeping)
     result = conclude(context, [lossy, poor], "auto", None)
     assert result.best is lossy and not result.adequate
     assert [finding.name for finding in result.findings] == ["forgetting"]
-    good = found(context, ((1,), (1, 2)), loss=1e-5, admission=keeping)
+    good = found(context, ((1,), (1, 2)), loss=1e-5, check_report=keeping)
     result = conclude(context, [lossy, good], "auto", None)
     assert result.best is good and result.adequate

@@ -11,19 +11,19 @@ from sjepa import SJEPA
 from sjepa.errors import DataError
 from sjepa.symbolic import Law
 from sjepa.training.joint.dimension import fewest_coordinates
-from sjepa.training.result import Learned
+from sjepa.training.result import FitResult
 
 
-def learned(residual: float, adequate: bool) -> Learned:
+def learned(residual: float, adequate: bool) -> FitResult:
     figures = {"residual": residual, "noise_floor": 1e-4, "adequate": float(adequate)}
     law = Law.from_string(["-z1"], ["z1"])
-    return Learned(law, SimpleNamespace(), lambda x: x, ["a note"], figures=figures)  # type: ignore[arg-type]
+    return FitResult(law, SimpleNamespace(), lambda x: x, ["a note"], figures=figures)  # type: ignore[arg-type]
 
 
 def test_the_fewest_adequate_coordinates_are_taken_before_any_bent_ones() -> None:
     asked: list[Any] = []
 
-    def learn(d: int, grow: bool) -> Learned:
+    def learn(d: int, grow: bool) -> FitResult:
         asked.append((d, grow))
         return learned(0.5 / d**5, d == 2)
 
@@ -40,7 +40,7 @@ def test_bent_coordinates_are_tried_where_no_read_out_is_adequate() -> None:
 
 
 def test_without_an_adequate_law_the_best_is_returned_as_what_it_is() -> None:
-    def learn(d: int, grow: bool) -> Learned:
+    def learn(d: int, grow: bool) -> FitResult:
         if d == 3:
             raise DataError("two directions only")
         return learned(0.3 / d, False)

@@ -8,7 +8,7 @@ import torch
 from sjepa.data import Trajectories
 from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.symbolic import Library
-from sjepa.training.joint.halving import Rung, _clip, evaluate, ladder, successive_halving
+from sjepa.training.joint.halving import HalvingRound, _clip, evaluate, ladder, successive_halving
 from sjepa.training.joint.observed import Observed, fit_whitening
 from sjepa.training.joint.restarts import Restarts
 from sjepa.training.joint.structures import enumerate_structures
@@ -17,9 +17,9 @@ from tests.training.joint.shortcut_data import pendulum_states
 
 LIBRARY = Library.paper(["z1", "z2"])
 RUNGS = (
-    Rung(steps=7, batch=6, horizon=8, keep=4),
-    Rung(steps=6, batch=6, horizon=12, keep=3),
-    Rung(steps=6, batch=6, horizon=16, keep=2),
+    HalvingRound(steps=7, batch=6, horizon=8, keep=4),
+    HalvingRound(steps=6, batch=6, horizon=12, keep=3),
+    HalvingRound(steps=6, batch=6, horizon=16, keep=2),
 )
 OPEN = CollapseChecks(variance=0.0, within=0.0, neighbor=math.inf)
 CLOSED = CollapseChecks(variance=2.0)  # no direction of standardized coordinates has that
@@ -89,13 +89,13 @@ def test_where_nothing_is_admissible_the_best_fits_go_on_and_say_so(observed: Ob
         torch.randperm(len(observed), generator=generator)
     risk, _ = evaluate(field, observed, RUNGS[-1], CLOSED, generator)
     assert [s.risk for s in found] == sorted(risk)[:2]
-    assert not any(s.admission.admitted for s in found)
+    assert not any(s.check_report.passed for s in found)
 
 
 def test_a_lenient_rung_admits_what_a_strict_one_refuses(observed: Observed) -> None:
     reports = [
         evaluate(
-            restarts(), observed, Rung(steps=1, batch=6, horizon=8, keep=2, leniency=leniency),
+            restarts(), observed, HalvingRound(steps=1, batch=6, horizon=8, keep=2, leniency=leniency),
             CollapseChecks(neighbor=1e-6), torch.Generator().manual_seed(1),
         )[1]
         for leniency in (1.0, 1e9)
@@ -105,10 +105,10 @@ def test_a_lenient_rung_admits_what_a_strict_one_refuses(observed: Observed) -> 
 
 
 def test_restarts_are_judged_on_as_many_trajectories_as_asked(observed: Observed) -> None:
-    field, rung = restarts(3), RUNGS[0]
-    risk, _ = evaluate(field, observed, rung, OPEN, torch.Generator().manual_seed(2), 5)
+    field, round_ = restarts(3), RUNGS[0]
+    risk, _ = evaluate(field, observed, round_, OPEN, torch.Generator().manual_seed(2), 5)
     rows = torch.randperm(len(observed), generator=torch.Generator().manual_seed(2))[:5]
-    fit, _ = field.fit(observed, rows, ladder(rung.horizon), rung.stride)
+    fit, _ = field.fit(observed, rows, ladder(round_.horizon), round_.stride)
     assert risk == pytest.approx(fit.risk.tolist(), rel=1e-6)
 
 

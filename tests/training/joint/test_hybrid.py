@@ -15,7 +15,7 @@ from sjepa.errors import ConfigError
 from sjepa.models import Whitening
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Candidate, Front, Law
-from sjepa.training import CorrectionSettings, Learned, refine_hybrid
+from sjepa.training import CorrectionSettings, FitResult, refine_hybrid
 
 
 MIX = np.random.default_rng(7).normal(size=(2, 6))
@@ -34,7 +34,7 @@ def braked(count: int = 8, seed: int = 0) -> Trajectories:
     return Trajectories(list(np.stack(path, axis=1) @ MIX), [t] * count)
 
 
-def found(*_: object, **__: object) -> Learned:
+def found(*_: object, **__: object) -> FitResult:
     """What the search leaves: skewed coordinates, and a law without the drag."""
     whitening = Whitening.fit(torch.as_tensor(np.concatenate(braked().x)), 6, rank=2).double()
     z = whitening(torch.as_tensor(np.eye(6))) - whitening(torch.zeros(1, 6).double())
@@ -47,12 +47,12 @@ def found(*_: object, **__: object) -> Learned:
         head.linear.bias.zero_()
     law = Law.from_string(["z2", "-0.9*z1"], ["z1", "z2"])
     front = Front([Candidate.score(law, [0.1, 0.1])])
-    return Learned(law, front, torch.nn.Sequential(whitening, head).requires_grad_(False))
+    return FitResult(law, front, torch.nn.Sequential(whitening, head).requires_grad_(False))
 
 
 def fitted(**correction: object) -> sjepa.SJEPA:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sjepa.estimator.model.learn_joint", found)
+        patch.setattr("sjepa.estimator.model.fit_joint", found)
         patch.setattr("sjepa.training.joint.hybrid.ITERATIONS", 20)
         patch.setattr("sjepa.training.joint.hybrid.HORIZON", 5)
         model = sjepa.SJEPA(

@@ -29,7 +29,7 @@ def answer() -> Any:
     encoder = nn.Sequential(nn.Identity(), linear_head(torch.eye(2).double()))
     return SimpleNamespace(
         encoder=encoder, law=Law.from_string(["z2", "-z1"], ["z1", "z2"]), front=None, notes=(),
-        doubts=[], report=None, figures={}, rivals=(),
+        warnings=[], report=None, figures={}, rivals=(),
     )  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def test_searches_again_only_for_a_backend_that_owns_the_structure(
         return answer()
 
     monkeypatch.setattr(learn, "joint_search", search)
-    learn.learn_joint(
+    learn.fit_joint(
         rotation(), Library.paper(["z1", "z2"]), 2, 1, "auto", backend, 0,
         RunRecorder(),
     )  # fmt: skip
@@ -78,7 +78,7 @@ def test_trees_add_to_the_library_of_the_second_search_unless_a_library_was_give
         return answer()
 
     monkeypatch.setattr(learn, "joint_search", search)
-    learn.learn_joint(
+    learn.fit_joint(
         rotation(), Library.paper(["z1", "z2"]), 2, 1, "auto", Trees(), 0, RunRecorder(),
         grammar=grammar,
     )  # fmt: skip
@@ -93,7 +93,5 @@ def test_trees_add_to_the_library_of_the_second_search_unless_a_library_was_give
 def test_the_law_of_an_angle_takes_no_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learn, "angle_of", lambda *_: object())
     with pytest.raises(ConfigError, match="angle that goes round") as refusal:
-        learn.learn_joint(
-            rotation(), Library.paper(["z1"]), 1, 2, "auto", Trees(), 0, RunRecorder()
-        )
+        learn.fit_joint(rotation(), Library.paper(["z1"]), 1, 2, "auto", Trees(), 0, RunRecorder())
     assert refusal.value.argument == "backend"

@@ -18,9 +18,9 @@ from sjepa.models.serialization import describe, rebuild
 from sjepa.symbolic import Library
 from sjepa.training.joint import SearchBudget
 from sjepa.training.joint.context import SearchContext, prepare
-from sjepa.training.joint.levenberg import BENDING, _Sums, levenberg_marquardt
+from sjepa.training.joint.levenberg import CURVATURE_PENALTY, _Sums, levenberg_marquardt
 from sjepa.training.joint.noise import noise_floor
-from sjepa.training.joint.nonlinear import _leading_elsewhere, _mechanical
+from sjepa.training.joint.nonlinear import _diverging_rollouts, _mechanical
 from sjepa.training.joint.observed import Observed, within_range
 from sjepa.training.joint.refinement import StructureTask, linear_head
 from sjepa.training.joint.structures import structure
@@ -77,8 +77,8 @@ def test_an_encoder_imitates_any_polynomial_of_its_degree_and_says_how_bent_it_i
             :, 0
         ]
     )
-    assert head.bending()[0] == pytest.approx(0.0, abs=1e-12)
-    assert head.bending()[1] == pytest.approx(float(bent.var() / z[:, 1].var()), rel=1e-3)
+    assert head.curvature_penalty()[0] == pytest.approx(0.0, abs=1e-12)
+    assert head.curvature_penalty()[1] == pytest.approx(float(bent.var() / z[:, 1].var()), rel=1e-3)
 
 
 def test_it_is_stored_as_data_and_comes_back_the_same() -> None:
@@ -164,7 +164,14 @@ def solve(context: SearchContext, task: StructureTask, degree: int = 3) -> Polyn
     pair = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]).double()
     head.imitate(rows, rows @ pair)
     for easing in (100.0, 10.0, 1.0):
-        levenberg_marquardt(head, task, context.train, bending=easing * BENDING, steps=20, stride=2)
+        levenberg_marquardt(
+            head,
+            task,
+            context.train,
+            curvature_penalty=easing * CURVATURE_PENALTY,
+            steps=20,
+            stride=2,
+        )
     return head
 
 
@@ -242,7 +249,7 @@ def test_a_law_that_does_not_lead_along_its_coordinates_is_refused() -> None:
         head.imitate(rows, rows @ back + context.whitening.mean.double())
         task = context.task(structure(LIBRARY, support(LIBRARY, "z2", "sin(z1)")))
         assert float(task.risk(head, context.train, context.train).risk) < 0.05
-        return _leading_elsewhere(context, head, task, context.train)
+        return _diverging_rollouts(context, head, task, context.train)
 
     t = np.arange(0, 10, 0.1) - 5.5 + rng.uniform(0, 1, size=(30, 1))
     between = np.stack([2 * np.arctan(np.sinh(t)), 2 / np.cosh(t)], axis=-1)

@@ -21,12 +21,12 @@ from sjepa.training.joint.context import SearchContext, prepare
 from sjepa.training.joint.neighbor_structures import variants
 from sjepa.training.joint.nonlinear import _nearest, _simplest_adequate, solved
 from sjepa.training.joint.nonlinear_selection import (
-    ELSEWHERE,
-    Bent,
+    DIVERGING,
+    PolynomialCandidate,
     distinct,
     fittest_and_simplest,
     promoted,
-    remembering,
+    without_information_loss,
 )
 from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.refinement import StructureTask, linear_head
@@ -107,7 +107,7 @@ def test_two_starts_that_ended_in_the_same_coordinates_are_one() -> None:
     linear, cubic = support("z2", "z1"), support("z2", "z1**3")
     found = [bent(linear, loss) for loss in (0.1, 0.101, 0.2)] + [bent(cubic, 0.1)]
     assert distinct(found) == [found[0], found[2], found[3]]
-    refused = replace(found[1], admission=replace(ADMITTED, reasons=("neighbor",)))
+    refused = replace(found[1], check_report=replace(ADMITTED, reasons=("neighbor",)))
     assert refused in distinct([found[0], refused])  # a refused one does not stand for others
 
 
@@ -119,7 +119,7 @@ def test_wells_that_are_folded_into_one_do_not_take_all_places(
         seen(bent(support("z2", f"{row} + z1**2"), 0.001 * (4 - i)), neighbor=0.07)
         for i, row in enumerate(("z1", "sin(z1)", "z1 + z2"))
     ]
-    true = seen(bent(support("z2", "z1 + z1**3"), 0.01), neighbor=0.002, reasons=(ELSEWHERE,))
+    true = seen(bent(support("z2", "z1 + z1**3"), 0.01), neighbor=0.002, reasons=(DIVERGING,))
     hopeless = seen(bent(support("z2", "z1 + z2"), 0.9), neighbor=0.001)
     kept = promoted(duffing[0], [*folded, true, hopeless], keep=2)
     assert true in kept and len(set(kept) & set(folded)) == 2 and hopeless not in kept
@@ -129,7 +129,7 @@ def test_where_all_forget_too_much_the_best_go_on_but_not_those_that_lead_elsewh
     duffing: tuple[SearchContext, LinearEncoder],
 ) -> None:
     found = [
-        seen(bent(support("z2", "z1 + z1*z2"), 0.001), 0.05, ("neighbor", ELSEWHERE)),
+        seen(bent(support("z2", "z1 + z1*z2"), 0.001), 0.05, ("neighbor", DIVERGING)),
         seen(bent(support("z2", "z1 + z2 + z2**3"), 0.002), 0.05, ("neighbor",)),
     ]
     assert promoted(duffing[0], found, keep=6) == found[1:]
@@ -140,19 +140,21 @@ def test_half_of_the_laws_that_are_grown_are_the_fittest_and_half_the_simplest()
     rows = ("z1 + z2 + z1**3", "z1 + z2 + sin(z1)", "z1", "z1 + z2", "z1 + sin(z1)")
     laws = [bent(support("z2", row), 0.1 * (i + 1)) for i, row in enumerate(rows)]
     assert fittest_and_simplest(laws[::-1], 4) == [laws[0], laws[1], laws[2], laws[3]]
-    assert fittest_and_simplest([], 4) == [] == remembering([])
+    assert fittest_and_simplest([], 4) == [] == without_information_loss([])
 
 
-def seen(own: Bent, neighbor: float, reasons: tuple[str, ...] = ()) -> Bent:
-    return replace(own, admission=replace(ADMITTED, neighbor=neighbor, reasons=reasons))
+def seen(
+    own: PolynomialCandidate, neighbor: float, reasons: tuple[str, ...] = ()
+) -> PolynomialCandidate:
+    return replace(own, check_report=replace(ADMITTED, neighbor=neighbor, reasons=reasons))
 
 
 ADMITTED = CollapseReport(1.0, 2.0, 0.6, 0.01, ())
 
 
-def bent(own: tuple[tuple[int, ...], ...], loss: float) -> Bent:
+def bent(own: tuple[tuple[int, ...], ...], loss: float) -> PolynomialCandidate:
     head = PolynomialEncoder.of(torch.randn(50, 2, dtype=torch.float64), 2, 2)
-    return Bent(structure(LIBRARY, own), head, loss, ADMITTED)
+    return PolynomialCandidate(structure(LIBRARY, own), head, loss, ADMITTED)
 
 
 def found(loss: float, *rows: str) -> Found:
@@ -263,7 +265,7 @@ def test_a_checkpoint_whose_bent_encoders_have_another_shape_is_refused(
     (found,) = solved(context, starts, 3, (1.0,))
     (again,) = solved(context, starts, 3, (1.0,))
     assert torch.equal(found.head.linear.weight, again.head.linear.weight) and found is not again
-    assert (found.loss, found.admission) == (again.loss, again.admission)
+    assert (found.loss, found.check_report) == (again.loss, again.check_report)
     ((_, kept),) = memory.data["bent"].items()
     kept["weights"] = kept["weights"][:, :1]
     with pytest.raises(FormatError, match="does not fit this search"):

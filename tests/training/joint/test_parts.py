@@ -112,6 +112,6 @@ def test_survivors_are_admissible_and_not_hopeless() -> None:
     cheap, dear, folded = (Structure(((i,), (i,)), c) for i, c in enumerate((2.0, 4.0, 2.0)))
     entries = [cheap, cheap, cheap, dear, dear, folded]
     risk = [0.02, 0.03, 0.04, 0.01, 0.3, 1e-4]
-    admissions = [fine] * 5 + [refused]
-    assert promote(entries, risk, admissions, keep=10) == [3, 0, 1]
-    assert promote(entries, risk, admissions, keep=1) == [3]
+    check_reports = [fine] * 5 + [refused]
+    assert promote(entries, risk, check_reports, keep=10) == [3, 0, 1]
+    assert promote(entries, risk, check_reports, keep=1) == [3]

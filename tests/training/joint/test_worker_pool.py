@@ -16,7 +16,7 @@ from sjepa.errors import ConfigError
 from sjepa.metrics import CollapseChecks
 from sjepa.symbolic import Library
 from sjepa.training.joint import SearchBudget, SearchResult, joint_search
-from sjepa.training.joint.halving import Rung, climb
+from sjepa.training.joint.halving import HalvingRound, climb
 from sjepa.training.joint.observed import Observed, fit_whitening
 from sjepa.training.joint.restarts import Restarts
 from sjepa.training.joint.structures import enumerate_structures
@@ -71,16 +71,16 @@ def test_parts_of_a_rung_are_the_rung(data: Trajectories) -> None:
     structures = enumerate_structures(LIBRARY, 2, 7, 1)
     generator = torch.Generator().manual_seed(0)
     readouts = torch.randn(7, observed.x.shape[-1], 2, generator=generator)
-    rung = Rung(steps=6, batch=5, horizon=8, keep=3)
+    round_ = HalvingRound(steps=6, batch=5, horizon=8, keep=3)
     found: list[tuple[Any, ...]] = []
     for pool in (Pool(), Pool("local")):
         generator = torch.Generator().manual_seed(1)
         restarts = Restarts(LIBRARY, structures, readouts)
-        risk, reports = climb(restarts, observed, rung, CollapseChecks(), generator, pool)
-        found.append((risk, [r.admitted for r in reports], restarts.readouts, generator))
-    (risk, admitted, numbers, one), (risks, others, readout, two) = found
+        risk, reports = climb(restarts, observed, round_, CollapseChecks(), generator, pool)
+        found.append((risk, [r.passed for r in reports], restarts.readouts, generator))
+    (risk, passed, numbers, one), (risks, others, readout, two) = found
     np.testing.assert_allclose(risks, risk, rtol=1e-3)
-    assert admitted == others
+    assert passed == others
     torch.testing.assert_close(readout, numbers, rtol=1e-3, atol=1e-4)
     assert torch.equal(one.get_state(), two.get_state())
 
