@@ -54,7 +54,7 @@ def sensors(count: int) -> Trajectories:
 def joint() -> None:
     library = Library.from_terms(["z1", "z2", "sin(z1)", "sin(z2)"], ["z1", "z2"])
     budget = SearchBudget(
-        structures=8, restarts=4, effort=0.2, finalists=3, polish=20, rollout=5, grow=False
+        structures=8, restarts=4, effort=0.2, finalists=3, refinement=20, rollout=5, grow=False
     )
     sizes = [4_000, 8_000, 16_000, 32_000]
     grown(

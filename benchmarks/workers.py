@@ -108,7 +108,7 @@ def main() -> None:
         for workers in (1, 2):
             where = {"executor": "local", "workers": workers}
             joint_search(own, LIBRARY, 2, budget=SearchBudget(
-                grow=False, structures=4, effort=0.1, polish=5, rollout=2, **where,
+                grow=False, structures=4, effort=0.1, refinement=5, rollout=2, **where,
             ))  # fmt: skip
             start = time.perf_counter()
             answers.append(search(own, **where))

@@ -17,7 +17,14 @@ from sjepa.models.ratios import Ratios
 
 
 T = np.arange(160) * 0.1
-SMALL = {"structures": 4, "restarts": 2, "effort": 0.3, "grow": False, "polish": 30, "rollout": 5}
+SMALL = {
+    "structures": 4,
+    "restarts": 2,
+    "effort": 0.3,
+    "grow": False,
+    "refinement": 30,
+    "rollout": 5,
+}
 
 
 def swings(noise: float = 0.0) -> list[np.ndarray]:

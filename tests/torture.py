@@ -164,7 +164,7 @@ def fit_call(seed: int) -> Any:
         }}  # fmt: skip
     else:
         options["options"] = {
-            "structures": 2, "restarts": 1, "effort": 0.02, "finalists": 1, "polish": 4, "rollout": 2,
+            "structures": 2, "restarts": 1, "effort": 0.02, "finalists": 1, "refinement": 4, "rollout": 2,
         }  # fmt: skip
         names = [f"z{i + 1}" for i in range(options["latent_dim"])]
         options["library"] = pick(

@@ -56,7 +56,7 @@ REFINED = 3
 Kept = tuple[float, float, sympy.Expr]  # complexity, loss, expression
 
 
-class Polish:
+class Refinement:
     """Collects candidates for one output, on a sample of the rows."""
 
     def __init__(self, problem: Problem, j: int, rows: np.ndarray) -> None:

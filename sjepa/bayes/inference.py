@@ -152,11 +152,11 @@ def posterior(
         weights=None if grammar is None else grammar.weights,
     )
     step = StepModel(found[0].law.dynamics, integrator, noise)
-    rows, held = Transitions.of(second), Transitions.of(first)
+    rows, holdout = Transitions.of(second), Transitions.of(first)
     check_inputs(found[0].law, trajectories)
     check_movement(rows, found[0].law)
-    kept = retain(found, held, step, most, gamma, retained)
-    sizes = Sizes.of(kept, held, step)
+    kept = retain(found, holdout, step, most, gamma, retained)
+    sizes = Sizes.of(kept, holdout, step)
     gp = GP.make(correction)
     seen = _segments(second, gp, covariance, evidence) if noise == "observation" else None
     if covariance == "auto":

@@ -138,9 +138,9 @@ def _stage(task: Task, z: Tensor, u: Tensor) -> tuple[Tensor, ...]:
         return task.stage(row[:d], row[d:])
 
     slope = vmap(grad(cost))(inputs).unflatten(0, z.shape[:2])
-    bend = vmap(hessian(cost))(inputs).unflatten(0, z.shape[:2])
+    curvature = vmap(hessian(cost))(inputs).unflatten(0, z.shape[:2])
     # The state's part must not be negative, or the backward pass aims at infinity.
-    whole = _positive(bend)
+    whole = _positive(curvature)
     return (
         slope[..., :d],
         slope[..., d:],

@@ -1,4 +1,4 @@
-"""Which form of the data to fit, decided by the data: noise, actions that are held, time scale."""
+"""Which form of the data to fit, by the data: noise, inputs under zero-order hold, time scale."""
 
 from __future__ import annotations
 
@@ -159,10 +159,10 @@ def is_zoh(
     if library is None:
         names = [*(data.names or ()), *(data.input_names or ())]
         library, columns = Library.polynomial(names, 2), slice(None)
-    smooth, held = (
+    smooth, zoh = (
         _held_out(*weak_rows(data, library, points, columns, hold=hold)) for hold in (False, True)
     )
-    return held < smooth
+    return zoh < smooth
 
 
 def _held_out(features: Array, targets: Array) -> float:

@@ -110,7 +110,7 @@ class SJEPA(Fitted):
         Effort of the search. For the joint search the fields of
         :class:`sjepa.training.joint.SearchBudget`; for the alternating search ``cycles``,
         ``warm_epochs``, ``dynamics_epochs``, ``space_epochs``, the weights ``lambda_s`` and
-        ``lambda_r``, ``printed`` (the paper's Algorithm 1 to the letter, with
+        ``lambda_r``, ``as_published`` (the paper's Algorithm 1 to the letter, with
         ``integrator="euler"``) and the fields of
         :class:`sjepa.training.alternating.TrainingConfig`. Where the coordinates are given,
         ``form`` and ``window`` of :func:`sjepa.discover`.
@@ -338,7 +338,7 @@ class SJEPA(Fitted):
         seed = self.seed_
         held = None if isinstance(self.delta, str) else float(self.delta)
         trained: dict[str, Any] = {
-            "device": self.device, "journal": recorder, "options": self.options,
+            "device": self.device, "recorder": recorder, "options": self.options,
             "correction": self.correction, "delta": held,
         }  # fmt: skip
         if self.encoder != "auto":

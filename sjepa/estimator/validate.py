@@ -145,10 +145,10 @@ def _check_together(model: Any, way: str) -> None:
     if way not in ("alternating", "frozen"):
         return
     with naming("options"):
-        printed = is_as_published(model.options)
-    if printed and model.dynamics == "continuous" and model.integrator != "euler":
+        as_published = is_as_published(model.options)
+    if as_published and model.dynamics == "continuous" and model.integrator != "euler":
         raise ConfigError(
-            "Algorithm 1 as printed is forward Euler: integrator='euler'.", "integrator"
+            "Algorithm 1 as published is forward Euler: integrator='euler'.", "integrator"
         )
 
 

@@ -100,9 +100,9 @@ def neighbor_test(
     valid = np.ones(z.shape[:2], bool) if mask is None else as_array(mask) > 0
     steps = max(z.shape[1] - ahead, 0)
     valid = valid[:, :steps] & valid[:, ahead:]
-    pushes = None
+    inputs_ahead = None
     if actions is not None and ahead and steps:
-        pushes, own = _inputs(as_array(actions), ahead)[valid], np.nonzero(valid)[0]
+        inputs_ahead, own = _input_means(as_array(actions), ahead)[valid], np.nonzero(valid)[0]
     z, x = z[:, :steps][valid], x[:, ahead:][valid]
     if len(z) < 3:
         raise DataError(f"The neighbor test needs at least 3 valid points, got {len(z)}.")
@@ -112,13 +112,13 @@ def neighbor_test(
     # Identical points have no nearest neighbor among them; a touch of noise draws one.
     jitter = 1e-6 * z.std(0) + 1e-12 * (1.0 + np.abs(z.mean(0)))
     z = z + jitter * rng.standard_normal(z.shape)
-    among = 1 if pushes is None else min(AMONG, len(z) - 1)
+    among = 1 if inputs_ahead is None else min(AMONG, len(z) - 1)
     _, index = cKDTree(z / z.std(0)).query(z / z.std(0), k=1 + among)
     nearest = index[:, 1]
-    if pushes is not None:
-        done = _done(z, pushes[chosen], x)
-        x = x - done
-        apart = ((done[:, None] - done[index[:, 1:]]) ** 2).sum(-1)
+    if inputs_ahead is not None:
+        effect = _input_effect(z, inputs_ahead[chosen], x)
+        x = x - effect
+        apart = ((effect[:, None] - effect[index[:, 1:]]) ** 2).sum(-1)
         # Points of one trajectory share what is hidden, and their actions if they are close.
         apart[own[chosen][index[:, 1:]] == own[chosen][:, None]] = np.inf
         nearest = np.take_along_axis(index[:, 1:], apart.argmin(1)[:, None], 1)[:, 0]
@@ -127,7 +127,7 @@ def neighbor_test(
     return float(near / random) if random > 0 else float("nan")
 
 
-def _inputs(u: np.ndarray, ahead: int) -> np.ndarray:
+def _input_means(u: np.ndarray, ahead: int) -> np.ndarray:
     """Means (B, T - ahead, values) of the actions over stretches of the next `ahead` steps."""
     sums = np.pad(u.cumsum(1), ((0, 0), (1, 0), (0, 0)))
     ends = np.unique(np.linspace(0, ahead, SEGMENTS + 1).round().astype(int))
@@ -137,10 +137,10 @@ def _inputs(u: np.ndarray, ahead: int) -> np.ndarray:
     return np.concatenate(parts, axis=-1)
 
 
-def _done(z: np.ndarray, pushes: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _input_effect(z: np.ndarray, inputs_ahead: np.ndarray, x: np.ndarray) -> np.ndarray:
     """What actions do to x (n, values) in its best linear model of z and the actions."""
-    rows = np.column_stack([np.ones(len(z)), z, pushes])
-    return np.asarray(pushes @ np.linalg.lstsq(rows, x, rcond=None)[0][1 + z.shape[1] :])
+    rows = np.column_stack([np.ones(len(z)), z, inputs_ahead])
+    return np.asarray(inputs_ahead @ np.linalg.lstsq(rows, x, rcond=None)[0][1 + z.shape[1] :])
 
 
 def within_shares(z: Tensor, mask: Tensor | None = None, ridge: float = 1e-5) -> Tensor:

@@ -182,10 +182,10 @@ def _verified(folder: Path, config: Mapping[str, Any], name: str, most: int | No
 def _rebuilt(folder: Path, description: Any, tensors: Any, name: str) -> nn.Module | None:
     if description is None:
         return None
-    held = tensors.get(name) if isinstance(tensors, dict) else None
-    if not isinstance(held, dict):
+    stored = tensors.get(name) if isinstance(tensors, dict) else None
+    if not isinstance(stored, dict):
         raise FormatError(f"{folder}/model.safetensors is damaged: it holds no {name}.")
-    module: nn.Module = _within(folder, lambda: from_spec(description, held))
+    module: nn.Module = _within(folder, lambda: from_spec(description, stored))
     return module
 
 

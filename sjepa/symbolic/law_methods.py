@@ -158,7 +158,7 @@ def load(cls: type[Law], path: str | Path) -> Law:
     return cls.from_json(read_bounded(path / "law.json" if path.is_dir() else path, MAX_BYTES))
 
 
-def validate(front: Front, x: Any, t: Any = None, u: Any = None, *, held: bool = False) -> Front:
+def validate(front: Front, x: Any, t: Any = None, u: Any = None, *, zoh: bool = False) -> Front:
     """The front compared on data that it was not fitted to.
 
     Every law is simulated as it is through segments of the data, from starts that are fitted; the
@@ -167,7 +167,7 @@ def validate(front: Front, x: Any, t: Any = None, u: Any = None, *, held: bool =
     Parameters
     ----------
     x, t, u : states, times and inputs, as for ``discover``
-    held : bool
+    zoh : bool
         Whether inputs are constant between samples (zero-order hold), and not smooth.
     """
     from sjepa.data import Trajectories
@@ -176,7 +176,7 @@ def validate(front: Front, x: Any, t: Any = None, u: Any = None, *, held: bool =
 
     simulator = Simulator(front.best())
     data = simulator.select(Trajectories.of(x, t, u))
-    return validated(front, data, simulator.order, held)
+    return validated(front, data, simulator.order, zoh)
 
 
 def next_experiment(

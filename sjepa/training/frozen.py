@@ -56,7 +56,7 @@ def fit_frozen(
     """Keep the coordinates, or a few read off an embedding by a head, and search only the law.
 
     With actions that are held between observations the coefficients of a vector field are
-    polished on free rollouts, since the search sees single steps only. With ``phase``, arguments
+    refined on free rollouts, since the search sees single steps only. With ``phase``, arguments
     of :func:`fit_fixed`, the paper's objective for frozen encoders is minimized instead.
     """
     function: Any = identity if isinstance(encoder, str) and encoder == "identity" else encoder
@@ -104,7 +104,7 @@ def fit_frozen(
         law, said, reached = _rolling(front, law, encoded, integrator, delta_roll)
         (notes if reached else warnings).append(said)
     if order == 1 and front.form == "zoh":
-        law = _polished(law, encoded, integrator)
+        law = _refined(law, encoded, integrator)
     return FitResult.of_front(front, function, law, notes, warnings)
 
 
@@ -126,7 +126,7 @@ def _rolling(
     return law, f"No law of the front reaches a rollout loss of {delta_roll:g}.", False
 
 
-def _polished(law: Law, encoded: Trajectories, integrator: str) -> Law:
+def _refined(law: Law, encoded: Trajectories, integrator: str) -> Law:
     """Coefficients that fit free rollouts under actions with zero-order hold."""
     data = TrajectoryBatch.make(encoded, dtype=torch.float64)
     return refine(law, data.x, data.dt, integrator=integrator, horizon=5, mask=data.mask, u=data.u)

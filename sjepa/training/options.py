@@ -21,7 +21,7 @@ EPOCHS = ("warm_epochs", "dynamics_epochs", "space_epochs")
 _WEIGHTS = {"lambda_s": "symbolic", "lambda_r": "rollout"}
 _OF_NETWORK = ("network", "stochastic")
 _OF_PLAN = ("cycles", "propose_every_cycle", "relaxed", "emit", "seconds", "ema", "refit")
-# Algorithm 1 as it is printed: the backend only initializes the coefficients, by one thresholded
+# Algorithm 1 as published: the backend only initializes the coefficients, by one thresholded
 # ridge regression; the target encoder moves once a cycle; coefficients stay as they were trained.
 AS_PUBLISHED: Mapping[str, Any] = {
     "emit": "library", "relaxed": True, "propose_every_cycle": False, "ema": "cycle",
@@ -34,7 +34,7 @@ def option_names(search: str) -> list[str]:
     if search == "joint":
         return [f.name for f in fields(SearchBudget)]
     return [
-        "printed",
+        "as_published",
         *_OF_NETWORK,
         *_OF_PLAN,
         *_WEIGHTS,
@@ -54,9 +54,9 @@ def search_budget(options: Mapping[str, Any] | None) -> SearchBudget:
 
 def is_as_published(options: Mapping[str, Any] | None) -> bool:
     """Whether Algorithm 1 is asked for to the letter."""
-    value = (options or {}).get("printed", False)
+    value = (options or {}).get("as_published", False)
     if not isinstance(value, bool):
-        raise ConfigError(f"printed is True or False, got {value!r:.60}.")
+        raise ConfigError(f"as_published is True or False, got {value!r:.60}.")
     return value
 
 
@@ -92,9 +92,9 @@ def training_plan(
     if correction is not None:
         phases[1:] = [phase.hybrid(correction) for phase in phases[1:]]
     plan = {name: given.pop(name) for name in _OF_PLAN if name in given}
-    if is_as_published({"printed": given.pop("printed", False)}):
+    if is_as_published({"as_published": given.pop("as_published", False)}):
         if free := [name for name in AS_PUBLISHED if name in plan]:
-            raise ConfigError(f"{free[0]} is decided by printed=True; leave one of them out.")
+            raise ConfigError(f"{free[0]} is decided by as_published=True; leave one of them out.")
         plan |= AS_PUBLISHED
         if make_backend(backend) == make_backend("stlsq"):
             backend = Alternation().backend

@@ -52,7 +52,7 @@ def test_vicreg_terms_alone_end_in_the_shortcut_and_the_search_does_not(case: st
 
     result = joint_search(
         data, Library.from_terms(terms, ["z1", "z2"]), 2,
-        budget=SearchBudget(structures=12, finalists=4, polish=60, rollout=15),
+        budget=SearchBudget(structures=12, finalists=4, refinement=60, rollout=15),
     )  # fmt: skip
     found = result.encode(torch.tensor(x))
     assert probe_r2(found, states, found, states).train > 0.99

@@ -49,11 +49,11 @@ class Watch(Callback):
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was stopped when two coordinates had been polished."""
+    """A run that was stopped when two coordinates had been refined."""
     folder = tmp_path_factory.mktemp("best") / "run"
     with pytest.raises(KeyboardInterrupt):
         SJEPA(
-            2, random_state=0, options=SMALL, callbacks=[Watch(folder, "polished")]
+            2, random_state=0, options=SMALL, callbacks=[Watch(folder, "refined")]
         ).fit(*sensors(), run=folder)  # fmt: skip
     return folder
 

@@ -223,7 +223,7 @@ def test_a_joint_search_goes_on_after_a_rung(tmp_path: Path) -> None:
                 lines.append(step.text)
                 raise KeyboardInterrupt
 
-    small = {"structures": 5, "restarts": 2, "finalists": 2, "effort": 0.2, "polish": 10,
+    small = {"structures": 5, "restarts": 2, "finalists": 2, "effort": 0.2, "refinement": 10,
              "rollout": 3, "grow": False}  # fmt: skip
     model = SJEPA(2, library=["z1", "z2", "sin(z1)"], random_state=0, options=small)
     whole = clone(model).fit(OBSERVED, T)
@@ -238,7 +238,7 @@ def test_a_joint_search_goes_on_after_a_rung(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.encode(OBSERVED[0]), whole.encode(OBSERVED[0]))
 
 
-def test_a_joint_search_goes_on_after_its_polished_encoders(tmp_path: Path) -> None:
+def test_a_joint_search_goes_on_after_its_refined_encoders(tmp_path: Path) -> None:
     from sjepa.callbacks import Callback, Step
 
     class Stop(Callback):

@@ -26,7 +26,7 @@ from sjepa.training.result import FitResult, fixed, identity
 
 # Options that only mean something where coordinates are trained, too.
 _OF_COORDINATES = (
-    "printed", "network", "stochastic", "cycles", "propose_every_cycle", "ema", "refit",
+    "as_published", "network", "stochastic", "cycles", "propose_every_cycle", "ema", "refit",
     "warm_epochs", "space_epochs",
 )  # fmt: skip
 

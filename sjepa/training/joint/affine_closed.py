@@ -27,7 +27,7 @@ from sjepa.training.joint.gauge import THRESHOLDS, Gauge, search_gauge
 from sjepa.training.joint.gauge_moves import PRESENT, GaugeMoves
 from sjepa.training.joint.initial_subspaces import starting_readouts
 from sjepa.training.joint.noise import noise_floor
-from sjepa.training.joint.refinement import StructureTask, linear_head, polish
+from sjepa.training.joint.refinement import StructureTask, linear_head, refine_encoder
 from sjepa.training.joint.structures import Structure, structure
 from sjepa.training.joint.subspace import Subspace, apart, search_subspace
 
@@ -43,7 +43,7 @@ NEXT_BEST = 2
 def gauged_heads(
     context: SearchContext, most: float = math.inf, starts: Tensor | None = None
 ) -> list[tuple[LinearEncoder, StructureTask]]:
-    """Polished encoders for the sparse laws of the best subspace.
+    """Refined encoders for the sparse laws of the best subspace.
 
     With `starts`, read-outs (n, rank, d) to begin with instead of random ones, also of the next
     best; a square has a law of its own. None where the whole library leaves more than `most`: parts
@@ -112,7 +112,7 @@ def closed_heads(
 
     None if such a law is long: then the coordinates only seem to be linear. `heads` are what did
     worse. From the simplest adequate law the search goes on to simpler ones, a term less each time,
-    and polishes each before it is judged: a square that is added to one coordinate brings terms
+    and refines each before it is judged: a square that is added to one coordinate brings terms
     into both equations, none of which can be left out as things stand.
     """
     best = min(heads, key=lambda pair: validation_risk(context, *pair))
@@ -170,6 +170,6 @@ def _head(
     head = linear_head(space.readout @ gauge.matrix)
     with torch.no_grad():
         head.linear.bias.copy_(gauge.offset)
-    polish(head, task, context.train, context.budget.polish, context.stride)
-    report_law(context, "polished", head, task, 0.7)
+    refine_encoder(head, task, context.train, context.budget.refinement, context.stride)
+    report_law(context, "refined", head, task, 0.7)
     return head, task

@@ -121,7 +121,7 @@ def fit_angle(
     best = front[front.position(law) or 0]
     figures = _judged(trajectories, best.law, library, seed, effort, progress)
     notes = ["the coordinate is an angle that goes round, followed from turn to turn."]
-    over = f"of the variance of accelerations over {rows.bump.k} steps"
+    over = f"of the variance of accelerations over {rows.test_function.k} steps"
     if figures is None:
         figures = {"noise_floor": rows.floor, "residual": best.loss}
         notes.append("nothing was held out: a part of the data goes round too little to be judged")
@@ -132,7 +132,8 @@ def fit_angle(
         said += f", {times_noise(figures['residual'], figures['noise_floor'])}"
         notes.append(f"{said}, and {figures['residual_training']:.2g} on those of the training")
         notes.append(
-            f"rollouts of {rows.bump.k} steps miss {figures['rollout_held_out']:.2g} of the "
+            f"rollouts of {rows.test_function.k} steps miss "
+            f"{figures['rollout_held_out']:.2g} of the "
             f"variance of the angle held out, {figures['rollout_training']:.2g} in training"
         )
     residual, floor = figures["residual"], figures["noise_floor"]
@@ -158,17 +159,17 @@ def _judged(
     """
     if len(trajectories) == 1 and trajectories.lengths[0] < 10 * SHORTEST:
         return None
-    train, held = trajectories.split((0.8, 0.2), seed=seed)
+    train, holdout = trajectories.split((0.8, 0.2), seed=seed)
     later = None if progress is None else lambda line, share: progress(line, 0.5 + share)
     encoder = angle_of(train, effort, later)
     if encoder is None:
         return None
     fitted = AngleRows.of(train, encoder, library)
     # Windows of the same length, so that the same is asked of both.
-    longest = int(held.lengths.min()) - 1
-    if longest < fitted.bump.k:
+    longest = int(holdout.lengths.min()) - 1
+    if longest < fitted.test_function.k:
         fitted = AngleRows.of(train, encoder, library, longest)
-    others = AngleRows.of(held, encoder, library, fitted.bump.k)
+    others = AngleRows.of(holdout, encoder, library, fitted.test_function.k)
     own = [library.terms.index(term) for _, term in law.terms[0]]
     numbers = np.linalg.lstsq(fitted.features[:, own], fitted.targets, rcond=None)[0]
     coefficients = np.zeros((len(library), 1))
@@ -242,7 +243,7 @@ def _train(
     progress: Progress | None,
 ) -> None:
     weight, offset = (p.clone().requires_grad_() for p in (angle.weight, angle.offset))
-    bump = WeakTestFunction(window_of([followed(angle(x)[:, 0]) for x in seen]), step)
+    test_function = WeakTestFunction(window_of([followed(angle(x)[:, 0]) for x in seen]), step)
     actions = [None] * len(seen) if u is None else [torch.as_tensor(one).double() for one in u]
     optimizer = torch.optim.Adam([weight, offset], lr=RATE)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 1e-3, steps)
@@ -253,8 +254,8 @@ def _train(
             points = x @ weight + offset
             bent = bent + (points.square().sum(1) - 1).square().mean() / len(seen)
             path = followed(torch.atan2(points[:, 1], points[:, 0]))
-            left.append(bump.acceleration(path))
-            right.append(bump.causes(path, own))
+            left.append(test_function.acceleration(path))
+            right.append(test_function.causes(path, own))
         target, causes = torch.cat(left), torch.cat(right)
         solved = torch.linalg.lstsq(causes, target[:, None]).solution[:, 0]
         missed = target - causes @ solved

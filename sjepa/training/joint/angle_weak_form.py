@@ -38,19 +38,21 @@ class WeakTestFunction:
         self.k = k
         self.values = step * inside**3
         self.slopes = step * -6 * s * inside**2 / half
-        self.bends = step * (24 * s**2 * inside - 6 * inside**2) / half**2
-        self.held = (self.values[1:] + self.values[:-1]) / 2  # of what is held between samples
+        self.second_derivative = step * (24 * s**2 * inside - 6 * inside**2) / half**2
+        self.zoh_weights = (
+            self.values[1:] + self.values[:-1]
+        ) / 2  # of what is held between samples
 
     def acceleration(self, path: Tensor) -> Tensor:
-        return path.unfold(0, self.k + 1, 2) @ self.bends
+        return path.unfold(0, self.k + 1, 2) @ self.second_derivative
 
     def causes(self, path: Tensor, u: Tensor | None) -> Tensor:
         """The columns that a rotor's acceleration may be made of (windows, columns)."""
         windows = path.unfold(0, self.k + 1, 2)
         columns = [windows.sin() @ self.values, windows.cos() @ self.values, -windows @ self.slopes]
         if u is not None:
-            held = u[: len(path) - 1].unfold(0, self.k, 2)  # (windows, actions, k)
-            columns += list((held @ self.held).unbind(1))
+            windows = u[: len(path) - 1].unfold(0, self.k, 2)  # (windows, actions, k)
+            columns += list((windows @ self.zoh_weights).unbind(1))
         return torch.stack([*columns, torch.full_like(columns[0], float(self.values.sum()))], 1)
 
 
@@ -58,7 +60,7 @@ class WeakTestFunction:
 class AngleRows:
     """Windows of an angle's path: accelerations, the terms that may cause them, their noise."""
 
-    bump: WeakTestFunction
+    test_function: WeakTestFunction
     targets: np.ndarray
     features: np.ndarray
     floor: float
@@ -74,7 +76,7 @@ class AngleRows:
     ) -> AngleRows:
         paths = encode_all(encoder, trajectories.x)
         step = float(np.median(np.concatenate(trajectories.steps)))
-        bump = WeakTestFunction(
+        test_function = WeakTestFunction(
             window or window_of([torch.as_tensor(x[:, 0]) for x in paths]), step
         )
         left, right = [], []
@@ -82,15 +84,17 @@ class AngleRows:
             between = [(x[1:] + x[:-1]) / 2, np.diff(x, axis=0) / step]
             between += [] if trajectories.u is None else [trajectories.u[i][:-1]]
             values = torch.as_tensor(library.numpy()(np.concatenate(between, axis=1)))
-            left.append(bump.acceleration(torch.as_tensor(x[:, 0])))
-            right.append(values.unfold(0, bump.k, 2) @ bump.held)
+            left.append(test_function.acceleration(torch.as_tensor(x[:, 0])))
+            right.append(values.unfold(0, test_function.k, 2) @ test_function.zoh_weights)
         targets, features = (np.asarray(torch.cat(rows)) for rows in (left, right))
-        noise = _off(encoder, trajectories) ** 2 * float(bump.bends.square().sum())
+        noise = _off(encoder, trajectories) ** 2 * float(
+            test_function.second_derivative.square().sum()
+        )
         seen = Trajectories(
             paths, trajectories.t, trajectories.u, names=library.inputs[:1],
             input_names=trajectories.input_names, gaps="keep",
         )  # fmt: skip
-        return cls(bump, targets, features, noise / float(targets.var()), seen)
+        return cls(test_function, targets, features, noise / float(targets.var()), seen)
 
     def missed(self, coefficients: np.ndarray) -> float:
         """The share of the variance of accelerations that a law leaves."""
@@ -104,7 +108,7 @@ class AngleRows:
             [simulator.states(z, t) for z, t in zip(paths.x, paths.t, strict=True)], paths.t,
             paths.u, gaps="keep",
         )  # fmt: skip
-        errors = segment_errors(Transition.of(law, "rk4"), states, self.bump.k)[..., 0]
+        errors = segment_errors(Transition.of(law, "rk4"), states, self.test_function.k)[..., 0]
         return float(np.minimum(errors / np.concatenate(paths.x).var(), CAP).mean())
 
 

@@ -1,4 +1,4 @@
-"""Leave out what a polished law does not need: shorter structures from a good encoder."""
+"""Leave out what a refined law does not need: shorter structures from a good encoder."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sjepa.models.encoders import LinearEncoder
 from sjepa.training.joint.context import SearchContext
 from sjepa.training.joint.finalists import LONG, enough, validation_risk
-from sjepa.training.joint.nonlinear import EASING, HIGH, LOW, Pair, grown, solved
+from sjepa.training.joint.nonlinear import EASING, HIGH, LOW, Pair, raise_degree, solved
 from sjepa.training.joint.refinement import StructureTask
 from sjepa.training.joint.structures import Symmetry
 
@@ -33,7 +33,7 @@ def best_candidate_raised(context: SearchContext, lead: Linear | None) -> list[P
     head, task = lead
     (low,) = solved(context, [(task.structure, head)], LOW, EASING)
     (high,) = solved(context, [(task.structure, low.head)], HIGH, (1.0,))
-    pair = grown(context, high)
+    pair = raise_degree(context, high)
     return [pair] if enough(context, *pair) else []
 
 

@@ -25,16 +25,16 @@ class SearchBudget:
     effort : float, default=1.0
         Multiplies the optimizer steps.
     finalists : int, default=10
-        Structures that are polished and put on the front.
+        Structures that are refined and put on the front.
     horizon : int, optional
         Longest stretch, in samples, over which a law is compared with the data; by default
         four tenths of the period of the slowest motion.
-    polish, rollout : int
+    refinement, rollout : int
         Quasi-Newton iterations on the integral form, and on rollouts of the chosen law.
     grow : bool, default=True
         Whether a nonlinear part may be added to the encoder where a linear one is not enough.
     executor, workers : "local", "dask", "ray" or a client, and how many processes
-        Where restarts are trained and encoders polished; by default here. The result is the same
+        Where restarts are trained and encoders refined; by default here. The result is the same
         for any number of workers.
     """
 
@@ -44,7 +44,7 @@ class SearchBudget:
     effort: float = 1.0
     finalists: int = 10
     horizon: int | None = None
-    polish: int = 150
+    refinement: int = 150
     rollout: int = 60
     grow: bool = True
     executor: Any = None

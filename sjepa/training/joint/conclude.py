@@ -113,16 +113,16 @@ def conclude(
     if not passed:
         notes.append("No candidate is admissible; the one that fits best is returned.")
         passed = list(found)
-    held = RolloutLoss(context.validation, context.horizon, context.order)
+    holdout = RolloutLoss(context.validation, context.horizon, context.order)
     most = max_information_loss(f.check_report for f in passed)
-    passed = _without_information_loss(context, passed, most, held)
+    passed = _without_information_loss(context, passed, most, holdout)
     fittest = min(passed, key=lambda f: f.candidate.loss)
     task = context.task(fittest.structure)
     floor = noise_floor(head_of(fittest.encoder), task, context.validation)
     chosen = adequacy(delta, [f.candidate.loss for f in passed], floor)
     limits: list[str] = []
     if delta_roll is not None:
-        passing = [f for f in passed if _rollout(held, f) <= delta_roll]
+        passing = [f for f in passed if _rollout(holdout, f) <= delta_roll]
         if not passing:
             limits.append(f"No candidate reaches a rollout loss of {delta_roll:g}.")
         passed = passing or passed
@@ -134,7 +134,7 @@ def conclude(
             one
             for one in passed
             if one.candidate.loss <= largest_residual(own_floor(one), linear=False)
-            and (one.linear or _rollout(held, one) <= MAX_ROLLOUT_ERROR)
+            and (one.linear or _rollout(holdout, one) <= MAX_ROLLOUT_ERROR)
         ]
         if near:
             sound, chosen = near, adequacy_limits([one.candidate.loss for one in near])
@@ -154,7 +154,7 @@ def conclude(
     line = f"refining {'; '.join(best.law.lines(digits=3))}"
     kept = best.candidate if best.check_report.passed else None
     context.report(line, 0.96, kept, own_floor(best))
-    refined = _refine(context, best, held)
+    refined = _refine(context, best, holdout)
     floor = own_floor(refined)
     warnings = (
         diagnose_residual(refined.candidate.loss, floor, refined.linear)
@@ -162,7 +162,7 @@ def conclude(
         else diagnose_law(best.candidate.loss, chosen.delta, floor)
     )
     seen = RolloutLoss(context.train, context.horizon, context.order)
-    rollouts = _rollout(held, refined), _rollout(seen, refined)
+    rollouts = _rollout(holdout, refined), _rollout(seen, refined)
     lost = diagnose_rollouts(*rollouts)
     findings = [*_diagnose(context, refined), *warnings]
     if not refined.linear:
@@ -202,7 +202,7 @@ def conclude(
 
 
 def _without_information_loss(
-    context: SearchContext, found: Sequence[Found], most: float, held: RolloutLoss
+    context: SearchContext, found: Sequence[Found], most: float, holdout: RolloutLoss
 ) -> list[Found]:
     """Those whose coordinates are linear or forget at most so much of the observations.
 
@@ -215,7 +215,7 @@ def _without_information_loss(
 
     def adequate(one: Found) -> bool:
         within = one.candidate.loss <= largest_residual(floor(one), one.linear)
-        return within and (one.linear or _rollout(held, one) <= MAX_ROLLOUT_ERROR)
+        return within and (one.linear or _rollout(holdout, one) <= MAX_ROLLOUT_ERROR)
 
     alone = not any(map(adequate, kept)) and any(map(adequate, found))
     return list(found) if alone else kept
@@ -246,10 +246,10 @@ def _clearly_worse(
     not looked at, nor are bent coordinates, which follow a few trajectories.
     """
 
-    def score(one: Found, held: Observed) -> float:
+    def score(one: Found, holdout: Observed) -> float:
         task = _own_task(context, one)
         numbers = coefficients_of(one.law, task.library, task.structure.support)
-        return joint_residual(head_of(one.encoder), task, numbers, held)
+        return joint_residual(head_of(one.encoder), task, numbers, holdout)
 
     near = [one for one in found if one.linear and one.candidate.loss <= delta]
     if not near:
@@ -266,7 +266,7 @@ def _clearly_worse(
     ]
 
 
-def _refine(context: SearchContext, best: Found, held: RolloutLoss) -> Found:
+def _refine(context: SearchContext, best: Found, holdout: RolloutLoss) -> Found:
     """Encoder and coefficients by rollouts over the longest horizon the data allow."""
     if not context.budget.rollout:
         return best
@@ -283,7 +283,7 @@ def _refine(context: SearchContext, best: Found, held: RolloutLoss) -> Found:
     before = best.candidate.loss
     limit = WORSE * max(before, SMALL) if best.linear else NONLINEAR_WORSE * before
     # Said so that what is not a number is never accepted.
-    better = candidate.loss <= limit and _rollout(held, refined) <= _rollout(held, best)
+    better = candidate.loss <= limit and _rollout(holdout, refined) <= _rollout(holdout, best)
     return refined if better else best
 
 

@@ -36,9 +36,9 @@ from sjepa.training.joint.worker_pool import Pool
 # Share of the slowest period that the longest horizon covers, and its limits in samples.
 PERIOD_SHARE = 0.4
 SHORTEST, LONGEST = 8, 60
-# Components that successive halving works with; the others come in when encoders are polished.
+# Components that successive halving works with; the others come in when encoders are refined.
 HALVING_RANK = 20
-# Samples that encoders are polished on; more change nothing but the time.
+# Samples that encoders are refined on; more change nothing but the time.
 MAX_SAMPLES = 60_000
 # Share of the floor on motion that is asked for under actions: they move what is conserved else,
 # such as the place where a cart would come to rest.
@@ -116,7 +116,7 @@ class SearchContext:
 
     @property
     def stride(self) -> int:
-        """Every k-th sample starts a horizon while encoders are polished."""
+        """Every k-th sample starts a horizon while encoders are refined."""
         return max(1, self.horizon // 15)
 
     def task(self, structure: Structure) -> StructureTask:
@@ -175,8 +175,8 @@ def prepare(
             f"ask for latent_dim={whitening.rank} or fewer."
         )
     whole = Observed.of(trajectories, whitening)
-    held = holds_actions(whole.leading(HALVING_RANK), order)
-    whole = whole.holding(held)
+    zoh = holds_actions(whole.leading(HALVING_RANK), order)
+    whole = whole.with_zoh(zoh)
     modes = linear_modes(whole.leading(HALVING_RANK), order, moving=moving)
     step = float(np.median(np.concatenate(trajectories.steps)))
     horizon = budget.horizon or _horizon(modes, step, whole.length, order)
@@ -200,7 +200,7 @@ def prepare(
     near = replace(checks, within=checks.within * min(1.0, float(seen)))
     return SearchContext(
         library, latent_dim, order, seed, budget, checks, whitening,
-        train.thinned(MAX_SAMPLES).holding(held), parts.holding(held), rest.holding(held), near,
+        train.thinned(MAX_SAMPLES).with_zoh(zoh), parts.with_zoh(zoh), rest.with_zoh(zoh), near,
         modes, horizon, tell, _shortest(parts, horizon) if order == 2 else 0, every,
     )  # fmt: skip
 

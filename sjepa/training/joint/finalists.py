@@ -1,4 +1,4 @@
-"""The finalists: promising encoders polished, their laws lengthened and shortened, then scored."""
+"""The finalists: promising encoders refined, their laws lengthened and shortened, then scored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from sjepa.training.joint.context import SearchContext
 from sjepa.training.joint.halving import Survivor
 from sjepa.training.joint.longer_structures import proposals
 from sjepa.training.joint.noise import noise_floor
-from sjepa.training.joint.refinement import Head, StructureTask, linear_head, polish, unit_scale
+from sjepa.training.joint.refinement import (
+    Head,
+    StructureTask,
+    linear_head,
+    refine_encoder,
+    unit_scale,
+)
 from sjepa.training.joint.result import Found
 from sjepa.training.joint.rollout import RolloutLoss, law_of
 from sjepa.training.joint.select import NOISE_MULTIPLE
@@ -58,9 +64,9 @@ def enough(context: SearchContext, head: Head, task: StructureTask) -> bool:
     law = law_of(
         context.library, task.structure.support, fit.coefficients[0], context.order, context.actions
     )
-    held = RolloutLoss(context.validation, context.horizon, context.order)
+    holdout = RolloutLoss(context.validation, context.horizon, context.order)
     with torch.no_grad():
-        return float(held(head, law.torch(trainable=False).double())) <= MAX_ROLLOUT_ERROR
+        return float(holdout(head, law.torch(trainable=False).double())) <= MAX_ROLLOUT_ERROR
 
 
 def largest_left(floor: float) -> float:
@@ -71,10 +77,10 @@ def largest_left(floor: float) -> float:
     return max(RESIDUAL, 2 * NOISE_MULTIPLE * floor)
 
 
-def polished(
+def refined_encoders(
     context: SearchContext, promote: Sequence[Survivor]
 ) -> list[tuple[LinearEncoder, StructureTask]]:
-    """The best survivor of each structure, polished."""
+    """The best survivor of each structure, refined."""
     best: dict[Structure, Survivor] = {}
     for survivor in promote:
         best.setdefault(survivor.structure, survivor)
@@ -85,7 +91,7 @@ def polished(
     found = []
     for i, (head, task) in enumerate(_improved(context, heads)):
         share = 0.5 + 0.25 * (i + 1) / len(chosen)
-        report_law(context, "polished", head, task, share)
+        report_law(context, "refined", head, task, share)
         found.append((head, task))
     return found
 
@@ -99,7 +105,7 @@ def padded(context: SearchContext, readout: Tensor) -> LinearEncoder:
 def warm_started(
     context: SearchContext, begun: Sequence[tuple[LinearEncoder, Structure]]
 ) -> list[tuple[LinearEncoder, StructureTask]]:
-    """Structures from encoders in whose coordinates they were found, polished."""
+    """Structures from encoders in whose coordinates they were found, refined."""
     pairs = [(deepcopy(head), context.task(own)) for head, own in begun]
     return list(_improved(context, pairs))
 
@@ -162,7 +168,7 @@ def _improve(
     context: SearchContext, pair: tuple[LinearEncoder, StructureTask]
 ) -> tuple[LinearEncoder, StructureTask]:
     head, task = pair
-    polish(head, task, context.train, context.budget.polish, context.stride)
+    refine_encoder(head, task, context.train, context.budget.refinement, context.stride)
     unit_scale(head, task, context.train)
     return head, task
 
@@ -196,7 +202,7 @@ def _shortened(
     shorter: list[tuple[Head, StructureTask]] = []
     for i in sorted(range(len(heads)), key=lambda i: risks[i])[:most]:
         for head, task in reductions(
-            *heads[i], context.train, context.budget.polish, context.stride
+            *heads[i], context.train, context.budget.refinement, context.stride
         ):
             context.report(f"shortened to {task.structure.names(context.library)}", 0.94)
             unit_scale(head, task, context.train)

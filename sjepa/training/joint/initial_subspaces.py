@@ -93,8 +93,8 @@ def holds_actions(observed: Observed, order: int, horizon: int = 3) -> bool:
     if observed.grid.u is None:
         return True
     missed = []
-    for held in (True, False):
-        change, total = _linear_rows(observed.holding(held), order, horizon)
+    for zoh in (True, False):
+        change, total = _linear_rows(observed.with_zoh(zoh), order, horizon)
         missed.append(float((change - total @ _solved(change, total)).square().sum()))
     return missed[0] <= missed[1]
 

@@ -60,7 +60,7 @@ def fit_joint(
     that it proposes in the coordinates found first. One that writes trees of a `grammar` adds its
     terms to the library; without a grammar it keeps to the library. Videos of sharp things are
     blurred first. A coordinate of second order may be an angle that goes round, which no linear
-    read-out is. Polished encoders are checkpoints. `windows` says that observations are
+    read-out is. Refined encoders are checkpoints. `windows` says that observations are
     ``(k, *obs)``, `stage` which of several searches of one fit this is.
     """
     recorder.restore()
@@ -133,7 +133,7 @@ def fit_joint(
         with recorder.part(1, 2):
             if structures:
                 return run("second", budget, structures, wider, begun)
-            # Polished encoders are kept, so this only lets them bend.
+            # Refined encoders are kept, so this only lets them bend.
             return run("first", budget)
 
     view, result = _first_adequate(choices, budget, search)

@@ -17,7 +17,7 @@ from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.training.joint.objective import coarse, rows_of, valid_starts
 from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.quadrature import difference
-from sjepa.training.joint.refinement import Head, StructureTask, polish
+from sjepa.training.joint.refinement import Head, StructureTask, refine_encoder
 from sjepa.training.joint.restarts import degeneracy, join_velocities
 
 
@@ -80,7 +80,7 @@ def improve(
             stride=stride,
         )
     else:
-        polish(head, task, observed, iterations, stride)
+        refine_encoder(head, task, observed, iterations, stride)
 
 
 class _Sums:

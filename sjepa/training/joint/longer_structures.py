@@ -28,7 +28,7 @@ def proposals(
     """Structures on a backend's front that leave much less than the present one does.
 
     The backend sees the integral form of the encoded trajectories with the whole library. Only
-    a start is proposed: coordinates and coefficients of a structure are polished afterwards.
+    a start is proposed: coordinates and coefficients of a structure are refined afterwards.
     """
     gram = integral_gram(head, task, observed)
     names = task.library.inputs[: len(task.structure.support)]

@@ -37,8 +37,8 @@ from sjepa.training.joint.nonlinear_initial import (
     restart,
 )
 from sjepa.training.joint.nonlinear_selection import (
+    DEGREE_RAISED,
     DIVERGING,
-    GROWN,
     PolynomialCandidate,
     close,
     fittest_and_simplest,
@@ -72,13 +72,13 @@ POINTS = 6
 LENIENCY = 1.5
 # Equations of more terms than this are no laws.
 LONGEST = 5
-# Encoders of more numbers a coordinate than this, or that gain less, are not grown further.
+# Encoders of more numbers a coordinate than this, or that gain less, keep their degree.
 MAX_FEATURES, WORTHWHILE = 360, 0.9
 # Terms of a force, and forces that go on from each number of terms.
 MECHANICAL, BEAM = 3, 4
-# Laws that are grown to the end, and simpler ones of each that go on.
+# Laws whose encoders get the full degree, and simpler ones of each that go on.
 FINALISTS, SHORTER = 4, 4
-# A simpler law is grown where it leaves at most this many times what the longer one left before.
+# A simpler law gets a higher degree where it leaves at most this many times what the longer one left before.
 GROWING = 3.0
 
 Pair = tuple[PolynomialEncoder, StructureTask]
@@ -111,7 +111,7 @@ def nonlinear_heads(
         *fittest_and_simplest(laws, FINALISTS // 2),
     ]
     finalists = list(dict.fromkeys(both))
-    found = [grown(context, own) for own in finalists]
+    found = [raise_degree(context, own) for own in finalists]
     return found + _simplified(context, finalists, found, generator)
 
 
@@ -255,7 +255,7 @@ def _children(
     return found
 
 
-def grown(context: SearchContext, own: PolynomialCandidate) -> Pair:
+def raise_degree(context: SearchContext, own: PolynomialCandidate) -> Pair:
     """Higher and higher degrees, as long as they help on validation data.
 
     Coordinates that still leave too much may bend more: what bending costs keeps right laws of
@@ -266,7 +266,7 @@ def grown(context: SearchContext, own: PolynomialCandidate) -> Pair:
     if not enough(context, head, task):
         head, _ = _raise_while_helpful(context, task, head, degree - 1, EASED)
     unit_scale(head, task, context.train)
-    report_law(context, "grown", head, task, GROWN)
+    report_law(context, "raised degree of", head, task, DEGREE_RAISED)
     return head, task
 
 
@@ -293,7 +293,7 @@ def _simplified(
 
     Bent coordinates make every term of their law look needed, so that each simpler law gets
     encoders of its own: from new starts, and from the coordinates of the longer law. `begun` is
-    what `found` was grown from.
+    what `found` started from.
     """
     tried: set[Structure] = set()
     simpler: list[Pair] = []
@@ -312,7 +312,7 @@ def _simplified(
         )
         most = GROWING * _risk(context, before)
         good = [own for own in good if own.check_report.passed and _risk(context, own) <= most]
-        pairs = [grown(context, own) for own in good]
+        pairs = [raise_degree(context, own) for own in good]
         simpler += pairs
         base = _simplest_adequate(context, good, pairs)
     return simpler
@@ -337,7 +337,7 @@ def _nearest(
 def _simplest_adequate(
     context: SearchContext, begun: Sequence[PolynomialCandidate], found: Sequence[Pair]
 ) -> tuple[PolynomialCandidate, Pair] | None:
-    """The simplest adequate law, as it was begun and as it was grown."""
+    """The simplest adequate law, as it started and with its final degree."""
     both = zip(begun, found, strict=True)
     good = [(own, pair) for own, pair in both if enough(context, *pair)]
     return min(good, key=lambda both: both[1][1].structure.cost) if good else None

@@ -18,8 +18,8 @@ INFORMATIVE = 4
 SAME = 1.02
 # Laws that leave this many times more than the best have no part in what follows.
 CLOSE = 20.0
-# Share of a search that is done when laws are grown and simplified.
-GROWN = 0.91
+# Share of a search that is done when degrees are raised and laws simplified.
+DEGREE_RAISED = 0.91
 
 DIVERGING = "its rollouts lead elsewhere"
 
@@ -39,7 +39,7 @@ def promoted(
     found: Sequence[PolynomialCandidate],
     keep: int,
     each: int = 1,
-    share: float = GROWN,
+    share: float = DEGREE_RAISED,
 ) -> list[PolynomialCandidate]:
     """The best of the admissible ones; where nothing is admissible, what fits best.
 

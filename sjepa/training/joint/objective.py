@@ -34,7 +34,7 @@ class Grid:
     weights: Tensor
     mask: Tensor
     u: Tensor | None = None
-    held: bool = True
+    zoh: bool = True
 
     @property
     def actions(self) -> int:
@@ -42,11 +42,11 @@ class Grid:
 
     def pick(self, rows: Tensor) -> Grid:
         u = None if self.u is None else self.u[rows]
-        return Grid(self.times[rows], self.weights[rows], self.mask[rows], u, self.held)
+        return Grid(self.times[rows], self.weights[rows], self.mask[rows], u, self.zoh)
 
     def to(self, dtype: torch.dtype) -> Grid:
         u = None if self.u is None else self.u.to(dtype)
-        return Grid(self.times.to(dtype), self.weights.to(dtype), self.mask, u, self.held)
+        return Grid(self.times.to(dtype), self.weights.to(dtype), self.mask, u, self.zoh)
 
     def integrals(self, terms: Callable[[Tensor], Tensor], inputs: Tensor, order: int) -> Tensor:
         """Terms (..., B, T) of inputs (..., B, T, n) and actions, integrated `order` times.
@@ -54,7 +54,7 @@ class Grid:
         Under a held action nothing jumps within a step, but everything may at a sample, so each
         step is integrated with its own action from its two ends.
         """
-        if self.u is None or not self.held:
+        if self.u is None or not self.zoh:
             values = terms(self.with_actions(inputs))
             for _ in range(order):
                 values = cumulative(values, self.weights)

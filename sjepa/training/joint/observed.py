@@ -54,9 +54,9 @@ class Observed:
         """The first components alone."""
         return Observed(self.x[..., :rank], self.grid, self.raw)
 
-    def holding(self, held: bool) -> Observed:
+    def with_zoh(self, zoh: bool) -> Observed:
         """The same, with actions that are held between samples or not."""
-        return replace(self, grid=replace(self.grid, held=held))
+        return replace(self, grid=replace(self.grid, zoh=zoh))
 
     def pick(self, rows: Tensor) -> Observed:
         return Observed(self.x[rows], self.grid.pick(rows), self.raw[rows])

@@ -91,7 +91,7 @@ def linear_head(readout: Tensor) -> LinearEncoder:
     return head
 
 
-def polish(
+def refine_encoder(
     head: nn.Module, task: StructureTask, observed: Observed, iterations: int = 40, stride: int = 1
 ) -> float:
     """Quasi-Newton on the integral form with all trajectories; changes `head`, returns the risk."""

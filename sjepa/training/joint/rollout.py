@@ -97,7 +97,7 @@ class RolloutLoss:
         grid = self.observed.grid
         if grid.u is None:
             return None
-        u = grid.u if grid.held else (grid.u + torch.roll(grid.u, -1, 1)) / 2
+        u = grid.u if grid.zoh else (grid.u + torch.roll(grid.u, -1, 1)) / 2
         return torch.cat([u[:, s : s + h] for s in self.starts])
 
 

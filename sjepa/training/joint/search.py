@@ -34,7 +34,7 @@ from sjepa.training.joint.finalists import (
     finalists,
     lacking,
     padded,
-    polished,
+    refined_encoders,
     report_law,
     warm_started,
 )
@@ -79,7 +79,7 @@ def joint_search(
     """Find coordinates of observations and the simplest adequate law that moves them.
 
     Many structures are tried at once, each with encoders of its own, on whitened observations;
-    the best are polished, those that are shortcuts are refused, and the cheapest whose validation
+    the best are refined, those that are shortcuts are refused, and the cheapest whose validation
     risk is within `delta` is refined by rollouts. With all monomials up to some degree as library,
     the subspace is found with the whole library instead, and then the coordinates in it that
     make the law sparse.
@@ -110,13 +110,13 @@ def joint_search(
     report : callable, optional
         Told every step, with the law and what it leaves of held-out data where there is one.
     memory : Memory, optional
-        Where restarts between rungs, polished and bent encoders are kept, and looked for when a
+        Where restarts between rungs, refined and bent encoders are kept, and looked for when a
         search starts again.
     twin : Trajectories, optional
         The same observations with as much noise again, for a noise floor where roughness in time
         does not show it.
     starts : read-outs (values, d) of observations that are a coordinate and its derivatives
-    begun : encoders of whitened observations, and structures that they are polished for as well
+    begun : encoders of whitened observations, and structures that they are refined for as well
     """
     arguments = (
         trajectories, library, latent_dim, order, seed, budget or SearchBudget(), validation,
@@ -132,7 +132,7 @@ def joint_search(
         many = latent_dim > 2 and not structures
         heads = monomial_heads(context, 2) if many else []
         if not heads or lacking(context, heads):
-            heads += polished(context, _survivors(context, structures, memory))
+            heads += refined_encoders(context, _survivors(context, structures, memory))
             heads += warm_started(context, begun)
             heads += companion_form(context, starts, [task.structure for _, task in heads])
             heads += extend(context, heads)
@@ -163,7 +163,7 @@ def joint_search(
 
 
 def _with_all_samples(context: SearchContext, result: SearchResult) -> list[Found]:
-    """The adequate laws of a search that left samples out, polished on all of them.
+    """The adequate laws of a search that left samples out, refined on all of them.
 
     None where noise explains what is left; otherwise errors of quadrature may.
     """

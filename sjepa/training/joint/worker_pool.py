@@ -1,4 +1,4 @@
-"""Where restarts are trained and encoders polished: here, or on the workers of an executor."""
+"""Where restarts are trained and encoders refined: here, or on the workers of an executor."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_integrals_under_actions_are_those_of_the_exact_solution(kind: str) -> N
     data = driven(kind, 3)
     grid = sampling_grid(data)
     z = torch.tensor(np.stack(data.state))
-    grid = Observed(z, grid, z).holding(kind == "held").grid
+    grid = Observed(z, grid, z).with_zoh(kind == "held").grid
 
     def law(inputs: torch.Tensor) -> torch.Tensor:
         q, p, u = inputs.unbind(-1)

@@ -73,7 +73,7 @@ def test_predator_and_prey_are_found_behind_nonlinear_channels() -> None:
     data = Trajectories([observe(s) for s in states.x], states.t, state=states.x)
     result = joint_search(
         data, Library.polynomial(["z1", "z2"], 2), 2,
-        budget=SearchBudget(effort=0.4, polish=60, rollout=15, grow=False),
+        budget=SearchBudget(effort=0.4, refinement=60, rollout=15, grow=False),
     )  # fmt: skip
     truth = np.concatenate(states.x)
     z = np.concatenate([result.encode(torch.tensor(x)).numpy() for x in data.x])

@@ -14,7 +14,7 @@ from sjepa.training.joint import SearchBudget, best_candidate as module
 from sjepa.training.joint.best_candidate import best_candidate, best_candidate_raised
 from sjepa.training.joint.context import SearchContext, prepare
 from sjepa.training.joint.finalists import enough, lacking, validation_risk
-from sjepa.training.joint.refinement import linear_head, polish
+from sjepa.training.joint.refinement import linear_head, refine_encoder
 from sjepa.training.joint.structures import Structure, structure
 from tests.training.joint.shortcut_data import pendulum_states
 
@@ -84,7 +84,7 @@ def test_sensors_that_are_hardly_curved_get_a_bent_encoder_for_the_leader_alone(
     heads = []
     for law in (PENDULUM, own("z2", "z1")):
         head, task = linear_head(start), seen.task(law)
-        polish(head, task, seen.train, 60, seen.stride)
+        refine_encoder(head, task, seen.train, 60, seen.stride)
         heads.append((head, task))
     assert lacking(seen, heads)
     ((bent, task),) = best_candidate_raised(seen, best_candidate(seen, heads))

@@ -16,7 +16,7 @@ from tests.training.joint.shortcut_data import pendulum_states
 
 LIBRARY = Library.from_terms(["z1", "z2", "sin(z1)", "sin(z2)"], ["z1", "z2"])
 SMALL = SearchBudget(
-    structures=8, restarts=4, effort=0.7, finalists=3, polish=60, rollout=10, max_terms=1
+    structures=8, restarts=4, effort=0.7, finalists=3, refinement=60, rollout=10, max_terms=1
 )
 
 
@@ -92,7 +92,9 @@ def test_a_generous_delta_takes_the_simpler_law(data: Trajectories) -> None:
 
 def test_a_delta_out_of_reach_is_said_so(data: Trajectories) -> None:
     linear = Library.from_terms(["z1", "z2"], ["z1", "z2"], mask=[[True, True], [True, True]])
-    budget = SearchBudget(structures=3, finalists=2, polish=20, rollout=5, max_terms=1, grow=False)
+    budget = SearchBudget(
+        structures=3, finalists=2, refinement=20, rollout=5, max_terms=1, grow=False
+    )
     found = joint_search(data, linear, 2, budget=budget, delta=1e-6, delta_roll=1e-9)
     assert not found.adequate
     assert [f.name for f in found.findings] == ["under-fit law"]
@@ -101,7 +103,7 @@ def test_a_delta_out_of_reach_is_said_so(data: Trajectories) -> None:
 
 def test_proposals_are_tried_besides_what_is_enumerated(data: Trajectories) -> None:
     proposal = structures_of([Law.from_string(["z2", "sin(z1)"], ["z1", "z2"])], LIBRARY)
-    budget = SearchBudget(structures=1, restarts=6, finalists=2, polish=60, rollout=5)
+    budget = SearchBudget(structures=1, restarts=6, finalists=2, refinement=60, rollout=5)
     found = joint_search(data, LIBRARY, 2, budget=budget, structures=proposal)
     assert structure(found.law) == "z2; sin(z1)"
 
@@ -113,7 +115,7 @@ def test_one_coordinate_of_second_order(data: Trajectories) -> None:
     seen = np.stack([q + 0.1 * q**2, np.sin(q), q**2, np.cos(2 * q)], axis=-1)
     seen += 1e-4 * np.random.default_rng(0).normal(size=seen.shape)
     library = Library.from_terms(["z1", "sin(z1)", "z1**3"], ["z1"])
-    budget = SearchBudget(structures=3, finalists=3, polish=60, rollout=15, max_terms=1)
+    budget = SearchBudget(structures=3, finalists=3, refinement=60, rollout=15, max_terms=1)
     found = joint_search(Trajectories(list(seen), 0.07), library, 1, order=2, budget=budget)
     assert structure(found.law) == "sin(z1)" and found.law.outputs == ("z1_dot",)
     assert found.law.coefficients[0] == pytest.approx(-1.0, rel=0.02)

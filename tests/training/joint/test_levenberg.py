@@ -132,8 +132,8 @@ def test_derivatives_are_exact_for_second_order_laws_with_velocities() -> None:
     slopes(random_head(context.train, 1, 3), task, context.train)
 
 
-@pytest.mark.parametrize("held", [True, False])
-def test_derivatives_are_exact_with_actions(held: bool) -> None:
+@pytest.mark.parametrize("zoh", [True, False])
+def test_derivatives_are_exact_with_actions(zoh: bool) -> None:
     names = [*NAMES, "u1"]
     library = Library.from_terms(["z1", "z2", "u1", "z1*u1", "z2**2"], names)
     seen, _ = pendulum()
@@ -142,7 +142,7 @@ def test_derivatives_are_exact_with_actions(held: bool) -> None:
     driven = Trajectories(seen.x, seen.t, u)
     context = prepare(driven, library, 2, 1, 0, SearchBudget(), None, CollapseChecks(), 4, None)
     task = context.task(structure(library, ((1, 2), (0, 3, 4))))
-    slopes(random_head(context.train, 2), task, context.train.holding(held))
+    slopes(random_head(context.train, 2), task, context.train.with_zoh(zoh))
 
 
 def test_short_trajectories_count_only_where_they_were_observed() -> None:

@@ -184,7 +184,14 @@ def curved(count: int, length: int = 61, noise: float = 0.005) -> Trajectories:
 
 
 SMALL = SearchBudget(
-    structures=6, restarts=3, effort=0.5, finalists=2, polish=40, rollout=5, max_terms=1, grow=False
+    structures=6,
+    restarts=3,
+    effort=0.5,
+    finalists=2,
+    refinement=40,
+    rollout=5,
+    max_terms=1,
+    grow=False,
 )
 
 

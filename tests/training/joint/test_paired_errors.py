@@ -52,11 +52,11 @@ def test_a_difference_is_measured_by_how_much_pieces_differ() -> None:
 
     one, best = object(), object()
 
-    def score(found: object, held: Pieces) -> float:
-        return float(np.mean([base[i] + (1 + own[i] if found is one else 0) for i in held]))
+    def score(found: object, holdout: Pieces) -> float:
+        return float(np.mean([base[i] + (1 + own[i] if found is one else 0) for i in holdout]))
 
     found: tuple[Found, Found] = one, best  # type: ignore[assignment]
-    held: Observed = Pieces(range(20))  # type: ignore[assignment]
-    errors = standard_errors(score, *found, held)  # type: ignore[arg-type]
+    holdout: Observed = Pieces(range(20))  # type: ignore[assignment]
+    errors = standard_errors(score, *found, holdout)  # type: ignore[arg-type]
     expected = (1 + own.mean()) / (own.std(ddof=1) / np.sqrt(20))
     np.testing.assert_allclose(errors, expected, rtol=1e-9)

@@ -26,7 +26,7 @@ from tests.training.joint.shortcut_data import pendulum_states
 
 LIBRARY = Library.from_terms(["z1", "z2", "sin(z1)", "sin(z2)"], ["z1", "z2"])
 TINY = SearchBudget(
-    structures=4, restarts=2, effort=0.2, finalists=2, polish=15, rollout=3, max_terms=1,
+    structures=4, restarts=2, effort=0.2, finalists=2, refinement=15, rollout=3, max_terms=1,
     grow=False,
 )  # fmt: skip
 

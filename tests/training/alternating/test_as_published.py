@@ -17,7 +17,7 @@ from .conftest import LIBRARY, make_model, oscillator
 
 
 def test_the_setting_gives_what_is_printed() -> None:
-    warm, plan, settings = training_plan({"printed": True}, "stlsq")
+    warm, plan, settings = training_plan({"as_published": True}, "stlsq")
     assert (warm.epochs, plan.cycles, plan.dynamics.epochs, plan.space.epochs) == (130, 4, 65, 85)
     assert make_backend(plan.backend) == make_backend(
         {"name": "stlsq", "threshold": 0.035, "ridge": 1e-5}
@@ -27,7 +27,7 @@ def test_the_setting_gives_what_is_printed() -> None:
     assert settings == TrainingConfig() and settings.batching == "windows"
     assert settings.patience is None
     # Another backend only initializes, too.
-    assert training_plan({"printed": True}, "subset")[1].policy == ("library", True, False)
+    assert training_plan({"as_published": True}, "subset")[1].policy == ("library", True, False)
 
 
 def test_the_target_moves_once_a_cycle(
@@ -35,7 +35,7 @@ def test_the_target_moves_once_a_cycle(
 ) -> None:
     model = make_model()
     model.symbolic = None
-    options = {"printed": True, "cycles": 1, "dynamics_epochs": 1, "space_epochs": 2}
+    options = {"as_published": True, "cycles": 1, "dynamics_epochs": 1, "space_epochs": 2}
     _, plan, _ = training_plan(options, "stlsq")
     before = deepcopy(model.target.encoder)
     Alternating(model, LIBRARY, train, validation, plan, settings, seed=1).run()
@@ -61,7 +61,7 @@ class Laws(Callback):
 
 def test_coefficients_stay_as_they_were_trained() -> None:
     options = {
-        "printed": True, "cycles": 1, "warm_epochs": 3, "dynamics_epochs": 2, "space_epochs": 1,
+        "as_published": True, "cycles": 1, "warm_epochs": 3, "dynamics_epochs": 2, "space_epochs": 1,
         "horizon": 3, "validate_every": 1,
     }  # fmt: skip
     laws = Laws()
