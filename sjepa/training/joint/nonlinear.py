@@ -78,7 +78,7 @@ MAX_FEATURES, WORTHWHILE = 360, 0.9
 MECHANICAL, BEAM = 3, 4
 # Laws whose encoders get the full degree, and simpler ones of each that go on.
 FINALISTS, SHORTER = 4, 4
-# A simpler law gets a higher degree where it leaves at most this many times what the longer one left before.
+# A simpler law gets a higher degree if it leaves at most this many times what the longer one left.
 GROWING = 3.0
 
 Pair = tuple[PolynomialEncoder, StructureTask]

@@ -14,7 +14,7 @@ from sjepa.errors import FormatError
 from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.models import Whitening
 from sjepa.models.polynomials import PolynomialEncoder, _products
-from sjepa.models.serialization import describe, rebuild
+from sjepa.models.serialization import from_spec, to_spec
 from sjepa.symbolic import Library
 from sjepa.training.joint import SearchBudget
 from sjepa.training.joint.context import SearchContext, prepare
@@ -85,11 +85,11 @@ def test_it_is_stored_as_data_and_comes_back_the_same() -> None:
     _, context = pendulum()
     x = rows_of(context)
     head = PolynomialEncoder.of(x, 2, 3).imitate(x, x[:, :2] ** 2)
-    again = rebuild(describe(head), head.state_dict())
+    again = from_spec(to_spec(head), head.state_dict())
     assert torch.equal(again(x), head(x))
     broken = {**head.state_dict(), "factors": head.factors + 1}
     with pytest.raises(FormatError, match="not one of 4 components"):
-        rebuild(describe(head), broken)
+        from_spec(to_spec(head), broken)
 
 
 def slopes(head: PolynomialEncoder, task: StructureTask, observed: Observed) -> None:
