@@ -39,7 +39,7 @@ class Step:
     risk, complexity, objective, min_std : float, optional
         What validation of this epoch gave; None where there was none.
     noise_floor : float, optional
-        What noise alone would leave of the risk, where that is known.
+        The noise floor of the risk, where known.
     law : str, optional
         The equations that leave this risk, in one line.
     """
@@ -164,7 +164,7 @@ class ProgressBar(Callback):
     first : str
         What is being done until the first report.
     progress : callable, optional
-        Told the same; where there is one, a bar is shown only if asked for.
+        Gets the same reports; with a listener a bar is shown only on request.
     """
 
     _busy: ClassVar[bool] = False

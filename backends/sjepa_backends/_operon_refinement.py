@@ -77,7 +77,7 @@ class Refinement:
         return min((loss for _, loss, _ in self.found.values()), default=math.inf)
 
     def solved(self, loss: float) -> bool:
-        """Whether a law fits to rounding, or without numbers inside functions this well.
+        """Whether a law fits to rounding, or without nonlinear parameters this well.
 
         With such numbers a few sines imitate any smooth function to single precision.
         """
@@ -93,7 +93,7 @@ class Refinement:
         self.known = frozenset(self.found)
 
     def refine(self, deadline: float = math.inf) -> None:
-        """Fit the numbers inside the best laws that have some, and keep what comes out."""
+        """Fit the nonlinear parameters of the best laws that have some, and keep what comes out."""
         inner = [k for k in self.found if k not in self.refined and any(map(_has_number, k))]
         for key in sorted(inner, key=lambda k: self.found[k][1])[:REFINED]:
             if self.problem.clock() > deadline:

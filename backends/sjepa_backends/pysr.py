@@ -207,7 +207,9 @@ class PySR(Backend):
                     done += len(task.outputs)
         own_loss = self.elementwise_loss is not None or self.loss_function is not None
         if own_loss:
-            notes.append("searched with a loss of your own; losses told here are squared errors")
+            notes.append(
+                "searched with a loss of your own; the losses reported here are squared errors"
+            )
         else:
             problem.report("Refitting the equations on all rows", 1.0)
         return _pysr_laws.front(problem, tasks, texts, notes, self.maxsize, not own_loss)

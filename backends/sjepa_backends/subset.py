@@ -46,7 +46,7 @@ STEP = 0.5
 class Subset(Backend):
     """Branch and bound over the supports of a library, cheapest supports first.
 
-    Supports are grown term by term, in batches of small linear solves, up to a cost that rises
+    Supports are extended term by term, in batches of small linear solves, up to a cost that rises
     until some support is adequate. A branch ends when a support that costs no more already fits at
     least as well as anything in the branch could. Laws on the front are `certified` when no law
     of lower complexity in the library fits as well.

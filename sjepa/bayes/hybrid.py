@@ -97,7 +97,7 @@ class HybridJoint:
         ]
 
     def errors(self, alpha: Tensor) -> Tensor:
-        """What the law leaves over of each step, (..., n, d)."""
+        """Residuals of the law at each step, (..., n, d)."""
         return residuals(self.joint.structure, alpha, self.data, self.joint.step)
 
     def split(self, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:

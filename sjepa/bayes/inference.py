@@ -58,7 +58,7 @@ def posterior(
     executor: Any = "local",
     workers: int = 1,
 ) -> Posterior:
-    """Infer which law moves given states, how sure that is, and what follows.
+    """Posterior over the laws of given states, and what it predicts.
 
     Candidate structures are searched on one part of the trajectories and compared on the rest
     by their evidence, which integrates over coefficients and transition covariance.
@@ -108,7 +108,7 @@ def posterior(
     noise : "step", "time" or "observation"
         Whether every step has the same noise, or noise in proportion to its length; or whether
         states move exactly by the law and what is seen of them is noisy. Laws are then compared by
-        free runs through stretches of the data, whose starts are integrated out, and rollouts
+        simulations through segments of the data, whose starts are integrated out, and rollouts
         start somewhere around the observation.
     executor, workers : "local", "dask", "ray" or a client, and how many processes
         Where candidates are searched and their evidence is computed; the result does not depend

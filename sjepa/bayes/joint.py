@@ -68,7 +68,7 @@ class Joint:
         return theta[..., :k] * self.scales, self.covariance.factor(theta[..., k:])
 
     def start(self) -> Tensor:
-        """The candidate's own coefficients, and the covariance of what they leave over."""
+        """The candidate's own coefficients, and the covariance of the residuals."""
         left = residuals(self.structure, self.structure.start, self.rows, self.step)
         left = (left / self.step.spread(self.rows.dt)).nan_to_num(0.0, 0.0, 0.0)
         return torch.cat([self.structure.start / self.scales, self.covariance.start(left)])

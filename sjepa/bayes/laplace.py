@@ -60,7 +60,7 @@ class PosteriorMode:
         return self.theta + noise @ self.axes.T
 
     def status(self) -> str:
-        """ "ok", or what is doubtful about this mode, in words."""
+        """ "ok", or why this mode is unreliable."""
         notes = []
         if self.repaired:
             notes.append(

@@ -20,7 +20,7 @@ BANDS = ((0.95, 0.15), (0.8, 0.25), (0.5, 0.4))
 
 
 def plot_structures(posterior: Posterior, ax: Axes | None = None, most: int = 8) -> Axes:
-    """One bar for each structure, labeled with its equations; doubtful evidences are hatched."""
+    """One bar for each structure, labeled with its equations; unreliable evidences are hatched."""
     table = posterior.structures.head(most)
     rows = len(table)
     ax = ax or _axes(1, (9.0, 0.6 + 0.55 * rows))[0]

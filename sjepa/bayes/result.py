@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Posterior:
-    """Which law, how sure, and what follows.
+    """The posterior over laws, and what it predicts.
 
     Made by :func:`sjepa.bayes.posterior` or ``SJEPA.posterior``. Weights are posterior
     probabilities given the candidate set, not over the whole grammar.
@@ -37,7 +37,7 @@ class Posterior:
     structures : DataFrame
         One row for each candidate, heaviest first: weight, complexity, evidence (log marginal
         likelihood, nats), equation at the posterior mode, method, and status ("ok", or what
-        makes the evidence doubtful).
+        makes the evidence unreliable).
     law : Law
         The heaviest structure at its posterior mode.
     """

@@ -71,7 +71,7 @@ def fit(
     feature_names: Annotated[str, typer.Option(help="Names of the coordinates.")] = "",
     delta: Annotated[str, typer.Option(help="Largest adequate risk, or auto.")] = "auto",
     delta_roll: Annotated[
-        float | None, typer.Option(help="Largest adequate error of free rollouts.")
+        float | None, typer.Option(help="Largest adequate rollout error.")
     ] = None,
     select: Annotated[
         str | None, typer.Option(help="mdl: the shortest code, not the simplest adequate law.")
@@ -88,7 +88,7 @@ def fit(
         typer.Option(help="Read coordinates off this many successive rows, or auto."),
     ] = None,
     correction: Annotated[
-        str | None, typer.Option(help="neural: learn what the law leaves over; or neural_only.")
+        str | None, typer.Option(help="neural: learn the residual of the law; or neural_only.")
     ] = None,
     correction_option: Annotated[
         list[str] | None,

@@ -70,7 +70,7 @@ def simulate(
     force: Force = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Simulate a law or a model; a path that diverges ends there, and that is said."""
+    """Simulate a law or a model; a path that diverges ends there and is reported."""
     import pandas as pd
 
     from sjepa.models import Simulator

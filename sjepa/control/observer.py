@@ -39,7 +39,7 @@ class Observer:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything, before new episodes."""
+        """Reset the state estimate, before a new episode."""
         self.controller.reset()
         self.state: np.ndarray | None = None
         self._action: np.ndarray | None = None

@@ -53,7 +53,7 @@ def smooth_normal(
     """Standard normal numbers (E, N, blocks, m), correlated in time by `smoothness` a block.
 
     Independent noise averages out over a plan and explores only a ball around it; correlated
-    noise pushes in one direction for a while.
+    noise acts in one direction for a while.
     """
     shape = (starts, count, task.blocks, len(task.low))
     noise = torch.randn(shape, generator=generator, dtype=task.dtype)

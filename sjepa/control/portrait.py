@@ -28,7 +28,7 @@ def phase_portrait(
     ax: Axes | None = None,
     size: int = 41,
 ) -> Axes:
-    """Stream lines of a two-dimensional vector field under held actions, equilibria marked.
+    """Stream lines of a two-dimensional vector field under constant inputs, equilibria marked.
 
     Filled marks are stable (by the criterion of continuous time), empty ones unstable, half-tone
     ones undecided to first order. Thin lines are where one velocity is zero.

@@ -63,7 +63,7 @@ class TrajectoryBatch:
 
 
 class Windows(NamedTuple):
-    """Overlapping stretches of H transitions, starting every `stride` points: S per trajectory.
+    """Overlapping segments of H transitions, starting every `stride` points: S per trajectory.
 
     ``z`` (B, S, H + 1, ...), ``dt`` (B, S, H), ``u`` (B, S, H + 1, m) or None, and ``valid``
     (B, S), which is False for windows that reach into the padding.

@@ -31,7 +31,7 @@ FORMS = ("auto", "derivative", "weak", "zoh", "discrete")
 
 # Noise above this share of a signal's spread makes the integral form the better one.
 NOISY = 1e-3
-# Stretches, a quarter of which is predicted from the others at a time. With long ones the fit would
+# Segments, a quarter of which is predicted from the others at a time. With long ones the fit would
 # have to reach states it never saw, and its error there says nothing about the actions.
 SEGMENTS, FOLDS = 20, 4
 # Rows that are plenty to compare two forms.
@@ -84,7 +84,7 @@ def continuous_rows(
     form : the form to use, or "auto" to decide by the data
     trees : bool
         Whether rows must be values at points.
-    window : observations under one bump of the weak form
+    window : observations under one test function of the weak form
     options : those of :func:`differentiate`
     """
     if form == "weak" and trees:
@@ -152,8 +152,8 @@ def is_zoh(
 ) -> bool:
     """Whether actions held between samples explain the motion better than smooth ones do.
 
-    Both readings predict the same integrals, by least squares on all terms of a library, on
-    stretches that were not used to fit.
+    Both hypotheses predict the same integrals, by least squares on all terms of a library, on
+    segments that were not used to fit.
     """
     data = found.trajectories._cut(segments(found.trajectories.lengths))
     if library is None:
@@ -166,7 +166,7 @@ def is_zoh(
 
 
 def _held_out(features: Array, targets: Array) -> float:
-    """Mean squared error on stretches left out, in units of each target's variance."""
+    """Mean squared error on held-out segments, in units of each target's variance."""
     every = -(-len(targets) // MAX_ROWS)
     features, targets = features[::every], targets[::every]
     scale = np.sqrt((features**2).mean(axis=0))

@@ -1,8 +1,8 @@
 """Integrals along a path: what a law adds up to, beside the states that were seen.
 
-A state is its first value and the integral of its velocity. On a stretch of data that leaves
+A state is its first value and the integral of its velocity. On a segment of data that leaves
 rows with the plain noise of the observations, the same in all of them and known from elsewhere;
-bumps weigh it, and overlap.
+test functions weigh it, and overlap.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sjepa.data.rows import OnRows, inputs_of
 from sjepa.data.trajectories import Trajectories
 
 
-# Observations of one stretch, and of all: more adds work and hardly any evidence.
+# Observations of one segment, and of all: more adds work and hardly any evidence.
 SHORTEST, LONGEST, MAX_OBSERVATIONS = 32, 128, 1024
 # What smoothing takes away must be noise: at most this many times its variance.
 TAKEN = 1.4
@@ -28,7 +28,7 @@ NARROWEST = 4
 def integral_rows(data: Trajectories) -> tuple[OnRows, Array, Array]:
     """Integrals of any function of states and actions, the states (n, d), and the inputs.
 
-    On every stretch both sides are taken from their means, which a first value would only shift.
+    On every segment both sides are taken from their means, which a first value would only shift.
     """
     data = data._cut(segments(data.lengths))  # very long data: parts of them
     smooth = smoothed(data)

@@ -247,7 +247,7 @@ class Fitted(BaseEstimator):
         return self._windows(trajectories).map(lambda x: encode_all(self.encoder_, [x])[0])
 
     def posterior(self, x: Any, t: Any = None, u: Any = None, **settings: Any) -> Posterior:
-        """Which law moves the coordinates, how sure that is, and what follows; encoder fixed.
+        """Posterior over the laws of the coordinates, with the encoder fixed.
 
         Candidates are searched with this model's backend and library on one part of the
         trajectories and compared on the rest. `settings` are those of
@@ -355,7 +355,7 @@ class Fitted(BaseEstimator):
         if "rollout_held_out" in figures:
             out, seen = figures["rollout_held_out"], figures["rollout_training"]
             lines.append(
-                f"(rollouts miss {out:.2g} of the variance held out, {seen:.2g} in training)"
+                f"(rollout error {out:.2g} of the variance held out, {seen:.2g} in training)"
             )
         lines += [f"! {warning}" for warning in getattr(self, "warnings_", ())]
         return "\n".join([super().__repr__(N_CHAR_MAX), *(f"    {line}" for line in lines)])

@@ -77,7 +77,7 @@ class SJEPA(Fitted):
         Largest adequate validation risk; "auto" estimates the noise floor and says so. For the
         alternating search a number is the paper's δ_pred: L_pred is held at it by a multiplier.
     delta_roll : float, optional
-        Largest adequate error of free rollouts, as a share of the variance of the coordinates.
+        Largest adequate rollout error, as a share of the variance of the coordinates.
     select : "mdl", optional
         Take the law with the shortest code (minimum description length) instead of the simplest
         adequate one.
@@ -128,14 +128,14 @@ class SJEPA(Fitted):
         The front as a table: complexity, loss, score, equation, and which row was chosen. `law_`
         is that row, with its numbers refined where the way of learning does so.
     diagnostics_ : list of str
-        Remarks about the result, in plain words.
+        Remarks about the result.
     warnings_ : list of str
         Those of them that call the result into question; ``print(model)`` shows them too.
     figures_ : dict
         Of the joint search: ``noise_floor``, ``residual`` (both as shares of the variance of
         changes, on held-out trajectories), their ``ratio``, ``residual_training``,
         ``rollout_held_out``, ``rollout_training``, and whether the law is ``adequate``. Of given
-        coordinates ``residual_training`` and, where free runs were made, ``free_run``: their mean
+        coordinates ``residual_training`` and, where simulations were made, ``free_run``: their mean
         squared error in units of the noise. Of every law with a correction ``rho_corr``, the
         energy of the correction as a share of that of the whole prediction.
     rivals_ : list

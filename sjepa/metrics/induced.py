@@ -36,8 +36,8 @@ class InducedComplexity:
     Attributes
     ----------
     value : float
-        The smallest complexity of a law that leaves at most `delta` of the variance of every
-        coordinate's velocity unexplained; infinity if there is none.
+        The smallest complexity of a law whose unexplained share of the variance is at most `delta`
+        for every coordinate's velocity; infinity if there is none.
     law : Law or None
         A law that attains it.
     delta : float

@@ -12,7 +12,7 @@ from sjepa.errors import DataError
 from sjepa.metrics.arrays import as_array, as_rows
 
 
-# Neighbors among which one with similar actions is looked for, and stretches of time over which
+# Neighbors among which one with similar actions is looked for, and segments of time over which
 # actions are averaged.
 AMONG, SEGMENTS = 10, 8
 
@@ -128,7 +128,7 @@ def neighbor_test(
 
 
 def _input_means(u: np.ndarray, ahead: int) -> np.ndarray:
-    """Means (B, T - ahead, values) of the actions over stretches of the next `ahead` steps."""
+    """Means (B, T - ahead, values) of the actions over segments of the next `ahead` steps."""
     sums = np.pad(u.cumsum(1), ((0, 0), (1, 0), (0, 0)))
     ends = np.unique(np.linspace(0, ahead, SEGMENTS + 1).round().astype(int))
     steps = u.shape[1] - ahead

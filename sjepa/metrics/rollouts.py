@@ -1,4 +1,4 @@
-"""Long free rollouts: errors, divergence, how a bound and a correction explain them."""
+"""Long rollouts: errors, divergence, how a bound and a correction explain them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ def rollout_score(
 def segment_errors(
     transition: Transition, states: Trajectories, horizon: int = 10, most: int = 1000
 ) -> np.ndarray:
-    """Squared errors (n, K, d) of free rollouts from starts spread over trajectories of states.
+    """Squared errors (n, K, d) of rollouts from starts spread over trajectories of states.
 
     Their mean is L_roll in the units of the training losses, that of the first step L_pred. Shorter
     trajectories shorten the horizon; what leaves the range of numbers is infinite.
@@ -175,7 +175,7 @@ class RolloutCheck:
 
 
 def check_rollout_bound(rollout: Any, truth: Any, one_step: Any, lipschitz: float) -> RolloutCheck:
-    """Compare free rollouts with the bound from their own one-step errors.
+    """Compare rollouts with the bound from their own one-step errors.
 
     rollout and truth are (N, K + 1, d) and include the start; one_step (N, K, d) holds the
     predictions made from each true state but the last. δ is the largest one-step error.

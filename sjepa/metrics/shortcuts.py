@@ -84,10 +84,10 @@ class CollapseChecks:
 
 
 def max_information_loss(reports: Iterable[CollapseReport]) -> float:
-    """The largest result of the neighbor test that is honest beside other coordinates.
+    """The largest result of the neighbor test that is acceptable beside other coordinates.
 
-    Where some coordinates keep nearly all that is observed, others that lose far more of it take a
-    shortcut: the phase on a limit cycle without the distance from it has a shorter law.
+    Where some coordinates keep nearly all information, others that lose far more take a shortcut:
+    the phase on a limit cycle without the distance from it has a shorter law.
     """
     least = min((report.neighbor for report in reports), default=float("inf"))
     return max(NEGLIGIBLE_LOSS, LOSS_FACTOR * least)

@@ -126,7 +126,7 @@ class Transition(nn.Module):
         u: Tensor | None = None,
         steps: int | None = None,
     ) -> Tensor:
-        """Free rollout from every start in z0 (..., d) at once: (..., K + 1, d), z0 included.
+        """Rollout from every start in z0 (..., d) at once: (..., K + 1, d), z0 included.
 
         dt is (..., K) or one number for all steps, u is (..., K, m). K comes from whichever
         of them has a time axis, otherwise from ``steps``.

@@ -279,7 +279,7 @@ def portrait(data: ReportData, axes: tuple[int, int]) -> str:
     for i, trail in enumerate(data.trails):
         ax.plot(trail.seen[:, a], trail.seen[:, b], color=color(i))
         ax.plot(*trail.seen[0, [a, b]], "o", color=color(i), ms=7, mec=PAPER, mew=1.5)
-    words = f"Portrait in {names[0]} and {names[1]} with the law's directions"
+    words = f"Phase portrait in {names[0]} and {names[1]} with the law's directions"
     return drawn.svg(words, data.start)
 
 

@@ -1,4 +1,4 @@
-"""What a report says in words."""
+"""The text of a report."""
 
 from __future__ import annotations
 
@@ -77,16 +77,16 @@ def r2(score: float) -> str:
 
 
 def model_facts(model: Any) -> dict[str, str]:
-    """How much the law leaves, and how much of that noise alone would leave."""
+    """The residual of the law, and its noise floor."""
     figures = getattr(model, "figures_", {})
     if "residual" not in figures or "noise_floor" not in figures:
         return {}
     left, floor = (number(figures[k], 2) for k in ("residual", "noise_floor"))
-    facts = {"Residual, of the variance of changes": f"{left} held out"}
+    facts = {"Residual, share of the variance of the increments": f"{left} held out"}
     if "residual_training" in figures:
         seen = number(figures["residual_training"], 2)
         facts = {label: f"{text}, {seen} in training" for label, text in facts.items()}
-    facts["Noise alone would leave"] = floor
+    facts["Noise floor"] = floor
     facts["Residual over noise"] = number(
         figures["residual"] / max(figures["noise_floor"], TINY), 2
     )
@@ -99,7 +99,7 @@ def model_held_out(model: Any) -> str:
     out, seen = figures.get("rollout_held_out"), figures.get("rollout_training")
     if out is None or seen is None:
         return ""
-    return f"rollouts miss {number(out, 2)} of the variance, {number(seen, 2)} in training"
+    return f"rollout error {number(out, 2)} of the variance, {number(seen, 2)} in training"
 
 
 def path_notes(entry: Entry) -> list[str]:
@@ -145,7 +145,7 @@ def pretty(name: str) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number in words of type: 4.6·10⁻⁵, −0.25."""
+    """A number as typeset text: 4.6·10⁻⁵, −0.25."""
     tiny = 0 < abs(value) < 1e-3
     text = f"{value:.{digits - 1}e}" if tiny else f"{value:.{digits}g}"
     if "e" in text:

@@ -1,4 +1,4 @@
-"""The best law so far, in a small file that can be read while a search goes on."""
+"""The best law so far, in a small file that can be read while a search runs."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _HISTORY = ("stage", "cycle", "epoch", *_METRICS, "law")
 class RunRecorder:
     """Tells callbacks what happens, keeps the history and saves the state of a search.
 
-    A journal can be called like a ``progress`` function. Without a `path` nothing is saved.
+    A recorder can be called like a ``progress`` function. Without a `path` nothing is saved.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class RunRecorder:
 
 
 class Stage:
-    """One named piece of a journal; see :class:`sjepa.training.joint.context.Memory`."""
+    """One named stage of a recorder; see :class:`sjepa.training.joint.context.Memory`."""
 
     def __init__(self, recorder: RunRecorder, name: str) -> None:
         self.recorder, self.name = recorder, name

@@ -258,8 +258,8 @@ class Front:
 
         Chosen is the simplest law whose evidence is within one standard error of the highest. The
         knee, of a front that was not compared with data, is the simplest law that reaches 90 % of
-        the fall of the logarithm of the loss, or that leaves less than 1e-7 of the variance
-        unexplained, whichever comes first.
+        the fall of the logarithm of the loss, or whose unexplained variance is below 1e-7,
+        whichever comes first.
         """
         return self.best_candidate().law
 

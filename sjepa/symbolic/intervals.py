@@ -1,4 +1,4 @@
-"""How sure the terms of a law are: how often they are chosen again, and where their numbers lie."""
+"""Uncertainty of the terms of a law: inclusion frequencies, and intervals of their coefficients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A law in use: evaluated, compared, simulated, scored, fine-tuned, kept in a file.
+"""Methods of a law: evaluate, compare, simulate, score, fine-tune, save.
 
 These are methods of :class:`sjepa.symbolic.Law`. What they need of the layers above is imported
 when they are called; the contract in pyproject.toml names this file as the one exception.
@@ -110,7 +110,7 @@ def fit(
     *,
     horizon: int = 10,
 ) -> Law:
-    """The same equations with numbers that fit free runs of `horizon` steps through the data.
+    """The same equations with coefficients fitted to rollouts of `horizon` steps through the data.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def update(front: Front, x: Any, t: Any = None, u: Any = None) -> Front:
 
     ``discover`` with a backend that combines terms keeps sums over its data, and those of more
     data are added to them: the search is then that on all rows. Noise, windows and the form of the
-    regression stay as they were decided on the first data. Free runs go through the new data
+    regression stay as they were decided on the first data. Simulations go through the new data
     alone.
 
     Parameters
@@ -220,12 +220,12 @@ def update(front: Front, x: Any, t: Any = None, u: Any = None) -> Front:
     Raises
     ------
     LawError
-        If the front has no sums: those of expression trees, of terms with numbers inside, of maps,
+        If the front has no sums: those of expression trees, of parametric terms, of maps,
         of lags or of given derivatives have none, and files do not keep them.
     """
     if front.kept is None:
         raise LawError(
-            "This front has no sums to add to (fronts from files, of trees, numbers inside terms, "
+            "This front has no sums to add to (fronts from files, of trees, parametric terms, "
             "maps, lags and given derivatives have none): call discover on all data."
         )
     return front.kept.update(x, t, u)  # type: ignore[no-any-return]

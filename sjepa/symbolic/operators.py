@@ -143,7 +143,7 @@ def _apart(condition: sympy.Basic) -> sympy.Basic:
 def _everywhere(
     name: str, node: Any, weight: float = TRANSCENDENTAL, *, operon: bool = True, **row: Any
 ) -> Operator:
-    """A function of one argument that every library has, by its own name unless told."""
+    """A function of one argument that every library has, by its own name by default."""
     calls = {library: name for library in ("numpy", "torch", "casadi", "c")} | row.pop("calls", {})
     row = {"build": node, "pysr": name, "operon": name.capitalize() if operon else ""} | row
     return Operator(name, 1, weight, node=node, calls=calls, **row)

@@ -1,4 +1,4 @@
-"""Numbers inside functions that are nearly simple ones: sin(1.0002*q) is probably sin(q)."""
+"""Nonlinear parameters that are nearly simple numbers: sin(1.0002*q) is probably sin(q)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def variants(expr: sympy.Expr) -> Iterator[sympy.Expr]:
 
 
 def _snap(node: sympy.Expr, tolerance: float) -> sympy.Expr:
-    """Replace the numbers inside a term that are close to simple ones."""
+    """Replace the nonlinear parameters of a term that are close to simple numbers."""
     if node.is_Float:
         near = min(SIMPLE, key=lambda s: abs(abs(float(node)) - s))
         close = abs(abs(float(node)) - near) <= tolerance * max(near, 0.2)

@@ -1,7 +1,7 @@
-"""Terms with numbers inside that the data must tell: x/(c + x), exp(a*x), x**p.
+"""Templates of parametric terms: x/(c + x), exp(a*x), x**p.
 
-A shape is such a term with its numbers left open. Searches on a list of terms see it at a few
-places, chosen by the scale of the data; the best of those are then moved to where they fit.
+A template is a term with free nonlinear parameters. Searches on a list of terms see it at a few
+initial guesses, chosen by the scale of the data; the best of those are then optimized.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sjepa.symbolic.operators import SPELLINGS
 from sjepa.symbolic.parse import CONSTANTS, check_names, parse, symbol
 
 
-# How the user writes an open number: one lower-case letter, perhaps with digits.
+# How the user writes a nonlinear parameter: one lower-case letter, perhaps with digits.
 _OPEN = re.compile(r"(?<![\w.])[a-z]\d*(?!\w)(?!\s*\()")
 POWERS = (-3.0, -2.0, -1.0, -0.5, 1 / 3, 0.5, 2 / 3, 1.5, 2.5)
 # Places of one number, and how far they reach in units of the data's own scale.
@@ -37,7 +37,7 @@ STEEP = 1e4
 
 @dataclass(frozen=True)
 class TermTemplate:
-    """A term of some inputs with open numbers.
+    """A term of some inputs with free nonlinear parameters.
 
     Examples
     --------
@@ -52,20 +52,22 @@ class TermTemplate:
 
     @classmethod
     def read(cls, text: str, inputs: Sequence[str]) -> TermTemplate:
-        """From text; lower-case letters that are no inputs are open numbers."""
+        """From text; lower-case letters that are not inputs are nonlinear parameters."""
         names = check_names(inputs, "input")
         constants = nonlinear_parameters(text, names)
         shape = cls(parse(text, [*names, *constants]), names, constants)
         for c in map(symbol, constants):
             if not shape.expr.xreplace({c: c + 1}).as_independent(c)[1].free_symbols - {c}:
-                raise LawError(f"{text}: {c} stands alone; an open number belongs inside a term.")
+                raise LawError(
+                    f"{text}: {c} stands alone; a nonlinear parameter belongs inside a term."
+                )
             if (shape.expr / c).has(c) is False:
                 raise LawError(f"{text}: every term has a coefficient already; leave {c} out.")
         return shape
 
     @classmethod
     def of(cls, term: sympy.Expr, inputs: Sequence[str]) -> tuple[TermTemplate, tuple[float, ...]]:
-        """A term with its doubles left open, and what they were."""
+        """A term with its doubles as free parameters, and their values."""
         (expr,), symbols, values = Law([term], inputs, ["y"], canonical=False).skeleton
         names = [f"inner_{i + 1}" for i in range(len(symbols))]
         renamed = dict(zip(symbols, map(symbol, names), strict=True))
@@ -111,7 +113,7 @@ class TermTemplate:
         )
 
     def places(self, x: np.ndarray) -> np.ndarray:
-        """Numbers (places, constants) worth a look on inputs (n, d); none where it is undefined."""
+        """Initial guesses (places, constants) for inputs (n, d); none where undefined."""
         free = {symbol(c) for c in self.constants}
         own = [self._role(symbol(c), free) for c in self.constants]
         steps = [
@@ -197,7 +199,7 @@ def _evaluate(e: sympy.Expr, inputs: Sequence[str], x: np.ndarray) -> np.ndarray
 
 
 def nonlinear_parameters(text: str, inputs: Sequence[str]) -> tuple[str, ...]:
-    """The letters of a term that stand for numbers to be found."""
+    """The letters of a term that stand for nonlinear parameters."""
     known = {*inputs, *SPELLINGS, *CONSTANTS}
     return tuple(dict.fromkeys(n for n in _OPEN.findall(text) if n not in known))
 

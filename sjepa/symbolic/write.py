@@ -87,7 +87,7 @@ def torch(
 
     By default (True, or "terms") the multiplier of every term is trained, also where it is 1
     or another whole number, and so are the doubles inside functions; exponents and whole
-    numbers inside functions are structure. A list says which coefficients follow the
+    nonlinear parameters are part of the structure. A list says which coefficients follow the
     gradient: one entry for each of `coefficients`, or of the default module's. False trains
     nothing.
     """

@@ -245,7 +245,7 @@ def _network(
 
 @dataclass(frozen=True)
 class _Windows:
-    """All stretches of some steps: states z (n, K + 1, d), dt (n, K), u (n, K, m) or None."""
+    """All segments of some steps: states z (n, K + 1, d), dt (n, K), u (n, K, m) or None."""
 
     z: Tensor
     dt: Tensor

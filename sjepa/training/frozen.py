@@ -56,7 +56,7 @@ def fit_frozen(
     """Keep the coordinates, or a few read off an embedding by a head, and search only the law.
 
     With actions that are held between observations the coefficients of a vector field are
-    refined on free rollouts, since the search sees single steps only. With ``phase``, arguments
+    refined on rollouts, since the search sees single steps only. With ``phase``, arguments
     of :func:`fit_fixed`, the paper's objective for frozen encoders is minimized instead.
     """
     function: Any = identity if isinstance(encoder, str) and encoder == "identity" else encoder
@@ -111,7 +111,7 @@ def fit_frozen(
 def _rolling(
     front: Front, law: Law, encoded: Trajectories, integrator: str, delta_roll: float
 ) -> tuple[Law, str, bool]:
-    """The law, or the simplest one of a front beyond it, whose free rollouts are adequate.
+    """The law, or the simplest one of a front beyond it, whose rollouts are adequate.
 
     Also a sentence about it, and whether there is one.
     """
@@ -127,7 +127,7 @@ def _rolling(
 
 
 def _refined(law: Law, encoded: Trajectories, integrator: str) -> Law:
-    """Coefficients that fit free rollouts under actions with zero-order hold."""
+    """Coefficients that fit rollouts under actions with zero-order hold."""
     data = TrajectoryBatch.make(encoded, dtype=torch.float64)
     return refine(law, data.x, data.dt, integrator=integrator, horizon=5, mask=data.mask, u=data.u)
 

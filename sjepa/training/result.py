@@ -15,7 +15,7 @@ from sjepa.symbolic.verdict import Rival, Verdict
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """A law, the front it stands on, the encoder of its coordinates, and what to know about it.
+    """A law, the front it stands on, the encoder of its coordinates, and diagnostics.
 
     `warnings` are sentences that call the result into question, `figures` the numbers behind them,
     `rivals` other adequate laws with their encoders, `correction` what was learnt together with
@@ -57,7 +57,7 @@ class FitResult:
     ) -> FitResult:
         """The law of a front over given coordinates, by default its best, with its verdict.
 
-        Figures are of the data that were searched: the share of their variance that the law leaves
+        Figures are of the data that were searched: the share of their variance left unexplained
         unexplained.
         """
         law = front.best() if law is None else law

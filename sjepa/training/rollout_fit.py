@@ -1,4 +1,4 @@
-"""The last word on the numbers of a law: an unpenalized fit to free rollouts."""
+"""Final fit of the coefficients of a law: an unpenalized fit to rollouts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def refine(
 
     The structure stays, apart from terms that end smaller than `prune`, which are left out and
     the others fitted again; every term gets a free multiplier, unless `free` says which of the
-    law's coefficients may move. Works in double precision on up to `most` stretches of `horizon`
+    law's coefficients may move. Works in double precision on up to `most` segments of `horizon`
     steps, evenly spread over states z (B, T, d) with steps dt (B, T - 1); a state has velocities
     where the law is one of second order. Actions `u` (B, T, m) are held during each step. A law
     without numbers, or one that no step improves, comes back as it is.

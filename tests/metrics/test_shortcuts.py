@@ -112,11 +112,11 @@ def test_laws_have_their_own_diagnoses() -> None:
     assert "No shortcut" in plain([])
 
 
-def test_bent_coordinates_must_come_nearer_to_the_noise() -> None:
+def test_nonlinear_encoders_must_come_nearer_to_the_noise() -> None:
     """Linear ones cannot bend toward a wrong law; 2e-4 at a floor of 4e-5 is enough for them."""
     assert not diagnose_residual(2e-4, 4e-5)
     (finding,) = diagnose_residual(2e-4, 4e-5, linear=False)
-    assert "5.0 times what noise alone would leave" in finding.sentence
+    assert "5.0 times the noise floor" in finding.sentence
     assert not diagnose_residual(0.7e-4, 4e-5, linear=False)
     assert diagnose_residual(0.9e-4, 4e-5, linear=False)
     assert not diagnose_residual(1e-2, 5e-3, linear=False)
@@ -131,7 +131,7 @@ def test_a_law_whose_rollouts_lead_elsewhere_is_told() -> None:
     assert "from training observations miss 0.3 of the variance" in finding.sentence
 
 
-def test_a_law_that_is_long_for_bent_coordinates_is_told() -> None:
+def test_a_law_that_is_long_for_nonlinear_encoders_is_flagged() -> None:
     assert not diagnose_length(6.0, 2) and not diagnose_length(6.0, 1, order=2)
     (finding,) = diagnose_length(8.0, 2)
     assert "complexity of 8, more than 6" in finding.sentence
@@ -140,7 +140,7 @@ def test_a_law_that_is_long_for_bent_coordinates_is_told() -> None:
 def test_an_adequate_law_that_leaves_more_than_noise_says_so() -> None:
     assert not small_residual(9e-5, 1e-17) and not small_residual(2e-4, 5e-5)
     (words,) = small_residual(2.1e-4, 1.8e-5)
-    assert "12 times what noise alone would leave (1.8e-05)" in words
+    assert "12 times the noise floor (1.8e-05)" in words
 
 
 def test_one_constant_coordinate_is_a_collapse() -> None:

@@ -158,7 +158,7 @@ def test_history_in_long_form_keeps_the_order_of_events() -> None:
 
 def test_a_report_without_data_leaves_out_what_it_cannot_show(front: sjepa.Front) -> None:
     page = render(collect(front))
-    assert 'id="pareto"' in page and "Simulated" not in page and "Portrait" not in page
+    assert 'id="pareto"' in page and "Simulated" not in page and "Phase portrait" not in page
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_readings_are_no_video() -> None:
 
 
 def test_intervals_of_the_terms_are_shown_where_they_were_asked_for(front: sjepa.Front) -> None:
-    assert "How sure of each term" not in render(collect(front))
+    assert "Uncertainty of each term" not in render(collect(front))
     rows = (Interval("p", "q", -1.7, -1.72, -1.69, 1.0), Interval("p", "q**3", 0, 0, 0, 0.15))
     text = Elements(render(collect(replace(front, intervals=rows)))).text
     assert "pq−1.7−1.72 to −1.69100%" in text and "q**3 (in its place)15%" in text

@@ -112,7 +112,7 @@ def test_a_run_under_way_shows_its_best_law(stopped: Path) -> None:
     found = inspect(stopped)
     assert found["state"] == "resumable" and 0 < found["best"]["share"] < 1
     shown = command("runs", "show", stopped).stdout
-    assert "best law so far: 75 % done, leaves" in shown and "z1' = " in shown
+    assert "best law so far: 75 % done, residual" in shown and "z1' = " in shown
 
 
 def test_what_was_found_before_a_stop_is_kept(stopped: Path, tmp_path: Path) -> None:

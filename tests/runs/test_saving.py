@@ -201,7 +201,7 @@ def test_a_description_can_ask_for_no_more_than_the_file_holds(description: obje
         from_spec(description, {"linear.weight": torch.zeros(2, 2), "linear.bias": torch.zeros(2)})
 
 
-def test_a_run_goes_on_only_with_its_own_settings_and_data(tmp_path: Path) -> None:
+def test_a_run_resumes_only_with_its_own_settings_and_data(tmp_path: Path) -> None:
     SJEPA(encoder="identity").fit(STATES, T, run=tmp_path / "run")
     again = SJEPA(encoder="identity").fit(STATES, T, run=tmp_path / "run")
     assert again.law_.lines(3) == ["z1' = 1.3*z2", "z2' = -1.3*z1"]
@@ -213,7 +213,7 @@ def test_a_run_goes_on_only_with_its_own_settings_and_data(tmp_path: Path) -> No
         again.save(tmp_path / "run")
 
 
-def test_a_joint_search_goes_on_after_a_rung(tmp_path: Path) -> None:
+def test_a_joint_search_resumes_after_a_round(tmp_path: Path) -> None:
     """Stopped at every rung in turn: no rung is climbed twice, and nothing else changes."""
     from sjepa.callbacks import Callback, Step
 
@@ -238,7 +238,7 @@ def test_a_joint_search_goes_on_after_a_rung(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.encode(OBSERVED[0]), whole.encode(OBSERVED[0]))
 
 
-def test_a_joint_search_goes_on_after_its_refined_encoders(tmp_path: Path) -> None:
+def test_a_joint_search_resumes_after_its_refined_encoders(tmp_path: Path) -> None:
     from sjepa.callbacks import Callback, Step
 
     class Stop(Callback):

@@ -175,7 +175,7 @@ def static_task(cell: Cell) -> Problem:
 
 
 def _patient(backend: Backend) -> Backend:
-    """A search of trees that is over before its time is begun anew, as in a list of backends."""
+    """A tree search that ends early is restarted, as in a list of backends."""
     return (
         Portfolio((backend,)) if backend.trees and not isinstance(backend, Portfolio) else backend
     )

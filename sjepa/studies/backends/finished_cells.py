@@ -1,4 +1,4 @@
-"""The cells that a sweep has finished, one file each: a stopped sweep goes on from them."""
+"""The cells that a sweep has finished, one file each: a stopped sweep resumes from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The alternating search in a journal: every epoch noted, every cycle a checkpoint."""
+"""The alternating search in a recorder: every epoch logged, every cycle a checkpoint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sjepa.training.alternating.ranks import agreed
 
 
 class AlternatingCheckpointer:
-    """Connects the phases of training with a journal, and resumes from its last checkpoint."""
+    """Connects the phases of training with a recorder, and resumes from its last checkpoint."""
 
     def __init__(self, recorder: RunRecorder, warm: Condition, plan: Alternation) -> None:
         self.recorder, self.warm, self.plan = recorder, warm, plan

@@ -54,7 +54,7 @@ def gauged_heads(
         order=context.order, steps=round(200 * context.budget.effort), seed=context.seed,
         starts=starts,
     )  # fmt: skip
-    context.report(f"subspace: the whole library leaves {spaces[0].risk:.2g}", 0.3)
+    context.report(f"subspace: the residual of the whole library is {spaces[0].risk:.2g}", 0.3)
     spaces = apart([space for space in spaces if space.risk <= most])
     chosen = spaces[: 1 if starts is None else NEXT_BEST]
     return [pair for space in chosen for pair in _sparse_heads(context, space)]
@@ -111,9 +111,9 @@ def closed_heads(
     """Short laws of monomials up to a degree, where all of these together leave little but noise.
 
     None if such a law is long: then the coordinates only seem to be linear. `heads` are what did
-    worse. From the simplest adequate law the search goes on to simpler ones, a term less each time,
-    and refines each before it is judged: a square that is added to one coordinate brings terms
-    into both equations, none of which can be left out as things stand.
+    worse. From the simplest adequate law the search continues with simpler ones, a term less each
+    time, and refines each before it is judged: a square that is added to one coordinate brings
+    terms into both equations, none of which can be left out as things stand.
     """
     best = min(heads, key=lambda pair: validation_risk(context, *pair))
     most = largest_left(noise_floor(*best, context.validation))

@@ -1,7 +1,7 @@
-"""Whether what is seen goes round, the angle that it goes round by, and the law of that angle.
+"""Circular coordinates: whether the observations wind around a circle, their angle, and its law.
 
 The slowest two read-outs of a thing that turns are nearly the cosine and the sine of its angle: an
-ellipse, which linear algebra makes a circle. Harmonics of the angle bend that circle, so the
+ellipse, which linear algebra makes a circle. Harmonics of the angle distort that circle, so the
 read-outs are then trained until the angle moves as a rotor does: its acceleration explained by its
 sine and cosine, its speed and the actions, in the weak form, which asks for no derivative.
 """
@@ -36,7 +36,7 @@ LEADING = 12
 ROWS = 2_000
 # A circle is seen where no arc of this size is left out (radians) and radii differ little.
 WIDEST_GAP, SMALLEST_RADIUS = 0.8, 0.5
-# Training of the read-outs: updates, rate, and how much a bent circle counts.
+# Training of the read-outs: updates, rate, and the weight of the circle constraint.
 STEPS, RATE, ROUND = 200, 0.002, 0.05
 
 
@@ -53,7 +53,7 @@ def angle_of(
         return None
     if not np.allclose(steps, step, rtol=1e-3):
         return None
-    # The few components that tell whether anything goes round at all are cheap.
+    # The few components that decide whether a coordinate is circular are cheap.
     _, first = _whitened(trajectories, LEADING)
     start = _circle(first)
     if start is None or not _winds_around(start, first):
@@ -89,19 +89,19 @@ def fit_angle(
     effort: float = 1.0,
     progress: Progress | None = None,
 ) -> FitResult:
-    """The law of an angle: of its acceleration, by terms that are the same after a turn.
+    """The law of an angle: of its acceleration, by terms that are 2π-periodic.
 
     Windows are more than a turn long, so that errors of the angle, which come from shapes that are
     not round, average out. How far read-outs are off the circle tells how large these errors are.
-    Angle and law are fitted to all data; how good they are is told by a second pair, fitted to four
-    fifths of the trajectories and judged on the rest (of a single one, on its end).
+    Angle and law are fitted to all data; their error is estimated with a second pair, fitted to
+    four fifths of the trajectories and judged on the rest (of a single one, on its end).
     """
     name, *others = library.inputs
     z = symbol(name)
     same = [t for t in library.terms if t.xreplace({z: z + 2 * sympy.pi}) == t]
     if not same:
         raise ConfigError(
-            "What is seen goes round, and no term of the library is the same after a turn: offer "
+            "The coordinate is circular but no library term is 2π-periodic: add "
             f"sin({name}) or cos({name}).",
             "library",
         )
@@ -120,21 +120,20 @@ def fit_angle(
         law = front.select(delta)
     best = front[front.position(law) or 0]
     figures = _judged(trajectories, best.law, library, seed, effort, progress)
-    notes = ["the coordinate is an angle that goes round, followed from turn to turn."]
+    notes = ["the coordinate is circular: an unwrapped angle."]
     over = f"of the variance of accelerations over {rows.test_function.k} steps"
     if figures is None:
         figures = {"noise_floor": rows.floor, "residual": best.loss}
-        notes.append("nothing was held out: a part of the data goes round too little to be judged")
-        said = f"the law leaves {best.loss:.2g} {over}"
+        notes.append("nothing was held out: a part of the data winds too little to be evaluated")
+        said = f"unexplained: {best.loss:.2g} {over}"
         notes.append(f"{said}, {times_noise(best.loss, rows.floor)}")
     else:
-        said = f"the law leaves {figures['residual']:.2g} {over} of held-out data"
+        said = f"unexplained: {figures['residual']:.2g} {over} of held-out data"
         said += f", {times_noise(figures['residual'], figures['noise_floor'])}"
-        notes.append(f"{said}, and {figures['residual_training']:.2g} on those of the training")
+        notes.append(f"{said}, and {figures['residual_training']:.2g} in training")
         notes.append(
-            f"rollouts of {rows.test_function.k} steps miss "
-            f"{figures['rollout_held_out']:.2g} of the "
-            f"variance of the angle held out, {figures['rollout_training']:.2g} in training"
+            f"rollout error over {rows.test_function.k} steps: {figures['rollout_held_out']:.2g} "
+            f"of the variance of the angle held out, {figures['rollout_training']:.2g} in training"
         )
     residual, floor = figures["residual"], figures["noise_floor"]
     warnings = [found.sentence for found in diagnose_residual(residual, floor)]
@@ -191,7 +190,7 @@ def _tell(progress: Progress | None, line: str, share: float) -> None:
 
 
 def followed(angle: Tensor) -> Tensor:
-    """Angles along time (T,), from turn to turn."""
+    """Unwrapped angles along time (T,)."""
     plain = angle.detach().numpy()
     return angle + torch.as_tensor(np.unwrap(plain) - plain)
 
@@ -248,11 +247,11 @@ def _train(
     optimizer = torch.optim.Adam([weight, offset], lr=RATE)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 1e-3, steps)
     for done in range(steps):
-        _tell(progress, "training the read-outs of an angle that goes round", 0.45 * done / steps)
-        left, right, bent = [], [], torch.zeros(())
+        _tell(progress, "training the read-outs of a circular coordinate", 0.45 * done / steps)
+        left, right, off_circle = [], [], torch.zeros(())
         for x, own in zip(seen, actions, strict=True):
             points = x @ weight + offset
-            bent = bent + (points.square().sum(1) - 1).square().mean() / len(seen)
+            off_circle = off_circle + (points.square().sum(1) - 1).square().mean() / len(seen)
             path = followed(torch.atan2(points[:, 1], points[:, 0]))
             left.append(test_function.acceleration(path))
             right.append(test_function.causes(path, own))
@@ -260,10 +259,10 @@ def _train(
         solved = torch.linalg.lstsq(causes, target[:, None]).solution[:, 0]
         missed = target - causes @ solved
         optimizer.zero_grad()
-        (missed.square().mean() / target.var() + ROUND * bent).backward()
+        (missed.square().mean() / target.var() + ROUND * off_circle).backward()
         optimizer.step()
         schedule.step()
-    # Zero is where the thing rests, so that its law is -sin alone.
+    # Zero is the equilibrium, so that the law is -sin alone.
     sine, cosine = solved[:2].tolist()
     rest = torch.tensor(math.pi + math.atan2(cosine, sine), dtype=torch.float64)
     turned = torch.stack([rest.cos(), rest.sin(), -rest.sin(), rest.cos()]).reshape(2, 2)

@@ -97,7 +97,7 @@ class AngleRows:
         return cls(test_function, targets, features, noise / float(targets.var()), seen)
 
     def missed(self, coefficients: np.ndarray) -> float:
-        """The share of the variance of accelerations that a law leaves."""
+        """The unexplained share of the variance of accelerations."""
         left = self.targets - self.features @ coefficients
         return float(np.square(left).mean() / self.targets.var())
 

@@ -1,4 +1,4 @@
-"""One law that leads the linear search clearly needs no race of bent encoders."""
+"""A law that is clearly best with linear encoders: its encoder alone is made nonlinear."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sjepa.training.joint.refinement import StructureTask
 from sjepa.training.joint.structures import Symmetry
 
 
-# A leader leaves at most this much: more would ask for coordinates to be made, not mended, and bent
-# coordinates can be made for many laws.
+# A leader leaves at most this much: with a larger residual the coordinates are wrong, and
+# polynomial encoders fit many laws.
 PROMISING = 5e-3
 # Other laws leave at least this many times more.
 CLEAR = 5.0
@@ -24,7 +24,7 @@ Linear = tuple[LinearEncoder, StructureTask]
 
 
 def best_candidate_raised(context: SearchContext, lead: Linear | None) -> list[Pair]:
-    """The leading law with a bent encoder, if that leaves little but noise.
+    """The best law with a polynomial encoder, if its residual is near the noise floor.
 
     Nothing where no law leads, or where that is not enough.
     """

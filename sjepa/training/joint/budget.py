@@ -27,7 +27,7 @@ class SearchBudget:
     finalists : int, default=10
         Structures that are refined and put on the front.
     horizon : int, optional
-        Longest stretch, in samples, over which a law is compared with the data; by default
+        Longest segment, in samples, over which a law is compared with the data; by default
         four tenths of the period of the slowest motion.
     refinement, rollout : int
         Quasi-Newton iterations on the integral form, and on rollouts of the chosen law.
@@ -60,7 +60,7 @@ class SearchBudget:
             check_executor(self.executor)
 
     def rounds(self, horizon: int, restarts: int, samples: int) -> list[HalvingRound]:
-        """Three rungs: all restarts briefly and near, a few for long and far."""
+        """Three rounds: all restarts for few steps and short horizons, then fewer and longer."""
 
         def round_(steps: int, rows: int, share: float, keep: int, leniency: float) -> HalvingRound:
             far = max(4, round(share * horizon))

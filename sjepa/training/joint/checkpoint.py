@@ -21,7 +21,7 @@ from sjepa.training.joint.restarts import Restarts
 from sjepa.training.joint.structures import Structure, structure
 
 
-# What is kept of the checks of bent coordinates, beside the reasons.
+# What is kept of the checks of polynomial encoders, beside the reasons.
 FIGURES = ("min_std", "effective_rank", "within", "neighbor")
 
 
@@ -45,11 +45,11 @@ def save_heads(heads: Sequence[tuple[LinearEncoder, StructureTask]], memory: Mem
 def save_round(
     done: int, restarts: Restarts, generator: torch.Generator, memory: Memory | None
 ) -> None:
-    """Put the restarts that go on after some rungs into a memory."""
+    """Save the restarts that survive some rounds to a memory."""
     if memory is not None:
         memory.put(
             {
-                "rungs": done,
+                "rounds": done,
                 "supports": [_rows(own) for own in restarts.structures],
                 "readouts": restarts.readouts.detach().clone(),
                 "generator": generator.get_state(),
@@ -60,7 +60,7 @@ def save_round(
 def load_round(
     context: SearchContext, generator: torch.Generator, memory: Memory | None
 ) -> tuple[int, Restarts] | None:
-    """How many rungs a stopped search had behind it, and what goes on; sets the generator."""
+    """Number of rounds a stopped search had finished, and its restarts; sets the generator."""
     data = None if memory is None else memory.get()
     if not isinstance(data, dict) or "heads" in data:
         return None
@@ -71,7 +71,7 @@ def load_round(
         if readouts.shape[0] != len(entries) or readouts.shape[2] != context.latent_dim:
             raise ValueError(f"read-outs have shape {tuple(readouts.shape)}")
         generator.set_state(data["generator"])
-        return int(data["rungs"]), Restarts(context.library, entries, readouts, context.order)
+        return int(data["rounds"]), Restarts(context.library, entries, readouts, context.order)
     except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise FormatError(f"The checkpoint does not fit this search ({error!s:.80}).") from error
 
@@ -92,17 +92,17 @@ def load_heads(
 def load_step(
     context: SearchContext, name: str, template: PolynomialEncoder, starts: Sequence[Structure]
 ) -> list[PolynomialCandidate] | None:
-    """What a step of the search for bent encoders gave before it was stopped, to the last bit."""
+    """The result of a step of the nonlinear search before it was stopped, to the last bit."""
     data = None if context.memory is None else context.memory.get()
     try:
-        kept = None if data is None else data.get("bent", {}).get(name)
+        kept = None if data is None else data.get("nonlinear", {}).get(name)
         return None if kept is None else _polynomial_candidates(kept, template, starts)
     except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise FormatError(f"The checkpoint does not fit this search ({error!s:.80}).") from error
 
 
 def save_step(context: SearchContext, name: str, found: Sequence[PolynomialCandidate]) -> None:
-    """Put what a step of the search for bent encoders gave beside what is kept already."""
+    """Save the result of a step of the nonlinear search to the memory."""
     if context.memory is None:
         return
     data = context.memory.get()
@@ -114,11 +114,11 @@ def save_step(context: SearchContext, name: str, found: Sequence[PolynomialCandi
         "figures": torch.tensor(figures, dtype=torch.float64),
         "reasons": [list(own.check_report.reasons) for own in found],
     }
-    context.memory.put({**data, "bent": {**data.get("bent", {}), name: kept}})
+    context.memory.put({**data, "nonlinear": {**data.get("nonlinear", {}), name: kept}})
 
 
 def step_name(degree: int, easing: Sequence[float], starts: Sequence[Start]) -> str:
-    """A name for a step of the search for bent encoders: the same step has the same name."""
+    """The name of a step of the nonlinear search, the same for the same step."""
     name = hashlib.sha256(repr((degree, tuple(easing))).encode())
     for own, coordinates in starts:
         name.update(repr(own.support).encode())
@@ -132,7 +132,7 @@ def _polynomial_candidates(
 ) -> list[PolynomialCandidate]:
     weights, biases, figures = kept["weights"], kept["biases"], kept["figures"].tolist()
     if weights.shape != (len(structures), *template.linear.weight.shape):
-        raise ValueError(f"bent encoders have shape {tuple(weights.shape)}")
+        raise ValueError(f"polynomial encoders have shape {tuple(weights.shape)}")
     found = []
     rows = zip(structures, weights, biases, figures, kept["reasons"], strict=True)
     for own, weight, bias, (loss, *measured), reasons in rows:

@@ -63,7 +63,7 @@ FURTHER = 1.35
 # Noise that coordinates carry is excused up to this multiple of the least that others carry.
 HIDDEN = 3.0
 # Rollouts may raise the residual of linear coordinates by this factor, where it is worth a word
-# at all, and that of bent ones, which can follow a few trajectories to where they suit only those.
+# at all, and that of nonlinear ones, which can overfit a few trajectories.
 WORSE, NONLINEAR_WORSE = 2.0, 1.1
 
 
@@ -101,7 +101,7 @@ def conclude(
     delta_roll: float | None,
     select: str | None = None,
 ) -> SearchResult:
-    """Select the simplest adequate admissible candidate, or the shortest code, and refine it."""
+    """Select the simplest adequate candidate, or that of the shortest code, and refine it."""
     notes = []
     found = [f for f in found if math.isfinite(f.candidate.loss)]
     if not found:
@@ -111,7 +111,7 @@ def conclude(
         )
     passed = [f for f in found if f.check_report.passed]
     if not passed:
-        notes.append("No candidate is admissible; the one that fits best is returned.")
+        notes.append("No candidate passes the checks; the one that fits best is returned.")
         passed = list(found)
     holdout = RolloutLoss(context.validation, context.horizon, context.order)
     most = max_information_loss(f.check_report for f in passed)
@@ -129,7 +129,7 @@ def conclude(
     own_floor = _floors(context, passed)
     sound = passed
     if delta == "auto" and not all(one.linear for one in passed):
-        # Bent coordinates differ in the noise they carry: no common limit does them justice.
+        # Nonlinear encoders differ in the noise they amplify: no common limit fits them all.
         near = [
             one
             for one in passed
@@ -142,7 +142,9 @@ def conclude(
     front, rows = front_of(passed, notes)
     worse = _clearly_worse(context, sound, chosen.delta, own_floor) if delta == "auto" else []
     if worse:
-        notes.append(f"{len(worse)} of the laws within delta leave clearly more than the best does")
+        notes.append(
+            f"{len(worse)} of the laws within delta have a clearly larger residual than the best"
+        )
     best, reached = simplest_adequate([f for f in sound if f not in worse], chosen.delta)
     if select == "mdl":
         count = int(context.validation.grid.mask.sum())
@@ -150,7 +152,9 @@ def conclude(
         reached = best.candidate.loss <= chosen.delta
         notes.append(f"the shortest code for {count} held-out observations was chosen")
     if not reached:
-        notes.append(f"No candidate reaches delta; the best leaves {best.candidate.loss:.2g}.")
+        notes.append(
+            f"No candidate reaches delta; the smallest residual is {best.candidate.loss:.2g}."
+        )
     line = f"refining {'; '.join(best.law.lines(digits=3))}"
     kept = best.candidate if best.check_report.passed else None
     context.report(line, 0.96, kept, own_floor(best))
@@ -167,7 +171,7 @@ def conclude(
     findings = [*_diagnose(context, refined), *warnings]
     if not refined.linear:
         findings += [*lost, *diagnose_information_loss(refined.check_report.neighbor, most)]
-    # Linear coordinates need many terms as well to make up for sensors that are curved.
+    # Linear encoders need many terms as well to compensate for nonlinear sensors.
     above = refined.candidate.loss > max(RESIDUAL, NONLINEAR_NOT_NOISE * floor)
     if not refined.linear or (delta == "auto" and above):
         findings += diagnose_length(refined.structure.cost, context.latent_dim, context.order)
@@ -180,15 +184,15 @@ def conclude(
         equals = [f for f in sound if f not in worse]
         rivals = rivals_of(best, equals, chosen.delta, context.library, context.actions)
     notes.append(
-        f"rollouts miss {rollouts[0]:.2g} of the variance of the coordinates on held-out "
-        f"trajectories, {rollouts[1]:.2g} on those of the training"
+        f"rollout error: {rollouts[0]:.2g} of the variance of the coordinates on held-out "
+        f"trajectories, {rollouts[1]:.2g} in training"
     )
     left = _losses(context, refined, context.train)
     training = sum(left) / len(left)
     notes.append(
-        f"the law leaves {refined.candidate.loss:.2g} of the variance of changes on held-out "
-        f"trajectories, {times_noise(refined.candidate.loss, floor)}, and {training:.2g} on "
-        "those of the training"
+        f"unexplained variance of the increments (1 - R²): {refined.candidate.loss:.2g} on "
+        f"held-out trajectories, {times_noise(refined.candidate.loss, floor)}, and "
+        f"{training:.2g} in training"
     )
     limits += [finding.sentence for finding in lost if refined.linear]
     limits += caveats(refined, rivals, _by_start(context, refined))
@@ -204,9 +208,9 @@ def conclude(
 def _without_information_loss(
     context: SearchContext, found: Sequence[Found], most: float, holdout: RolloutLoss
 ) -> list[Found]:
-    """Those whose coordinates are linear or forget at most so much of the observations.
+    """Candidates whose encoder is linear or whose information loss is at most `most`.
 
-    The others answer only where they alone are adequate, and are doubted then.
+    The others are used only if no candidate besides them is adequate, and are flagged then.
     """
     kept = [one for one in found if one.linear or one.check_report.neighbor <= most]
     if len(kept) == len(found) or not kept:
@@ -222,9 +226,9 @@ def _without_information_loss(
 
 
 def _floors(context: SearchContext, found: Sequence[Found]) -> Callable[[Found], float]:
-    """What noise alone would leave of a law in its own coordinates.
+    """The noise floor of a law in its own coordinates.
 
-    Bent coordinates that are nearly the same carry much noise, and much can be hidden in it: no
+    Nonlinear coordinates that are nearly the same carry much noise, which can hide much: no
     more counts than three times the least that noise leaves in any of the coordinates found.
     """
 
@@ -243,7 +247,7 @@ def _clearly_worse(
     """The laws within delta that are clearly worse than the best, if only noise is left of that.
 
     Where noise is large, so is delta, and a term can be missing within it. Integration errors are
-    not looked at, nor are bent coordinates, which follow a few trajectories.
+    not considered, nor are nonlinear encoders, which overfit a few trajectories.
     """
 
     def score(one: Found, holdout: Observed) -> float:
@@ -288,7 +292,7 @@ def _refine(context: SearchContext, best: Found, holdout: RolloutLoss) -> Found:
 
 
 def _own_task(context: SearchContext, one: Found) -> StructureTask:
-    """The task of a law, whose numbers inside terms may have left those of the library."""
+    """The task of a law, whose nonlinear parameters may differ from those of the library."""
     library = context.library
     if not library.has_numbers:
         return context.task(one.structure)

@@ -90,7 +90,7 @@ class SearchContext:
     def report(
         self, line: str, share: float, found: Candidate | None = None, floor: float | None = None
     ) -> None:
-        """Say what was done; with a law, also what it leaves of held-out data."""
+        """Report progress; with a law, also its residual on held-out data."""
         if self.tell is None:
             return
         step = Step(line, share)

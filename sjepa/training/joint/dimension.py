@@ -40,24 +40,24 @@ class Dimension:
 
     def __str__(self) -> str:
         end = f"C_dyn {self.complexity:g}" if self.adequate else "not adequate"
-        unit = "coordinate leaves" if self.dimension == 1 else "coordinates leave"
-        floor = f"noise {self.noise_floor:.2g}"
-        return f"{self.dimension} {unit} {self.residual:.2g} of the variance ({floor}): {end}"
+        unit = "coordinate" if self.dimension == 1 else "coordinates"
+        floor = f"noise floor {self.noise_floor:.2g}"
+        return f"{self.dimension} {unit}: residual {self.residual:.2g} ({floor}), {end}"
 
 
 def fewest_coordinates(
     learn: Callable[[int, bool], FitResult], most: int, grow: bool
 ) -> tuple[FitResult, list[Dimension]]:
-    """The first adequate search, with linear encoders for every number before any bent one.
+    """The first adequate search, with linear encoders for every dimension before any nonlinear one.
 
-    `learn` gets the number of coordinates and whether encoders may be bent. Without an adequate
-    one, that which leaves least.
+    `learn` gets the number of coordinates and whether encoders may be nonlinear. Without an
+    adequate one, the search with the smallest residual.
     """
     best: dict[int, tuple[FitResult, Dimension]] = {}
-    for bent in [False, True][: 1 + grow]:
+    for nonlinear in [False, True][: 1 + grow]:
         for d in range(1, most + 1):
             try:
-                learned = learn(d, bent)
+                learned = learn(d, nonlinear)
             except DataError:  # the observations vary in fewer directions
                 if d == 1:
                     raise
@@ -66,12 +66,12 @@ def fewest_coordinates(
             if d not in best or found.residual < best[d][1].residual or found.adequate:
                 best[d] = learned, found
             if found.adequate:
-                return _told(learned, d, best)
+                return _with_table(learned, d, best)
     d = min(best, key=lambda d: best[d][1].residual)
-    return _told(best[d][0], d, best)
+    return _with_table(best[d][0], d, best)
 
 
-def _told(learned: FitResult, chosen: int, tried: Any) -> tuple[FitResult, list[Dimension]]:
+def _with_table(learned: FitResult, chosen: int, tried: Any) -> tuple[FitResult, list[Dimension]]:
     table = [tried[d][1] for d in sorted(tried)]
     first = f"latent_dim = {chosen} was chosen: " + "; ".join(map(str, table)) + "."
     return replace(learned, notes=[first, *learned.notes]), table

@@ -1,4 +1,4 @@
-"""The finalists: promising encoders refined, their laws lengthened and shortened, then scored."""
+"""The finalists: promising encoders refined, their laws extended and shortened, then scored."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def lacking(
     heads: Sequence[tuple[LinearEncoder, StructureTask]],
     long: float = LONG,
 ) -> bool:
-    """Whether linear encoders leave more than noise, or need a long law or a shortcut not to."""
+    """Whether linear encoders are inadequate, or adequate only with a long law or a shortcut."""
     short = [p for p in heads if p[1].structure.cost <= long * context.latent_dim]
     good = (pair for pair in short if enough(context, *pair))
     return not any(scored(context, task, head).check_report.passed for head, task in good)
 
 
 def enough(context: SearchContext, head: Head, task: StructureTask) -> bool:
-    """Whether a law leaves little more than noise, on data it was not fitted to."""
+    """Whether the residual of a law on held-out data is near the noise floor."""
     floor = noise_floor(head, task, context.validation)
     linear = isinstance(head, LinearEncoder)
     limit = largest_left(floor) if linear else largest_residual(floor, False)
@@ -70,7 +70,7 @@ def enough(context: SearchContext, head: Head, task: StructureTask) -> bool:
 
 
 def largest_left(floor: float) -> float:
-    """What a linear encoder may leave before others are tried, over some noise floor.
+    """Largest residual of a linear encoder before nonlinear ones are tried, for a noise floor.
 
     One that is adequate, but only just, is still worth a better one.
     """
@@ -105,7 +105,7 @@ def padded(context: SearchContext, readout: Tensor) -> LinearEncoder:
 def warm_started(
     context: SearchContext, begun: Sequence[tuple[LinearEncoder, Structure]]
 ) -> list[tuple[LinearEncoder, StructureTask]]:
-    """Structures from encoders in whose coordinates they were found, refined."""
+    """Structures warm-started from the encoders they were found with, refined."""
     pairs = [(deepcopy(head), context.task(own)) for head, own in begun]
     return list(_improved(context, pairs))
 
@@ -113,7 +113,7 @@ def warm_started(
 def companion_form(
     context: SearchContext, starts: Sequence[Tensor], known: Sequence[Structure], most: int = 6
 ) -> list[tuple[LinearEncoder, StructureTask]]:
-    """Laws in a coordinate and its derivatives: each is the next one's, the last has a law."""
+    """Laws in companion form: a coordinate and its derivatives, the last of which has a law."""
     library, found = context.library, []
     names = library.names
     chain = [str(name) for name in library.inputs[: context.latent_dim]]
@@ -152,7 +152,7 @@ def extend(
         begun = [(deepcopy(head), context.task(own)) for own in fresh]
         for pair in _improved(context, begun):
             longer.append(pair)
-            report_law(context, "lengthened to", *pair, 0.76)
+            report_law(context, "extended to", *pair, 0.76)
         if not fresh:
             break
     return longer
@@ -176,13 +176,13 @@ def _improve(
 def report_law(
     context: SearchContext, what: str, head: Head, task: StructureTask, share: float
 ) -> None:
-    """One line with a law as it stands; one whose coordinates are a shortcut is never the best."""
+    """Report a law in one line; one whose coordinates are a shortcut is never the best."""
     if context.tell is None:
         return
     found = scored(context, task, head)
-    line = f"{what} {'; '.join(found.law.lines(digits=3))}: leaves {found.candidate.loss:.2g}"
+    line = f"{what} {'; '.join(found.law.lines(digits=3))}: residual {found.candidate.loss:.2g}"
     if not found.check_report.passed:
-        context.report(f"{line}, refused ({', '.join(found.check_report.reasons)})", share)
+        context.report(f"{line}, failed checks ({', '.join(found.check_report.reasons)})", share)
         return
     floor = noise_floor(head, task, context.validation)
     context.report(line, share, found.candidate, floor)

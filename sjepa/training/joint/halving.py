@@ -19,7 +19,7 @@ from sjepa.training.joint.worker_pool import Pool
 
 @dataclass(frozen=True, kw_only=True)
 class HalvingRound:
-    """One stretch of training: optimizer steps, trajectories a step, horizons, survivors.
+    """One round of training: optimizer steps, trajectories a step, horizons, survivors.
 
     `leniency` multiplies what the neighbor test may find: coordinates on their way to the state
     fail it for a while.
@@ -36,7 +36,7 @@ class HalvingRound:
 
 @dataclass(frozen=True, eq=False)
 class Survivor:
-    """A restart that reached the last rung."""
+    """A restart that reached the last round."""
 
     structure: Structure
     readout: Tensor
@@ -62,7 +62,7 @@ def successive_halving(
 ) -> list[Survivor]:
     """Train, drop, and train the rest further; returns the survivors with their risks.
 
-    `done` rungs are behind the given restarts; `save` is told of those that go on from each.
+    `done` rounds are finished; `save` is called with the survivors of each round.
     """
     for number, round_ in enumerate(rounds):
         if number < done:
@@ -71,7 +71,7 @@ def successive_halving(
         last = number == len(rounds) - 1
         chosen = promote(restarts.structures, risk, check_reports, round_.keep)
         line = f"{len(restarts)} restarts, horizon {round_.horizon}: " + (
-            _leading(restarts, risk, chosen) if chosen else "inadmissible everywhere"
+            _leading(restarts, risk, chosen) if chosen else "fails the checks everywhere"
         )
         if not chosen:  # nothing admissible yet: promote what fits best
             chosen = sorted(range(len(restarts)), key=lambda i: risk[i])[: round_.keep]
@@ -105,7 +105,7 @@ def climb(
     generator: torch.Generator,
     pool: Pool,
 ) -> tuple[list[float], list[CollapseReport]]:
-    """One rung: train all restarts, and find their risks and admissions.
+    """One round: train all restarts, compute their risks and run the checks.
 
     No restart knows of the others, so parts of them can be trained anywhere; all parts see the same
     batches.
@@ -187,7 +187,7 @@ def evaluate(
     generator: torch.Generator,
     trajectories: int = 40,
 ) -> tuple[list[float], list[CollapseReport]]:
-    """Risk and admission of every restart on one common sample."""
+    """Risk and checks of every restart on one common sample."""
     rows = torch.randperm(len(observed), generator=generator)[:trajectories]
     fit, z = restarts.fit(observed, rows, ladder(round_.horizon), round_.stride)
     risk = torch.nan_to_num(fit.risk, nan=float("inf")).tolist()

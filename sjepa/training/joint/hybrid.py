@@ -32,13 +32,14 @@ def refine_hybrid(
 ) -> FitResult:
     """Move the encoder's last part, the coefficients and a correction together, by rollouts.
 
-    Rollouts miss a share of the variance of z, to which λ_c times the mean of c² / Var z along
-    them is added: R_corr in the paper's units for coordinates of unit variance. A fifth of the
-    trajectories is held out; where it is not predicted better, everything stays as it was found.
+    The rollout error is a share of the variance of z, to which λ_c times the mean of c² / Var z
+    along them is added: R_corr in the paper's units for coordinates of unit variance. A fifth of
+    the trajectories is held out; where it is not predicted better, everything stays as it was
+    found.
     """
     if not isinstance(learned.encoder, nn.Sequential):
         raise ConfigError(
-            "correction: joint='coordinates' is not for an angle that goes round, whose encoder "
+            "correction: joint='coordinates' is not for a circular coordinate, whose encoder "
             "cannot move; leave joint out.",
             "correction",
         )

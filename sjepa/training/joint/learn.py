@@ -59,7 +59,7 @@ def fit_joint(
     With a backend that owns the structure of its law, the search is run again with the structures
     that it proposes in the coordinates found first. One that writes trees of a `grammar` adds its
     terms to the library; without a grammar it keeps to the library. Videos of sharp things are
-    blurred first. A coordinate of second order may be an angle that goes round, which no linear
+    blurred first. A coordinate of second order may be circular, which no linear
     read-out is. Refined encoders are checkpoints. `windows` says that observations are
     ``(k, *obs)``, `stage` which of several searches of one fit this is.
     """
@@ -71,7 +71,7 @@ def fit_joint(
             _check_angle(options or {}, delta_roll, compared=bool(stage))
             if make_backend(backend).trees:
                 raise ConfigError(
-                    "The law of an angle that goes round is found in the library alone: leave "
+                    "The law of a circular coordinate is found in the library alone: leave "
                     "backend.",
                     "backend",
                 )
@@ -150,12 +150,12 @@ def _check_angle(options: Mapping[str, Any], delta_roll: float | None, compared:
     unread = [name for name in options if name != "effort" and not (compared and name == "grow")]
     if unread:
         raise ConfigError(
-            f"{unread[0]} is not read for an angle that goes round, which only has effort; leave "
+            f"{unread[0]} is not read for a circular coordinate, which only has effort; leave "
             "it out.",
             "options",
         )
     if delta_roll is not None:
-        raise ConfigError("delta_roll is not read for an angle that goes round.", "delta_roll")
+        raise ConfigError("delta_roll is not read for a circular coordinate.", "delta_roll")
 
 
 def _first_adequate(
@@ -163,7 +163,7 @@ def _first_adequate(
     budget: SearchBudget,
     search: Callable[[View, SearchBudget], SearchResult],
 ) -> tuple[View, SearchResult]:
-    """Linear read-outs of each view of the observations in turn, bent ones only after all."""
+    """Linear encoders of each view of the observations in turn, nonlinear ones only after all."""
     if len(choices) == 1:
         return choices[0], search(choices[0], budget)
     plain = replace(budget, grow=False)

@@ -1,4 +1,4 @@
-"""Levenberg and Marquardt's method for encoders that are linear in their numbers.
+"""Levenberg and Marquardt's method for encoders that are linear in their weights.
 
 The residuals of the integral form are smooth functions of a few hundred numbers, with derivatives
 that are integrals too. Some ten steps reach the bottom where a quasi-Newton method crawls for
@@ -21,7 +21,7 @@ from sjepa.training.joint.refinement import Head, StructureTask, refine_encoder
 from sjepa.training.joint.restarts import degeneracy, join_velocities
 
 
-# What bending costs in the end: a coordinate that is all bent counts as this much risk.
+# Final weight of the curvature: a coordinate without a linear part counts as this much risk.
 CURVATURE_PENALTY = 1e-3
 # Samples that the sums run over.
 MAX_SAMPLES = 8_000
@@ -38,10 +38,10 @@ def levenberg_marquardt(
     steps: int,
     stride: int,
 ) -> float:
-    """Lower risk plus `curvature_penalty` times the mean bending; changes `head`, returns that sum.
+    """Minimize risk plus `curvature_penalty` times mean curvature; changes `head`, returns it.
 
     Coordinates may be shifted along the flow without a change of the law, so a law alone does not
-    determine them: of equal ones those are taken that are bent least.
+    determine them: of equal ones those of least curvature are taken.
     """
     sums = _Sums(head, task, observed.thinned(MAX_SAMPLES), curvature_penalty, stride)
     damping, lowest = 1e-2, sums.loss()
@@ -218,7 +218,7 @@ class _Sums:
         return result
 
     def _add_curvature_penalty(self, gram: Tensor, slope: Tensor) -> None:
-        """The bent parts of each coordinate, in units of its spread, as residuals."""
+        """The nonlinear parts of each coordinate, in units of its spread, as residuals."""
         weight, d = self.head.linear.weight.detach(), self.head.linear.out_features
         size, features = self.p.shape[-1], weight.shape[1]
         for i, own in enumerate(weight):

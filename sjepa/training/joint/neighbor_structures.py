@@ -1,4 +1,4 @@
-"""Neighbors of a structure: one equation chosen anew, exactly, in the coordinates found."""
+"""Neighbors of a structure: one equation replaced, exactly, in the coordinates found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sjepa.training.joint.refinement import StructureTask
 from sjepa.training.joint.structures import Structure, structure
 
 
-# Most terms of an equation that is chosen anew.
+# Most terms of an equation that is replaced.
 MAX_TERMS = 3
 # A longer equation must leave less than this share; a shorter one may leave this many times more.
 LONGER, SHORTER = 0.5, 10.0

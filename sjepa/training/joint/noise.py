@@ -1,4 +1,4 @@
-"""What noise alone would leave of an exact law."""
+"""The noise floor: the residual of an exact law on noisy data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sjepa.training.joint.restarts import join_velocities
 
 @torch.no_grad()
 def noise_floor(head: nn.Module, task: StructureTask, observed: Observed) -> float:
-    """The risk that white noise alone would leave of the exact law in these coordinates."""
+    """The risk of the exact law in these coordinates under white noise alone."""
     z = head(observed.x)
     if observed.noise is not None:
         noise = head(observed.x + observed.noise) - z
@@ -24,9 +24,9 @@ def noise_floor(head: nn.Module, task: StructureTask, observed: Observed) -> flo
         lengths = observed.grid.mask.sum(1).tolist()
         series = [own[:n].numpy() for own, n in zip(z, lengths, strict=True)]
         times = [own[:n].numpy() for own, n in zip(observed.grid.times, lengths, strict=True)]
-        # A bent coordinate is noisier where it is steeper, and risks are means of squares.
-        bent = isinstance(head, PolynomialEncoder)
-        level = torch.tensor(noise_level(series, times, mean_square=bent))
+        # A nonlinear encoder amplifies noise where it is steep, and risks are means of squares.
+        nonlinear = isinstance(head, PolynomialEncoder)
+        level = torch.tensor(noise_level(series, times, mean_square=nonlinear))
         generator = torch.Generator().manual_seed(0)
         noise = level * torch.randn(z.shape, generator=generator, dtype=z.dtype)
     return _share(z, noise - _carried(z, noise, task, observed), task, observed)

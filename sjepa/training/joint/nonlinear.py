@@ -57,7 +57,7 @@ LOW, HIGH = 3, 5
 KEPT = (24, 6)
 # Structures that are begun again on the high rung: a low degree may lead them astray.
 LIKELY = 5
-# How much less bending costs from one stretch to the next: nearly linear coordinates first.
+# The curvature penalty falls from stage to stage: nearly linear coordinates first.
 EASING = (100.0, 10.0, 1.0)
 # What it costs at last where coordinates would otherwise leave too much.
 EASED = 0.1
@@ -170,7 +170,7 @@ def _diverging_rollouts(
 ) -> tuple[str, ...]:
     """A reason to refuse a law that the coordinates satisfy, but that does not lead along them.
 
-    A limit cycle that is bent into the line between two rests of a pendulum is such a case.
+    A limit cycle mapped onto the line between two equilibria of a pendulum is such a case.
     """
     some = train.thinned(ROLLED)
     numbers = task.fit(task.features, head(train.x), train).coefficients[0]
@@ -212,7 +212,7 @@ def _forces(context: SearchContext, start: LinearEncoder) -> list[PolynomialCand
     library, names = context.library, context.library.names
     first = (names.index(library.inputs[1]),)
     moving = {p for p, term in enumerate(library.terms) if term.free_symbols}
-    # Spring and friction go on whatever they leave: without a third term both are far off.
+    # Spring and friction stay whatever their loss: without a third term both are far off.
     linear = tuple(sorted(names.index(own) for own in library.inputs[:2] if own in names))
     found: list[PolynomialCandidate] = []
     beam: list[tuple[int, ...]] = [()]
@@ -221,9 +221,10 @@ def _forces(context: SearchContext, start: LinearEncoder) -> list[PolynomialCand
         rows = {tuple(sorted((*own, p))) for own in beam for p in range(len(library))}
         tried = [row for row in sorted(rows) if len(set(row)) == len(row) and moving & set(row)]
         starts = [(structure(library, (first, row)), start) for row in tried]
-        bent = solved(context, starts, LOW, EASING)
-        found += bent
-        good = sorted((own for own in bent if own.check_report.passed), key=lambda own: own.loss)
+        solutions = solved(context, starts, LOW, EASING)
+        found += solutions
+        passed = (own for own in solutions if own.check_report.passed)
+        good = sorted(passed, key=lambda own: own.loss)
         beam = [own.structure.support[1] for own in good[:BEAM]]
     return found
 
@@ -247,7 +248,7 @@ def _children(
         known |= {one for one, _ in proposed}
     found = solved(context, near, degree, EASING[1:])
     if degree == LOW:
-        # Coordinates that have bent to suit one law do not bend back for another.
+        # Encoders fitted to one law do not adapt to another: start again.
         fresh = restart(
             context, [one for one, _ in near], torch.Generator().manual_seed(context.seed)
         )
@@ -258,8 +259,8 @@ def _children(
 def raise_degree(context: SearchContext, own: PolynomialCandidate) -> Pair:
     """Higher and higher degrees, as long as they help on validation data.
 
-    Coordinates that still leave too much may bend more: what bending costs keeps right laws of
-    strongly curved sensors off the noise floor.
+    Where the residual is still too large the curvature penalty is lowered: it keeps right laws of
+    strongly nonlinear sensors off the noise floor.
     """
     task, head, degree = context.task(own.structure), own.head, HIGH
     head, degree = _raise_while_helpful(context, task, head, degree, 1.0)
@@ -291,7 +292,7 @@ def _simplified(
 ) -> list[Pair]:
     """Simpler laws than the simplest adequate one, as long as one of them is adequate too.
 
-    Bent coordinates make every term of their law look needed, so that each simpler law gets
+    A polynomial encoder makes every term of its law look needed, so that each simpler law gets
     encoders of its own: from new starts, and from the coordinates of the longer law. `begun` is
     what `found` started from.
     """

@@ -1,4 +1,4 @@
-"""Where polynomial encoders start: structures, and coordinates that are bent from there."""
+"""Initial structures and encoders of the search with polynomial encoders."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def _warm(
 ) -> dict[Structure, Tensor]:
     """Structures with read-outs: the good linear ones, then neighbors of the best of them.
 
-    Neighbors are sought before anything nonlinear is trained, because an encoder that may bend
-    soon bends to suit the law it has.
+    Neighbors are sought before anything nonlinear is trained, because a nonlinear encoder
+    soon adapts to the law it has.
     """
     # Long laws make up for what a linear encoder cannot do: they are no guide here.
     most = context.budget.max_terms

@@ -1,4 +1,4 @@
-"""Which polynomial encoders go on: the best, and those that remember what the best forget."""
+"""Selection of polynomial encoders: the best, and those that keep information the best lose."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from sjepa.training.joint.halving import promote
 from sjepa.training.joint.structures import Structure
 
 
-# Further places for coordinates that remember what the best ones forget.
+# Further places for encoders that keep information the best ones lose.
 INFORMATIVE = 4
 # Losses of one structure that are closer than this are those of the same coordinates.
 SAME = 1.02
-# Laws that leave this many times more than the best have no part in what follows.
+# Candidates with a loss this many times the best are dropped.
 CLOSE = 20.0
 # Share of a search that is done when degrees are raised and laws simplified.
 DEGREE_RAISED = 0.91
 
-DIVERGING = "its rollouts lead elsewhere"
+DIVERGING = "its rollouts diverge from the data"
 
 
 @dataclass(frozen=True, eq=False)
 class PolynomialCandidate:
-    """A structure with the polynomial encoder that suits it best, and what that leaves."""
+    """A structure with the polynomial encoder that fits it best, and its loss."""
 
     structure: Structure
     head: PolynomialEncoder
@@ -44,8 +44,8 @@ def promoted(
     """The best of the admissible ones; where nothing is admissible, what fits best.
 
     A low degree may mistake the coordinates of a structure, so `each` of them may stay twice, but
-    not where both starts ended in the same place. Coordinates that remember have places of their
-    own: two wells that are folded into one leave less as long as the degree is low.
+    not where both starts ended in the same place. Encoders without information loss have places
+    of their own: two wells folded into one have a smaller loss as long as the degree is low.
     """
     found = distinct(found)
     if not found:
@@ -67,7 +67,7 @@ def promoted(
 def _best(
     found: Sequence[PolynomialCandidate], keep: int, each: int, ignored: str = ""
 ) -> list[PolynomialCandidate]:
-    """The best of those that nothing speaks against but what a low degree may do to any law."""
+    """The best that pass the checks, except for what a low degree may do to any law."""
     reports = [
         replace(
             own.check_report, reasons=tuple(r for r in own.check_report.reasons if r != ignored)
@@ -80,13 +80,13 @@ def _best(
 
 
 def close(found: Sequence[PolynomialCandidate]) -> list[PolynomialCandidate]:
-    """Those that leave little more than the best."""
+    """Candidates whose loss is close to the best."""
     lowest = min((own.loss for own in found), default=0.0)
     return [own for own in found if own.loss <= CLOSE * lowest]
 
 
 def without_information_loss(found: Sequence[PolynomialCandidate]) -> list[PolynomialCandidate]:
-    """Those whose coordinates keep what others that fit nearly as well show can be kept."""
+    """Candidates that lose no more information than others that fit nearly as well."""
     near = close(found)
     most = max_information_loss(own.check_report for own in near)
     return [own for own in near if own.check_report.neighbor <= most]
@@ -102,7 +102,7 @@ def fittest_and_simplest(
 
 
 def distinct(found: Sequence[PolynomialCandidate]) -> list[PolynomialCandidate]:
-    """The first of those that are of one structure, equally admissible, and leave the same."""
+    """Candidates without duplicates: same structure, same outcome of the checks, same loss."""
     kept: dict[tuple[Structure, bool], list[PolynomialCandidate]] = {}
     for own in sorted(found, key=lambda own: own.loss):
         alike = kept.setdefault((own.structure, own.check_report.passed), [])

@@ -78,7 +78,7 @@ class Observed:
 def within_range(train: Observed, validation: Observed) -> Observed:
     """The validation trajectories that stay where the training ones are, at least half of them.
 
-    Bent coordinates mean nothing elsewhere, so they cannot be judged there.
+    Polynomial encoders do not extrapolate, so they cannot be evaluated outside.
     """
     seen, given = train.x[train.grid.mask], validation.x
     outside = torch.maximum(given - seen.amax(0), seen.amin(0) - given).clamp_min(0.0)
@@ -109,7 +109,7 @@ def sampling_grid(trajectories: Trajectories) -> Grid:
 
 
 def _actions(trajectories: Trajectories) -> Tensor | None:
-    """Actions (N, T, m); the last of a short trajectory goes on."""
+    """Actions (N, T, m); the last of a short trajectory is repeated."""
     if trajectories.u is None:
         return None
     longest = int(trajectories.lengths.max())

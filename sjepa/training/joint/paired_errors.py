@@ -26,7 +26,8 @@ def standard_errors(
     """By how many standard errors a score of one law is above that of another.
 
     Both are judged without each piece of the held-out data in turn (the jackknife): what makes a
-    piece hard for one law mostly makes it hard for the other. Fewer than three pieces tell nothing.
+    piece hard for one law mostly makes it hard for the other. Fewer than three pieces give no
+    error.
     """
     count = len(holdout)
     if count < 3:
@@ -45,7 +46,7 @@ def standard_errors(
 def joint_residual(
     head: nn.Module, task: StructureTask, coefficients: Tensor, observed: Observed
 ) -> float:
-    """What a law leaves of the changes of all coordinates together, in units of their covariance.
+    """Residual of the increments of all coordinates together, in units of their covariance.
 
     The same for all coordinates that linear maps make of each other: a law and its longer form in
     skewed coordinates leave equal shares, which their losses, one coordinate at a time, do not.

@@ -48,12 +48,12 @@ class SearchResult:
     delta : float
         The largest validation risk that counts as adequate.
     noise_floor : float
-        What noise alone would leave unexplained in the coordinates of the best-fitting law.
+        The noise floor in the coordinates of the best-fitting law.
     adequate : bool
         Whether the chosen law reaches `delta` and, where that was estimated, leaves little more
         than noise, in coordinates that are no shortcut.
     training_residual : float
-        Share of the variance of changes that the chosen law leaves unexplained on training data.
+        Unexplained variance of the increments on training data.
     rollout, training_rollout : float
         Rollout loss of the chosen law on validation and on training data, in units of the
         variance of z.
@@ -62,7 +62,7 @@ class SearchResult:
     findings : tuple of Finding
         What a user should know about the result; see :mod:`sjepa.metrics.diagnostics`.
     caveats : tuple of str
-        What limits even an adequate law: rivals, coordinates that are bent.
+        What limits even an adequate law: alternatives, a nonlinear encoder.
     notes : tuple of str
         What was chosen on the way, and why.
     """
@@ -88,7 +88,7 @@ class SearchResult:
 
     @property
     def residual(self) -> float:
-        """Share of the variance of changes that the chosen law leaves unexplained."""
+        """Unexplained variance of the increments (1 - R²) of the chosen law."""
         return self.best.candidate.loss
 
     @property

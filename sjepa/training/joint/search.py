@@ -98,7 +98,7 @@ def joint_search(
     validation : Trajectories, optional
         By default a fifth of the trajectories is set aside.
     delta : float or "auto"
-        Largest adequate validation risk, as a share of the variance of changes.
+        Largest adequate validation risk, as a share of the variance of the increments.
     delta_roll : float, optional
         Largest adequate rollout loss, in units of the variance of the coordinates.
     checks : CollapseChecks, optional
@@ -108,10 +108,10 @@ def joint_search(
     rank : int, optional
         Principal components to search in; by default those that are not noise.
     report : callable, optional
-        Told every step, with the law and what it leaves of held-out data where there is one.
+        Called at every step, with the law and its residual on held-out data where there is one.
     memory : Memory, optional
-        Where restarts between rungs, refined and bent encoders are kept, and looked for when a
-        search starts again.
+        Where restarts between rounds, refined and polynomial encoders are kept, and looked for when
+        a search starts again.
     twin : Trajectories, optional
         The same observations with as much noise again, for a noise floor where roughness in time
         does not show it.
@@ -145,8 +145,8 @@ def joint_search(
         lead = best_candidate(context, heads)  # linear encoders are judged wherever there are data
         near = within_range(context.train, context.validation)
         context = replace(context, validation=near, memory=memory)
-        bent = best_candidate_raised(context, lead) or nonlinear_heads(context, heads)
-        best = [*heads, *bent]
+        nonlinear = best_candidate_raised(context, lead) or nonlinear_heads(context, heads)
+        best = [*heads, *nonlinear]
         best = [(head, context.task(task.structure)) for head, task in best]
     quiet = context if context.every == 1 else replace(context, tell=None)
     result = conclude(quiet, finalists(context, best), delta, delta_roll, select)

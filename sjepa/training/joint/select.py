@@ -32,7 +32,7 @@ def adequacy(
     """A given threshold, or one estimated from the candidates and the noise in the data.
 
     "auto" asks for nine tenths of the fall in log risk from no law at all to the best law found
-    (the knee of the front), and never for less than noise alone would leave.
+    (the knee of the front), and never for less than the noise floor.
     """
     if delta != "auto":
         try:
@@ -48,13 +48,13 @@ def adequacy(
     if noise > limit:
         return Adequacy(
             noise,
-            f"delta = {noise:.3g}: {NOISE_MULTIPLE:g} times what noise alone would leave "
-            f"({noise_floor:.2g}); the best law found leaves {best:.2g}",
+            f"delta = {noise:.3g}: {NOISE_MULTIPLE:g} times the noise floor "
+            f"({noise_floor:.2g}); the smallest residual found is {best:.2g}",
         )
     return Adequacy(
         limit,
-        f"delta = {limit:.3g}: nine tenths of the fall in log risk to the best law found, which "
-        f"leaves {best:.2g} (noise alone would leave {noise_floor:.2g})",
+        f"delta = {limit:.3g}: nine tenths of the fall in log risk to the best law found, whose "
+        f"residual is {best:.2g} (noise floor {noise_floor:.2g})",
     )
 
 
@@ -62,7 +62,7 @@ def adequacy_limits(risks: Sequence[float]) -> Adequacy:
     """The limit where every law is judged by the noise in its own coordinates."""
     return Adequacy(
         max(risks),
-        f"{len(risks)} laws in coordinates of their own leave little more than the noise in these, "
+        f"{len(risks)} laws have residuals near the noise floor of their own coordinates, "
         f"{min(risks):.2g} to {max(risks):.2g}",
     )
 
@@ -101,7 +101,7 @@ def rivals_of(
 def caveats(
     best: Found, rivals: Sequence[Found], by_start: tuple[float, float] = (0.0, 0.0)
 ) -> list[str]:
-    """What a user should know about a law that is adequate on the data at hand.
+    """Warnings about a law that is adequate on the data at hand.
 
     `by_start` are its rollout losses from starts far out and from the others.
     """
@@ -109,21 +109,21 @@ def caveats(
     wide, near = by_start
     if wide > max(FAILS * near, FAILS_FROM):
         notes.append(
-            f"the law fails from wider starts: rollouts from the quarter of held-out starts that "
-            f"is farthest out miss {wide:.2g} of the variance, the others {near:.2g}. Give "
-            "more trajectories from there, or offer terms that matter far out."
+            f"the law fails for large amplitudes: rollouts from the outermost quarter of the "
+            f"held-out starts have an error of {wide:.2g} of the variance, the others {near:.2g}. "
+            "Give more trajectories from there, or offer terms that matter at large amplitudes."
         )
     if rivals:
         laws = " | ".join("; ".join(r.law.lines(digits=3)) for r in rivals[:3])
         notes.append(
             f"{len(rivals)} other law{'s are' if len(rivals) > 1 else ' is'} adequate too, in "
             "other coordinates: these data do not decide between them (rivals_). More or cleaner "
-            f"data, starts that are wider apart, or fewer terms (library=) may. {laws}"
+            f"data, more diverse starts, or fewer terms (library=) may. {laws}"
         )
     if not best.linear:
         notes.append(
-            "the coordinates are bent, not linear in the data: they exist on the training range "
-            "only, and so does the law. A longer law may be as true in coordinates bent otherwise. "
+            "the encoder is nonlinear: it and the law are valid on the training range only. "
+            "A longer law may fit as well with another encoder. "
             "Compare rollouts on trajectories that were not fitted (score), and use it within the "
             "range of the data."
         )

@@ -69,7 +69,7 @@ def test_the_law_of_a_circular_coordinate_is_found_in_its_video(
         turns = np.round(off.mean() / (2 * np.pi))
         # Followed from turn to turn, and never lost: two thousand small frames tell no more.
         np.testing.assert_allclose(off, 2 * np.pi * turns, atol=0.6)
-    assert "angle that goes round" in model.diagnostics_[0]
+    assert "coordinate is circular" in model.diagnostics_[0]
 
 
 def test_settings_are_read_for_angles_too_or_refused() -> None:
@@ -83,7 +83,7 @@ def test_settings_are_read_for_angles_too_or_refused() -> None:
     assert not rough.warnings and fit_angle(data, encoder, library).warnings
     short = fit_angle(data, encoder, library, select="mdl")
     assert short.law == short.front.shortest(int(data.lengths.sum()))
-    with pytest.raises(ConfigError, match=r"the same after a turn: offer sin\(z1\)"):
+    with pytest.raises(ConfigError, match=r"2π-periodic: add sin\(z1\)"):
         fit_angle(data, encoder, Library.from_terms(["z1", "z1**3"], ["z1", "u1"]))
     with pytest.raises(ConfigError, match="delta_roll is not read for an angle"):
         SJEPA(1, order=2, delta_roll=0.1, verbose=False).fit(data)
@@ -97,7 +97,7 @@ def test_an_angle_is_judged_on_what_was_held_out(fitted: tuple[SJEPA, np.ndarray
     }  # fmt: skip
     # Other terms than the chosen ones would do far worse on both.
     assert 0 < model.figures_["residual_training"] < 0.05 and model.figures_["residual"] < 0.1
-    assert 0 < model.figures_["rollout_held_out"] < 1 and "rollouts miss" in repr(model)
+    assert 0 < model.figures_["rollout_held_out"] < 1 and "rollout error" in repr(model)
     assert any("of held-out data" in note for note in model.diagnostics_)
 
 

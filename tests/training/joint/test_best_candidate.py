@@ -71,7 +71,9 @@ def test_a_leader_that_leaves_much_is_none(
     assert best_candidate(context, heads) is None
 
 
-def test_sensors_that_are_hardly_curved_get_a_bent_encoder_for_the_leader_alone() -> None:
+def test_sensors_that_are_hardly_curved_get_a_nonlinear_encoder_for_the_best_candidate_alone() -> (
+    None
+):
     states = pendulum_states(40, 141)
     rng = np.random.default_rng(0)
     x = states @ rng.normal(size=(2, 4)) + 0.15 * np.tanh(states @ rng.normal(size=(2, 4)))
@@ -87,10 +89,10 @@ def test_sensors_that_are_hardly_curved_get_a_bent_encoder_for_the_leader_alone(
         refine_encoder(head, task, seen.train, 60, seen.stride)
         heads.append((head, task))
     assert lacking(seen, heads)
-    ((bent, task),) = best_candidate_raised(seen, best_candidate(seen, heads))
-    assert task.structure == PENDULUM and enough(seen, bent, task)
-    risk = validation_risk(seen, bent, task)
+    ((nonlinear, task),) = best_candidate_raised(seen, best_candidate(seen, heads))
+    assert task.structure == PENDULUM and enough(seen, nonlinear, task)
+    risk = validation_risk(seen, nonlinear, task)
     assert risk < 0.2 * validation_risk(seen, *heads[0])
-    z = bent(white).detach()
-    # A law determines bent coordinates up to a shift along its flow: no affine map undoes that.
+    z = nonlinear(white).detach()
+    # A law determines nonlinear coordinates up to a shift along its flow: no affine map undoes that.
     assert probe_r2(z, flat, z, flat).test > 0.997

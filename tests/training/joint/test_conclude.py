@@ -106,7 +106,7 @@ def test_what_is_left_is_told_for_held_out_and_for_training_data(context: Search
     head = result.encoder[1]
     fitted = task.risk(head, context.train, context.train)
     assert result.figures["residual_training"] == pytest.approx(float(fitted.risk), rel=1e-6)
-    (note,) = [n for n in result.notes if n.startswith("the law leaves")]
+    (note,) = [n for n in result.notes if n.startswith("unexplained variance")]
     assert f"{result.residual:.2g} of the variance" in note
     assert note.endswith(f"{result.training_residual:.2g} on those of the training")
 
@@ -199,7 +199,7 @@ def test_the_farthest_quarter_of_the_starts_is_judged_apart(context: SearchConte
     assert len(z) == 24 and expected[0] != pytest.approx(expected[1], rel=0.05)
 
 
-def test_caveats_name_rivals_bent_coordinates_and_starts_and_what_to_try(
+def test_caveats_name_rivals_nonlinear_encoders_and_starts_and_what_to_try(
     context: SearchContext,
 ) -> None:
     law, rival = found(context, ((1,), (2,))), found(context, ((1,), (0,)))
@@ -210,14 +210,16 @@ def test_caveats_name_rivals_bent_coordinates_and_starts_and_what_to_try(
     assert "2 other laws are adequate" in two
     (starts,) = caveats(law, [], (0.5, 0.001))
     assert "miss 0.5 of the variance, the others 0.001" in starts
-    (bent,) = caveats(replace(law, linear=False), [])
+    (nonlinear,) = caveats(replace(law, linear=False), [])
     advice = ("fewer terms (library=)", "Give more trajectories", "Compare rollouts")
-    assert all(try_this in said for try_this, said in zip(advice, (one, starts, bent), strict=True))
+    assert all(
+        try_this in said for try_this, said in zip(advice, (one, starts, nonlinear), strict=True)
+    )
     assert caveats(law, [], (0.0011, 0.001)) == []
     assert caveats(law, [], (0.6, 0.05)) and not caveats(law, [], (0.4, 0.05))  # ten times
 
 
-def test_a_simpler_law_in_bent_coordinates_must_be_adequate_there(context: SearchContext) -> None:
+def test_a_simpler_law_in_nonlinear_encoders_must_be_adequate_there(context: SearchContext) -> None:
     """Within delta of the best law found, but far above its own noise: it is not chosen."""
     simple = replace(found(context, ((1,), (0,)), loss=4e-4), linear=False)
     right = replace(found(context, ((1,), (2,)), loss=1e-5), linear=False)
@@ -347,7 +349,7 @@ def test_a_number_inside_a_term_that_moved_is_judged_where_it_is(context: Search
     assert floors[0] == pytest.approx(floors[1], rel=0.05)
 
 
-def test_bent_coordinates_are_judged_by_the_noise_that_they_carry_themselves(
+def test_nonlinear_encoders_are_judged_by_the_noise_that_they_carry_themselves(
     context: SearchContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The shorter law leaves more, but so does noise in its coordinates."""
@@ -361,19 +363,19 @@ def test_bent_coordinates_are_judged_by_the_noise_that_they_carry_themselves(
     assert conclude(context, [short, long], "auto", None).best is long
 
 
-def test_bent_coordinates_whose_rollouts_fail_are_not_adequate(
+def test_nonlinear_encoders_whose_rollouts_fail_are_not_adequate(
     context: SearchContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     law = found(context, ((1,), (2,)))
     monkeypatch.setattr(conclusion, "_floors", lambda *_: lambda one: one.candidate.loss)
     monkeypatch.setattr(conclusion, "_rollout", lambda *_: 0.5)
-    bent = conclude(context, [replace(law, linear=False)], "auto", None)
-    assert not bent.adequate and "rollouts fail" in [f.name for f in bent.findings]
+    nonlinear = conclude(context, [replace(law, linear=False)], "auto", None)
+    assert not nonlinear.adequate and "rollouts fail" in [f.name for f in nonlinear.findings]
     linear = conclude(context, [law], "auto", None)
     assert linear.adequate and any("do not predict" in line for line in linear.caveats)
 
 
-def test_bent_coordinates_that_forget_more_than_others_are_not_chosen(
+def test_nonlinear_encoders_that_forget_more_than_others_are_not_chosen(
     context: SearchContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conclusion, "_floors", lambda *_: lambda one: one.candidate.loss)
@@ -386,14 +388,14 @@ def test_bent_coordinates_that_forget_more_than_others_are_not_chosen(
     assert conclude(context, [lossy], "auto", None).best is lossy
 
 
-def test_a_long_law_in_bent_coordinates_is_doubted_and_in_linear_ones_it_is_not(
+def test_a_long_law_in_nonlinear_encoders_is_flagged_and_in_linear_ones_it_is_not(
     context: SearchContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conclusion, "_floors", lambda *_: lambda one: one.candidate.loss)
     law = found(context, ((0, 1, 2), (0, 1, 2)), loss=1e-5)
     assert law.structure.cost > 6
-    bent = conclude(context, [replace(law, linear=False)], "auto", None)
-    assert not bent.adequate and [f.name for f in bent.findings] == ["long law"]
+    nonlinear = conclude(context, [replace(law, linear=False)], "auto", None)
+    assert not nonlinear.adequate and [f.name for f in nonlinear.findings] == ["long law"]
     assert conclude(context, [law], "auto", None).adequate
     # Four times the noise is adequate for a short law in linear coordinates, not for a long one.
     monkeypatch.setattr(conclusion, "_floors", lambda *_: lambda one: one.candidate.loss / 4)
@@ -425,7 +427,7 @@ def test_coordinates_that_forget_more_answer_with_a_doubt_where_nothing_else_is_
     poor = found(context, ((1,), (1, 2)), loss=1e-2, check_report=keeping)
     result = conclude(context, [lossy, poor], "auto", None)
     assert result.best is lossy and not result.adequate
-    assert [finding.name for finding in result.findings] == ["forgetting"]
+    assert [finding.name for finding in result.findings] == ["information loss"]
     good = found(context, ((1,), (1, 2)), loss=1e-5, check_report=keeping)
     result = conclude(context, [lossy, good], "auto", None)
     assert result.best is good and result.adequate

@@ -20,7 +20,7 @@ def learned(residual: float, adequate: bool) -> FitResult:
     return FitResult(law, SimpleNamespace(), lambda x: x, ["a note"], figures=figures)  # type: ignore[arg-type]
 
 
-def test_the_fewest_adequate_coordinates_are_taken_before_any_bent_ones() -> None:
+def test_the_fewest_adequate_coordinates_are_taken_before_any_nonlinear_ones() -> None:
     asked: list[Any] = []
 
     def learn(d: int, grow: bool) -> FitResult:
@@ -33,7 +33,7 @@ def test_the_fewest_adequate_coordinates_are_taken_before_any_bent_ones() -> Non
     assert "latent_dim = 2 was chosen" in found.notes[0] and "not adequate" in found.notes[0]
 
 
-def test_bent_coordinates_are_tried_where_no_read_out_is_adequate() -> None:
+def test_nonlinear_coordinates_are_tried_where_no_read_out_is_adequate() -> None:
     found, table = fewest_coordinates(lambda d, grow: learned(0.1, grow and d == 2), 3, True)
     assert [row.dimension for row in table] == [1, 2, 3] and table[1].adequate
     assert "latent_dim = 2" in found.notes[0]

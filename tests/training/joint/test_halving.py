@@ -37,7 +37,7 @@ def restarts(count: int = 8) -> Restarts:
     return Restarts(LIBRARY, structures, torch.randn(count, 2, 2, generator=generator))
 
 
-def test_every_rung_but_the_last_is_saved_and_the_race_goes_on_from_any(observed: Observed) -> None:
+def test_every_rung_but_the_last_is_saved_and_the_race_resumes_from_any(observed: Observed) -> None:
     saved: list[tuple[int, Restarts, torch.Tensor]] = []
     told: list[tuple[str, float]] = []
     generator = torch.Generator().manual_seed(1)

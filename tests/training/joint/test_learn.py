@@ -92,6 +92,6 @@ def test_trees_add_to_the_library_of_the_second_search_unless_a_library_was_give
 
 def test_the_law_of_an_angle_takes_no_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learn, "angle_of", lambda *_: object())
-    with pytest.raises(ConfigError, match="angle that goes round") as refusal:
+    with pytest.raises(ConfigError, match="circular coordinate") as refusal:
         learn.fit_joint(rotation(), Library.paper(["z1"]), 1, 2, "auto", Trees(), 0, RunRecorder())
     assert refusal.value.argument == "backend"

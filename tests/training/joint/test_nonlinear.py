@@ -97,7 +97,7 @@ def test_simpler_laws_are_sought_from_the_simplest_that_is_adequate(
 ) -> None:
     context, head = duffing
     rows = ("z1 + z2", "z1 + z2 + z1**3 + z2**3", "z1 + z2 + z1**3")
-    begun = [bent(support("z2", row), 1e-3) for row in rows]
+    begun = [polynomial(support("z2", row), 1e-3) for row in rows]
     grown = [(head, context.task(own.structure)) for own in begun]
     assert _simplest_adequate(context, begun, grown) == (begun[2], grown[2])
     assert _simplest_adequate(context, begun[:1], grown[:1]) is None
@@ -105,7 +105,7 @@ def test_simpler_laws_are_sought_from_the_simplest_that_is_adequate(
 
 def test_two_starts_that_ended_in_the_same_coordinates_are_one() -> None:
     linear, cubic = support("z2", "z1"), support("z2", "z1**3")
-    found = [bent(linear, loss) for loss in (0.1, 0.101, 0.2)] + [bent(cubic, 0.1)]
+    found = [polynomial(linear, loss) for loss in (0.1, 0.101, 0.2)] + [polynomial(cubic, 0.1)]
     assert distinct(found) == [found[0], found[2], found[3]]
     refused = replace(found[1], check_report=replace(ADMITTED, reasons=("neighbor",)))
     assert refused in distinct([found[0], refused])  # a refused one does not stand for others
@@ -116,11 +116,11 @@ def test_wells_that_are_folded_into_one_do_not_take_all_places(
 ) -> None:
     """The folded ones leave less at a low degree; the true ones may even fail to lead anywhere."""
     folded = [
-        seen(bent(support("z2", f"{row} + z1**2"), 0.001 * (4 - i)), neighbor=0.07)
+        seen(polynomial(support("z2", f"{row} + z1**2"), 0.001 * (4 - i)), neighbor=0.07)
         for i, row in enumerate(("z1", "sin(z1)", "z1 + z2"))
     ]
-    true = seen(bent(support("z2", "z1 + z1**3"), 0.01), neighbor=0.002, reasons=(DIVERGING,))
-    hopeless = seen(bent(support("z2", "z1 + z2"), 0.9), neighbor=0.001)
+    true = seen(polynomial(support("z2", "z1 + z1**3"), 0.01), neighbor=0.002, reasons=(DIVERGING,))
+    hopeless = seen(polynomial(support("z2", "z1 + z2"), 0.9), neighbor=0.001)
     kept = promoted(duffing[0], [*folded, true, hopeless], keep=2)
     assert true in kept and len(set(kept) & set(folded)) == 2 and hopeless not in kept
 
@@ -129,8 +129,8 @@ def test_where_all_forget_too_much_the_best_go_on_but_not_those_that_lead_elsewh
     duffing: tuple[SearchContext, LinearEncoder],
 ) -> None:
     found = [
-        seen(bent(support("z2", "z1 + z1*z2"), 0.001), 0.05, ("neighbor", DIVERGING)),
-        seen(bent(support("z2", "z1 + z2 + z2**3"), 0.002), 0.05, ("neighbor",)),
+        seen(polynomial(support("z2", "z1 + z1*z2"), 0.001), 0.05, ("neighbor", DIVERGING)),
+        seen(polynomial(support("z2", "z1 + z2 + z2**3"), 0.002), 0.05, ("neighbor",)),
     ]
     assert promoted(duffing[0], found, keep=6) == found[1:]
     assert promoted(duffing[0], found[:1], keep=6) == found[:1]  # something must go on
@@ -138,7 +138,7 @@ def test_where_all_forget_too_much_the_best_go_on_but_not_those_that_lead_elsewh
 
 def test_half_of_the_laws_that_are_grown_are_the_fittest_and_half_the_simplest() -> None:
     rows = ("z1 + z2 + z1**3", "z1 + z2 + sin(z1)", "z1", "z1 + z2", "z1 + sin(z1)")
-    laws = [bent(support("z2", row), 0.1 * (i + 1)) for i, row in enumerate(rows)]
+    laws = [polynomial(support("z2", row), 0.1 * (i + 1)) for i, row in enumerate(rows)]
     assert fittest_and_simplest(laws[::-1], 4) == [laws[0], laws[1], laws[2], laws[3]]
     assert fittest_and_simplest([], 4) == [] == without_information_loss([])
 
@@ -152,7 +152,7 @@ def seen(
 ADMITTED = CollapseReport(1.0, 2.0, 0.6, 0.01, ())
 
 
-def bent(own: tuple[tuple[int, ...], ...], loss: float) -> PolynomialCandidate:
+def polynomial(own: tuple[tuple[int, ...], ...], loss: float) -> PolynomialCandidate:
     head = PolynomialEncoder.of(torch.randn(50, 2, dtype=torch.float64), 2, 2)
     return PolynomialCandidate(structure(LIBRARY, own), head, loss, ADMITTED)
 
@@ -204,7 +204,7 @@ def test_a_law_that_leaves_far_more_than_noise_is_said_not_to_be_adequate() -> N
 
 
 @pytest.mark.slow
-def test_curved_sensors_need_a_bent_encoder_and_get_one() -> None:
+def test_curved_sensors_need_a_nonlinear_encoder_and_get_one() -> None:
     """The pendulum's law, which a linear encoder of the same search misses by far."""
     data = curved(60, 141)  # more than a period: shorter ones leave the phase free
     linear = joint_search(data, SINES, 2, budget=SMALL)
@@ -236,7 +236,7 @@ class Stopping:
             raise KeyboardInterrupt
 
 
-def test_a_search_that_is_stopped_among_bent_encoders_goes_on_where_it_was() -> None:
+def test_a_search_that_is_stopped_among_nonlinear_encoders_resumes_where_it_was() -> None:
     """To the last bit, and without computing again what was kept."""
     data, budget = curved(6, 45), replace(SMALL, grow=True)
     library = Library.from_terms(["z2", "sin(z1)"], NAMES)
@@ -250,7 +250,7 @@ def test_a_search_that_is_stopped_among_bent_encoders_goes_on_where_it_was() -> 
     stopped.left = whole.put_count // 2
     with pytest.raises(KeyboardInterrupt):
         joint_search(data, library, 2, budget=budget, memory=stopped)
-    assert "bent" in stopped.data
+    assert "nonlinear" in stopped.data
     result = joint_search(data, library, 2, budget=budget, memory=stopped)
     assert stopped.put_count == whole.put_count
     assert result.law.lines(digits=17) == expected.law.lines(digits=17)
@@ -261,7 +261,7 @@ def test_a_search_that_is_stopped_among_bent_encoders_goes_on_where_it_was() -> 
     assert shares == sorted(shares)
 
 
-def test_a_checkpoint_whose_bent_encoders_have_another_shape_is_refused(
+def test_a_checkpoint_whose_nonlinear_encoders_have_another_shape_is_refused(
     duffing: tuple[SearchContext, LinearEncoder],
 ) -> None:
     context, head = duffing
@@ -273,7 +273,7 @@ def test_a_checkpoint_whose_bent_encoders_have_another_shape_is_refused(
     (again,) = solved(context, starts, 3, (1.0,))
     assert torch.equal(found.head.linear.weight, again.head.linear.weight) and found is not again
     assert (found.loss, found.check_report) == (again.loss, again.check_report)
-    ((_, kept),) = memory.data["bent"].items()
+    ((_, kept),) = memory.data["nonlinear"].items()
     kept["weights"] = kept["weights"][:, :1]
     with pytest.raises(FormatError, match="does not fit this search"):
         solved(context, starts, 3, (1.0,))

@@ -65,7 +65,7 @@ def test_neither_does_another_process(data: Trajectories) -> None:
     assert _same(*found)
 
 
-def test_parts_of_a_rung_are_the_rung(data: Trajectories) -> None:
+def test_parts_of_a_rung_are_the_round(data: Trajectories) -> None:
     """All parts see the same batches, and the random numbers go on as if there were none."""
     observed = Observed.of(data, fit_whitening(data, None, None))
     structures = enumerate_structures(LIBRARY, 2, 7, 1)
