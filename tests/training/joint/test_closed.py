@@ -112,7 +112,7 @@ def test_a_plane_that_closes_with_a_long_law_only_is_not_taken(
     real = last.scored(wells, long[1], head)
     fine = replace(real, check_report=CollapseReport(1.0, 2.0, 0.6, 0.01, ()))
     monkeypatch.setattr(last, "scored", lambda *_: fine)
-    monkeypatch.setattr(affine_closed, "continued", lambda *_: [])
+    monkeypatch.setattr(affine_closed, "warm_started", lambda *_: [])
     assert closed_heads(wells, [long], 3) == []
     monkeypatch.setattr(affine_closed, "SHORT", 20.0)
     assert closed_heads(wells, [long], 3) == [long]
