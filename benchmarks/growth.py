@@ -89,7 +89,9 @@ def weighed() -> None:
     sizes = [500, 1_000, 2_000, 4_000]
     grown(
         "posterior, rows", sizes,
-        lambda n: posterior(x[:n], 0.05, library=terms, feature_names=names, n_bootstrap=0, most=4),
+        lambda n: posterior(
+            x[:n], 0.05, library=terms, feature_names=names, n_bootstrap=0, max_candidates=4
+        ),
     )  # fmt: skip
 
 

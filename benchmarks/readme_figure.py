@@ -55,7 +55,7 @@ def portrait(ax: Any, model: sjepa.SJEPA, data: Trajectories) -> None:
     order = np.argsort([np.abs(one).max() for one in z])
     chosen = order[np.linspace(0, len(order) - 1, 7).astype(int)]
     picked = Trajectories([z[i] for i in chosen], [data.t[i] for i in chosen])
-    plot_portrait(model.law_, picked, ax=ax, most=7)
+    plot_portrait(model.law_, picked, ax=ax, max_trajectories=7)
     lines = (
         re.sub(r"\\dot{(\w)_", r"\\dot{\1}_", f"{line}") for line in model.law_.latex().splitlines()
     )

@@ -130,4 +130,4 @@ def test_the_command_finds_the_number_of_coordinates_and_shows_what_it_tried(
     model = sjepa.load(tmp_path / "run")
     page = Elements(render(collect(model))).text
     assert "How many coordinates" in page and str(model.dimensions_["law"][0]) in page
-    assert "Noise alone would leave" in page and "in training" in page
+    assert "Noise floor" in page and "in training" in page

@@ -25,11 +25,11 @@ from sjepa.symbolic.snap import variants
 from sjepa_backends._supports import backward
 
 
-def grow(gram: Gram, most: int) -> Iterator[list[int]]:
+def grow(gram: Gram, max_terms: int) -> Iterator[list[int]]:
     """Supports from one term up, each time with the term that helps most."""
     chosen: list[int] = []
     rest = list(range(len(gram.xx)))
-    while rest and len(chosen) < most:
+    while rest and len(chosen) < max_terms:
         chosen.append(min(rest, key=lambda k: _residual(gram, [*chosen, k])))
         rest.remove(chosen[-1])
         yield list(chosen)

@@ -122,9 +122,9 @@ class STLSQ(Backend):
         for j, path in enumerate(paths):
             limit = 0.0 if enough is None else enough[j]
             good = (np.count_nonzero(f.coefficients) for f in fits[j] if f.loss <= limit)
-            most = min(good, default=len(problem.candidate_library))
+            largest = min(good, default=len(problem.candidate_library))
             now = problem.clock()
-            back = self._back(problem, j, [s for s in path if len(s) <= most])
+            back = self._back(problem, j, [s for s in path if len(s) <= largest])
             found = set(_until(back, problem, now + (half - now) / (len(paths) - j)))
             steps.append(found.difference(path, [()]))
         return fit_until(problem, steps, end)

@@ -132,11 +132,11 @@ CLAIMS: Mapping[str, Sequence[Claim]] = {
         _smaller("the regularized hybrid rolls out better than the incomplete law, times",
                  "test_rollout", "hybrid_regularised", "symbolic_incomplete"),
         _smaller("the penalty keeps the correction small: ρ_corr without it, times",
-                 "correction_ratio", "hybrid_regularised", "hybrid_unregularized"),
+                 "correction_ratio", "hybrid_regularised", "hybrid_unregularised"),
         Claim(
             "the penalty keeps the law: sin q coefficient, regularized over unregularized",
             lambda v: _times(
-                v("hybrid_regularised", "coef_p_sin"), v("hybrid_unregularized", "coef_p_sin")
+                v("hybrid_regularised", "coef_p_sin"), v("hybrid_unregularised", "coef_p_sin")
             ),
             least=2.0,
         ),
@@ -145,13 +145,13 @@ CLAIMS: Mapping[str, Sequence[Claim]] = {
         Claim("the regularized correction is the drag: R²",
               lambda v: v("hybrid_regularised", "drag_r2"), least=0.85),
         Claim("the unregularized one is not: R² with the drag",
-              lambda v: v("hybrid_unregularized", "drag_r2"), most=0.5),
+              lambda v: v("hybrid_unregularised", "drag_r2"), most=0.5),
         _smaller("unregularized hybrid: lower one-step error, times",
-                 "state_mse", "hybrid_unregularized", "hybrid_regularised"),
+                 "state_mse", "hybrid_unregularised", "hybrid_regularised"),
         _smaller("unregularized hybrid: better OOD rollouts, times",
-                 "ood_rollout", "hybrid_unregularized", "hybrid_regularised"),
+                 "ood_rollout", "hybrid_unregularised", "hybrid_regularised"),
         _smaller("regularized hybrid: better test rollouts, times",
-                 "test_rollout", "hybrid_regularised", "hybrid_unregularized"),
+                 "test_rollout", "hybrid_regularised", "hybrid_unregularised"),
     ),
 }  # fmt: skip
 

@@ -22,7 +22,7 @@ LABELS = {
     "pysindy_pca": "PySINDy on PCA coordinates",
     "symbolic_incomplete": "Symbolic, incomplete",
     "hybrid_regularised": "Hybrid, regularized",
-    "hybrid_unregularized": "Hybrid, unregularized",
+    "hybrid_unregularised": "Hybrid, unregularized",
     "symbolic_complete": "Symbolic, complete",
     "neural_only": "Neural only",
     "pysindy": "PySINDy, no mask",
@@ -93,7 +93,7 @@ TABLES: Mapping[str, Sequence[tuple[str, Sequence[str], Sequence[str] | None]]] 
         (
             "Correction allocation",
             ("correction_ratio", "residual_corr", "residual_r2", "drag_corr", "drag_r2"),
-            ("hybrid_regularised", "hybrid_unregularized"),
+            ("hybrid_regularised", "hybrid_unregularised"),
         ),
         ("Coefficients", ("coef_q_p", "coef_p_sin", "coef_p_drag", "seconds"), None),
     ),

@@ -1,4 +1,4 @@
-"""Columns of a library that say on these data what simpler ones say already."""
+"""Collinear columns of a library: drop those that duplicate simpler ones on these data."""
 
 from __future__ import annotations
 

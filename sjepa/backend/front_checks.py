@@ -1,4 +1,4 @@
-"""An answer is believed as far as it was checked: whoever wrote the backend, here is where."""
+"""Checks of the front that a backend returns: names, admissible terms, and recomputed losses."""
 
 from __future__ import annotations
 

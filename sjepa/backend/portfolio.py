@@ -1,4 +1,4 @@
-"""Several backends as one: they share the time, and their fronts are merged."""
+"""A portfolio of backends: they share the time budget, and their fronts are merged."""
 
 from __future__ import annotations
 

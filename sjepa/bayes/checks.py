@@ -1,4 +1,4 @@
-"""Is this data that the inference is meant for?"""
+"""Checks that the data satisfy the assumptions of the inference."""
 
 from __future__ import annotations
 

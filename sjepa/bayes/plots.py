@@ -19,9 +19,9 @@ BLUE, ORANGE, GRAY = "#1f5a96", "#c44e1c", "0.55"
 BANDS = ((0.95, 0.15), (0.8, 0.25), (0.5, 0.4))
 
 
-def plot_structures(posterior: Posterior, ax: Axes | None = None, most: int = 8) -> Axes:
+def plot_structures(posterior: Posterior, ax: Axes | None = None, max_structures: int = 8) -> Axes:
     """One bar for each structure, labeled with its equations; unreliable evidences are hatched."""
-    table = posterior.structures.head(most)
+    table = posterior.structures.head(max_structures)
     rows = len(table)
     ax = ax or _axes(1, (9.0, 0.6 + 0.55 * rows))[0]
     place = np.arange(rows)[::-1]
@@ -125,8 +125,8 @@ def _plain(ax: Axes) -> None:
     ax.tick_params(labelsize=8)
 
 
-def _short(text: str, most: int = 84) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _short(text: str, max_structures: int = 84) -> str:
+    return text if len(text) <= max_structures else text[: max_structures - 1] + "…"
 
 
 def _percent(weight: float) -> str:

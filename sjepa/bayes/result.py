@@ -225,11 +225,11 @@ class Posterior:
         with torch.no_grad():
             return calibrate(self.draws(draws, seed), latent, fitting, starts, generator)
 
-    def plot(self, ax: Axes | None = None, most: int = 8) -> Axes:
+    def plot(self, ax: Axes | None = None, max_structures: int = 8) -> Axes:
         """The heaviest structures and their weights."""
         from sjepa.bayes.plots import plot_structures
 
-        return plot_structures(self, ax, most)
+        return plot_structures(self, ax, max_structures)
 
     def _encode(self, x: Any) -> np.ndarray:
         return np.asarray(x, dtype=float) if self._encoder is None else self._encoder(x)

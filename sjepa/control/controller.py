@@ -1,4 +1,4 @@
-"""Receding horizon: plan, act, look, plan again."""
+"""Receding-horizon control: plan, act, observe, replan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Controller:
     """A policy that replans from every observation, or from every `replan`-th one.
 
     Call it with one observation (obs,) or with one of each of several episodes that run side by
-    side (E, obs); each plan starts from the last one moved on. Usable as a policy in any
+    side (E, obs); each plan is warm-started from the last one, shifted. Usable as a policy in any
     Gymnasium environment: ``action = controller(observation)``.
 
     Parameters

@@ -47,11 +47,11 @@ def collect(
     ----------
     env : id of an environment, or a function that makes one
     transitions : int
-        Steps taken in all, over as many episodes as it needs.
+        Total number of steps, over as many episodes as needed.
     hold : int
-        Steps for which a random action is held; longer holds excite slow systems more.
+        Steps for which a random action is kept constant; longer holds excite slow systems more.
     dt : float
-        Time between observations, which environments do not tell.
+        Time between observations, which environments do not provide.
     saturated : bool
         Keep steps that end with a value at a limit of the observation space. Environments clip
         there, and no smooth law holds across a clip; by default trajectories are cut.
@@ -140,7 +140,7 @@ def make_env(
     max_steps: int = 200,
     state_limits: tuple[Any, Any] | None = None,
 ) -> Any:
-    """A Gymnasium environment whose world is a task's predictor and whose reward is minus its cost.
+    """A Gymnasium environment with a task's predictor as dynamics and its negative cost as reward.
 
     `starts` (n, d) are states an episode may begin in; one is drawn at every reset. An episode is
     cut off after `max_steps`, and ends early if the predicted state is no longer finite or leaves

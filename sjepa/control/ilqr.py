@@ -18,15 +18,15 @@ from sjepa.errors import ConfigError
 class ILQR(Planner):
     """Backward passes of LQR along the present plan, forward passes with a line search.
 
-    Actions at the edge of the box are held there in the backward pass, so that feedback does not
-    pretend to move them. Needs a cost that can be differentiated twice. Laws are linearized
+    Actions at the edge of the box are fixed in the backward pass, so that the feedback does not
+    move them. Needs a cost that can be differentiated twice. Laws are linearized
     analytically.
 
     Parameters
     ----------
     iterations : int
     damping : float
-        First weight of the term that keeps steps small; adapts to each start by itself.
+        Initial weight of the damping term; adapts to each start.
     """
 
     iterations: int = 25

@@ -1,4 +1,4 @@
-"""What a local linear model allows: controllability, and linear quadratic regulators."""
+"""Controllability and linear quadratic regulators of a local linear model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Acting on what is seen where velocities are not: the law tells where the state should be."""
+"""State observer for unmeasured velocities: the law predicts the state, observations correct it."""
 
 from __future__ import annotations
 

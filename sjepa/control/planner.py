@@ -1,4 +1,4 @@
-"""What every planner does: from states to the best action sequences it finds."""
+"""The interface of planners: from states to the best action sequences found."""
 
 from __future__ import annotations
 

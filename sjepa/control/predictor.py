@@ -1,4 +1,4 @@
-"""One step of whatever a task plans with: a model, a law, a posterior, or a function."""
+"""The predictor of a task: one step of a model, a law, a posterior, or a function."""
 
 from __future__ import annotations
 

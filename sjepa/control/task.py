@@ -1,4 +1,4 @@
-"""What is to be planned: a predictor, what it costs, and which actions are allowed."""
+"""A planning task: a predictor, a cost, and bounds on the actions."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Task:
     stage, terminal : (z, u) -> cost (...), and z -> cost (...)
     low, high : tensors (m,)
     horizon : steps of one plan
-    hold : steps for which each planned action is held; a plan has horizon / hold actions
+    hold : steps for which each planned action is kept constant; a plan has horizon / hold actions
     draws : number of coherent draws that `step` moves along its leading axis, if it has any
     risk : costs (draws, ...) -> (...); by default their mean
     """

@@ -1,4 +1,4 @@
-"""Whatever users give as data, as Trajectories: the only place that decides what was meant."""
+"""Convert any supported input to Trajectories; the only place that interprets ambiguous data."""
 
 from __future__ import annotations
 

@@ -190,5 +190,5 @@ def _stride(trajectories: Trajectories, points: int, terms: int) -> int:
     """Observations between test functions: less overlap where rows would take half the memory of
     the data."""
     total, d = int(trajectories.lengths.sum()), trajectories.obs_shape[0]
-    most = max(_ENOUGH_ROWS, total * d // (2 * terms))
-    return max(default_stride(points), -(-total // most))
+    max_rows = max(_ENOUGH_ROWS, total * d // (2 * terms))
+    return max(default_stride(points), -(-total // max_rows))

@@ -47,19 +47,19 @@ from sjepa.training.options import search_budget
 
 
 class SJEPA(Fitted):
-    """Learn coordinates of observations and the shortest adequate law of their motion.
+    """Learn coordinates of observations and the simplest adequate law of their dynamics.
 
     Parameters
     ----------
     latent_dim : int or "auto", default=2
         Number of coordinates, called z1, z2, ...; "auto" takes the fewest, up to three, that have
-        an adequate law, and keeps what was seen in `dimensions_`.
+        an adequate law, and reports those tried in `dimensions_`.
     backend : name, mapping with a "name", Backend class or instance, or list of them
-        Backend of the symbolic search where coordinates are fixed or alternate with it. In the
+        Backend of the symbolic search for fixed coordinates and for the alternating search. In the
         joint search a backend other than the default proposes structures for a second run; one
         that writes trees of the `grammar` may propose terms that the default library lacks.
     search : "joint" or "alternating"
-        Search structures and coordinates together (the default), or in turns as in the paper. With
+        Search structures and coordinates jointly (the default), or in turns as in the paper. With
         a given encoder nothing alternates, and "alternating" minimizes the paper's L_frozen, for
         coordinates of a scale of about 1.
     encoder : "auto", "identity", or a callable or nn.Module
@@ -70,12 +70,13 @@ class SJEPA(Fitted):
         How `latent_dim` coordinates are read off the embeddings of a frozen encoder; "learned"
         trains the read-out together with the law. "auto" is "pca" where the encoder gives more
         values than `latent_dim`, or names; with encoder="identity" beyond 16 columns.
-    library, grammar : what may be written, in the names z1, z2, ...
+    library, grammar : candidate terms or expressions, in the names z1, z2, ...
         A library may be a list of terms such as ``["z1", "sin(z1)"]``. By default 1, z, sin z,
         cos z, squares and products.
     delta : float or "auto"
-        Largest adequate validation risk; "auto" estimates the noise floor and says so. For the
-        alternating search a number is the paper's δ_pred: L_pred is held at it by a multiplier.
+        Largest adequate validation risk; "auto" estimates it from the noise floor and reports it.
+        For the alternating search a number is the paper's δ_pred: L_pred is constrained to it by a
+        multiplier.
     delta_roll : float, optional
         Largest adequate rollout error, as a share of the variance of the coordinates.
     select : "mdl", optional
@@ -95,19 +96,19 @@ class SJEPA(Fitted):
         Whether the law gives first or second time derivatives of the coordinates.
     history : int or "auto", optional
         Coordinates are read off windows of this many successive observations, for states that a
-        single one does not show; "auto" chooses the length by the noise (`history_length_`). They
-        belong to the middle of their window: a trajectory loses ``history - 1`` of them.
+        single one does not determine; "auto" chooses the length by the noise (`history_length_`).
+        They belong to the middle of their window: a trajectory loses ``history - 1`` of them.
     device : "auto", "cpu", "cuda" or "mps"
         Where the alternating search trains.
     random_state : int, numpy RandomState or Generator, optional
-        None draws a new seed for every fit; `seed_` tells which.
+        None draws a new seed for every fit, kept in `seed_`.
     progress : callable, optional
         Called with a line of text and the share of the work done.
     feature_names : sequence of str, optional
         Names of the coordinates in the law; by default z1, z2, ..., or with ``encoder="identity"``
         the names that the data come with.
     options : mapping, optional
-        Effort of the search. For the joint search the fields of
+        Settings of the search. For the joint search the fields of
         :class:`sjepa.training.joint.SearchBudget`; for the alternating search ``cycles``,
         ``warm_epochs``, ``dynamics_epochs``, ``space_epochs``, the weights ``lambda_s`` and
         ``lambda_r``, ``as_published`` (the paper's Algorithm 1 to the letter, with
@@ -126,15 +127,15 @@ class SJEPA(Fitted):
     front_ : Front
     equations_ : DataFrame
         The front as a table: complexity, loss, score, equation, and which row was chosen. `law_`
-        is that row, with its numbers refined where the way of learning does so.
+        is that row, with its coefficients refined if the search does so.
     diagnostics_ : list of str
-        Remarks about the result.
+        Diagnostics of the result.
     warnings_ : list of str
-        Those of them that call the result into question; ``print(model)`` shows them too.
+        Diagnostics that call the result into question; ``print(model)`` shows them too.
     figures_ : dict
         Of the joint search: ``noise_floor``, ``residual`` (both as shares of the variance of
-        changes, on held-out trajectories), their ``ratio``, ``residual_training``,
-        ``rollout_held_out``, ``rollout_training``, and whether the law is ``adequate``. Of given
+        the increments, on held-out trajectories), their ``ratio``, ``residual_training``,
+        ``rollout_held_out``, ``rollout_training``, and whether the law is ``adequate``. With given
         coordinates ``residual_training`` and, where simulations were made, ``free_run``: their mean
         squared error in units of the noise. Of every law with a correction ``rho_corr``, the
         energy of the correction as a share of that of the whole prediction.
@@ -143,9 +144,9 @@ class SJEPA(Fitted):
     encoder_ : callable
         Observations ``(..., *obs)`` to coordinates (..., d).
     latent_dim_ : int
-        Number of coordinates of the law.
+        Number of coordinates in the law.
     dimensions_ : DataFrame
-        With ``latent_dim="auto"``, a row for each number of coordinates that was tried: residual,
+        With ``latent_dim="auto"``, a row for each number of coordinates tried: residual,
         noise floor, complexity of the law (C_dyn where it is adequate), and the law.
     history_length_ : int
         Observations in a window; 1 without a `history`.
@@ -325,8 +326,8 @@ class SJEPA(Fitted):
 
     def _choose_history(self, trajectories: Trajectories) -> int:
         if self.history == "auto":
-            most = MAX_COORDINATES if self.latent_dim == "auto" else self.latent_dim
-            return choose_history(trajectories, most)
+            max_dimension = MAX_COORDINATES if self.latent_dim == "auto" else self.latent_dim
+            return choose_history(trajectories, max_dimension)
         return int(self.history or 1)
 
     def check(self, trajectories: Trajectories) -> None:
@@ -359,14 +360,14 @@ class SJEPA(Fitted):
                     dynamics=self.dynamics, **trained,
                 )  # fmt: skip
         if self.latent_dim == "auto":
-            most = min(MAX_COORDINATES, int(np.prod(trajectories.obs_shape)))
+            max_dimension = min(MAX_COORDINATES, int(np.prod(trajectories.obs_shape)))
             may_grow = search_budget(self.options).grow
 
             def learn(d: int, grow: bool) -> FitResult:
-                with recorder.part(grow * most + d - 1, most * (1 + may_grow)):
+                with recorder.part(grow * max_dimension + d - 1, max_dimension * (1 + may_grow)):
                     return self._learn_joint(trajectories, recorder, d, grow)
 
-            learned, tried = fewest_coordinates(learn, most, may_grow)
+            learned, tried = fewest_coordinates(learn, max_dimension, may_grow)
             self.dimensions_ = pd.DataFrame([asdict(one) for one in tried])
         else:
             learned = self._learn_joint(trajectories, recorder, self.latent_dim)

@@ -1,4 +1,4 @@
-"""What each parameter of an estimator may be by itself."""
+"""The types each parameter of an estimator accepts."""
 
 from __future__ import annotations
 

@@ -198,15 +198,15 @@ def diagnose_rollouts(held_out: float, training: float = 0.0) -> list[Diagnostic
     ]  # fmt: skip
 
 
-def diagnose_information_loss(neighbor: float, most: float) -> list[Diagnostic]:
+def diagnose_information_loss(neighbor: float, limit: float) -> list[Diagnostic]:
     """Whether coordinates lose far more information than others of the same data do."""
-    if neighbor <= most:
+    if neighbor <= limit:
         return []
     return [
         Diagnostic(
-            "information loss", neighbor, most,
+            "information loss", neighbor, limit,
             f"observations of nearest neighbors differ by {neighbor:.2g} of what random pairs "
-            f"differ by, where other coordinates of the same data keep it below {most:.2g}: "
+            f"differ by, where other coordinates of the same data keep it below {limit:.2g}: "
             "the encoder may not be injective and lose part of the state, such as the "
             "distance from a limit cycle. Compare "
             "rollouts with trajectories that were not fitted, or give more of them.",
@@ -216,13 +216,13 @@ def diagnose_information_loss(neighbor: float, most: float) -> list[Diagnostic]:
 
 def diagnose_length(cost: float, coordinates: int, order: int = 1) -> list[Diagnostic]:
     """Whether a law is long for coordinates that may compensate for wrong terms."""
-    most = SHORT * coordinates * order
-    if cost <= most:
+    limit = SHORT * coordinates * order
+    if cost <= limit:
         return []
     return [
         Diagnostic(
-            "long law", cost, most,
-            f"the law has a complexity of {cost:g}, more than {most:g}: nonlinear "
+            "long law", cost, limit,
+            f"the law has a complexity of {cost:g}, more than {limit:g}: nonlinear "
             "encoders, or linear ones of nonlinear sensors, fit many laws of that length, and a "
             "shorter one in other coordinates may exist. Give more or "
             "cleaner data, or fewer terms (library=).",

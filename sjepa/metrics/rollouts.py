@@ -54,7 +54,7 @@ def rollout_score(
 
 
 def segment_errors(
-    transition: Transition, states: Trajectories, horizon: int = 10, most: int = 1000
+    transition: Transition, states: Trajectories, horizon: int = 10, max_starts: int = 1000
 ) -> np.ndarray:
     """Squared errors (n, K, d) of rollouts from starts spread over trajectories of states.
 
@@ -64,7 +64,7 @@ def segment_errors(
     data = TrajectoryBatch.make(states, dtype=torch.float64)
     horizon = min(horizon, data.dt.shape[1])
     cut = windows(data.x, data.dt, horizon, mask=data.mask, u=data.u)
-    every = -(-int(cut.valid.sum()) // most)
+    every = -(-int(cut.valid.sum()) // max_starts)
     z, dt = cut.z[cut.valid][::every], cut.dt[cut.valid][::every]
     u = None if cut.u is None else cut.u[cut.valid][::every][:, :-1]
     with torch.no_grad():

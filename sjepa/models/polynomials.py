@@ -113,9 +113,9 @@ class PolynomialEncoder(nn.Module):
 
 
 def _products(
-    weights: Sequence[int], size: int, most: int, first: int = 0
+    weights: Sequence[int], size: int, max_degree: int, first: int = 0
 ) -> Iterator[tuple[int, ...]]:
-    """Ascending choices of `size` factors from `first` on that weigh at most `most` together.
+    """Ascending choices of `size` factors from `first` on that weigh at most `max_degree` together.
 
     Of 40 components there are millions of choices of seven, and hardly any of them is light enough.
     """
@@ -123,9 +123,9 @@ def _products(
         yield ()
         return
     for i in range(first, len(weights)):
-        if size * weights[i] > most:  # weights ascend
+        if size * weights[i] > max_degree:  # weights ascend
             return
-        for rest in _products(weights, size - 1, most - weights[i], i):
+        for rest in _products(weights, size - 1, max_degree - weights[i], i):
             yield (i, *rest)
 
 

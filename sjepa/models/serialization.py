@@ -1,4 +1,4 @@
-"""Networks as plain data: a description of what to build, and the tensors to fill it with.
+"""Networks as plain data: a specification of the module, and its tensors.
 
 Only what stands in the table below can be stored; whatever else is used as an encoder has
 to be given again, since rebuilding it would mean running code from a file.

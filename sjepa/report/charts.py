@@ -258,9 +258,9 @@ def _wide(values: np.ndarray, margin: float) -> tuple[float, float]:
     return low - more, high + more
 
 
-def pairs(size: int, most: int = 3) -> list[tuple[int, int]]:
+def pairs(size: int, max_pairs: int = 3) -> list[tuple[int, int]]:
     """Which coordinates are drawn against each other."""
-    return list(combinations(range(size), 2))[:most]
+    return list(combinations(range(size), 2))[:max_pairs]
 
 
 @rc_context(STYLE)

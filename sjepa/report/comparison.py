@@ -143,8 +143,8 @@ def drawn(law: Any, states: Trajectories) -> list[tuple[Trail, Simulation]]:
     ]
 
 
-def _thin(t: np.ndarray, most: int = MAX_POINTS) -> np.ndarray:
-    return np.unique(np.linspace(0, len(t) - 1, most).astype(int))
+def _thin(t: np.ndarray, max_points: int = MAX_POINTS) -> np.ndarray:
+    return np.unique(np.linspace(0, len(t) - 1, max_points).astype(int))
 
 
 def _velocities(

@@ -30,11 +30,11 @@ def plot_front(front: Front, ax: Axes | None = None) -> Axes:
     return front.plot(ax)
 
 
-def plot_rollouts(law: Law, states: Trajectories, most: int = 4) -> Figure:
-    """States over time: what was seen, faint, and the law's path from the first point."""
+def plot_rollouts(law: Law, states: Trajectories, max_trajectories: int = 4) -> Figure:
+    """States over time: measured (faint), and simulated from the first point."""
     from matplotlib.figure import Figure
 
-    trails = drawn(law, states[: min(most, len(states))])
+    trails = drawn(law, states[: min(max_trajectories, len(states))])
     if not trails:
         raise DataError("The law cannot be simulated: its outputs are not its first inputs.")
     names = Simulator(law).names
@@ -62,7 +62,7 @@ def plot_portrait(
     axes: tuple[int, int] = (0, 1),
     ax: Axes | None = None,
     *,
-    most: int = 6,
+    max_trajectories: int = 6,
 ) -> Axes:
     """Trajectories and the law's vector field in two coordinates, the others at their mean."""
     from matplotlib.figure import Figure
@@ -86,7 +86,7 @@ def plot_portrait(
         x, y, velocity[..., 0], velocity[..., 1],
         color="0.72", linewidth=0.7, density=1.1, arrowsize=0.8,
     )  # fmt: skip
-    for i, path in enumerate(paths[:most]):
+    for i, path in enumerate(paths[:max_trajectories]):
         color = COLORS[i % len(COLORS)]
         ax.plot(path[:, a], path[:, b], color=color, lw=1.4)
         ax.plot(path[0, a], path[0, b], "o", color=color, ms=4.5, mec="white", mew=0.8)

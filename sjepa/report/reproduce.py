@@ -1,4 +1,4 @@
-"""Lines of code that make a result again."""
+"""Lines of code that reproduce a result."""
 
 from __future__ import annotations
 

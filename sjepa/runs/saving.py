@@ -165,14 +165,14 @@ def _within(folder: Path, make: Callable[[], Any]) -> Any:
         raise FormatError(f"{folder} is damaged. {error}") from None
 
 
-def _verified(folder: Path, config: Mapping[str, Any], name: str, most: int | None) -> bytes:
+def _verified(folder: Path, config: Mapping[str, Any], name: str, max_bytes: int | None) -> bytes:
     """The bytes of a file that matches its checksum (none are returned for large files)."""
     sums = config.get("checksums")
     wanted = sums.get(name) if isinstance(sums, dict) else None
-    if most is None:
+    if max_bytes is None:
         found, content = digest_of(folder / name), b""
     else:
-        content = read_bounded(folder / name, most)
+        content = read_bounded(folder / name, max_bytes)
         found = hashlib.sha256(content).hexdigest()
     if found != wanted:
         raise FormatError(f"{folder / name} is damaged, or of another model than config.json.")

@@ -381,7 +381,7 @@ def knee(best: float, worst: float = 1.0, exact: float = EXACT) -> float:
 
 
 def combine_outputs(
-    fronts: Sequence[Sequence[tuple[float, float, Any]]], min_gain: float = 0.0, most: int = 400
+    fronts: Sequence[Sequence[tuple[float, float, Any]]], min_gain: float = 0.0, max_laws: int = 400
 ) -> list[tuple[float, tuple[float, ...], tuple[Any, ...]]]:
     """Join one front for each output into a front of whole laws.
 
@@ -398,7 +398,7 @@ def combine_outputs(
         c, total = c.ravel(), total.ravel()
         order = np.lexsort((total, c))
         lowest = np.fmin.accumulate(np.append(np.inf, total[order]))
-        kept = order[total[order] < lowest[:-1]][:most]
+        kept = order[total[order] < lowest[:-1]][:max_laws]
         complexities, losses = c[kept], total[kept]
         picked = [(*picked[k // len(own)], k % len(own)) for k in kept.tolist()]
     joint: list[tuple[float, tuple[float, ...], tuple[Any, ...]]] = []

@@ -29,9 +29,9 @@ class Interval:
     ----------
     output, term : str
     coefficient : float
-        That of the chosen law; 0 for a term that it does not have.
+        Of the chosen law; 0 for a term that it does not have.
     low, high : float
-        Between these lie 90 % of the coefficients of the chosen structure on resampled data.
+        90 % interval of the coefficient of the chosen structure on resampled data.
     inclusion : float
         Share of the resamples in which the search chose the term.
     """

@@ -51,7 +51,7 @@ class Operator:
         Other spellings that are read: PySR's, PySINDy's, numpy's.
     example : tuple of float
         Arguments inside the domain, for self-checks.
-    most : int
+    max_arity : int
         Most arguments that are read, where that is more than `arity`.
     """
 
@@ -66,7 +66,7 @@ class Operator:
     operon: str = ""
     aliases: tuple[str, ...] = ()
     example: tuple[float, ...] = (0.7,)
-    most: int = 0
+    max_arity: int = 0
 
     def __post_init__(self) -> None:
         if self.define is None and self.node is not None:
@@ -159,16 +159,16 @@ _ROWS = (
     _everywhere("atan", sympy.atan, calls={"numpy": "arctan"}, aliases=("arctan",)),
     _everywhere("asinh", sympy.asinh, calls={"numpy": "arcsinh"}, aliases=("arcsinh",), operon=False),
     _everywhere("exp", sympy.exp, aliases=("safe_exp",)),
-    _everywhere("log", sympy.log, build=_log, aliases=("safe_log", "ln"), most=2),
+    _everywhere("log", sympy.log, build=_log, aliases=("safe_log", "ln"), max_arity=2),
     _everywhere("erf", sympy.erf, calls={"numpy": "scipy.special.erf"}, operon=False),
     _everywhere("Abs", sympy.Abs, 1.0, calls={"numpy": "abs", "torch": "abs", "casadi": "fabs", "c": "fabs"}, pysr="abs", aliases=("abs",)),
     _everywhere("sign", sympy.sign, 1.0, operon=False),
     _everywhere("floor", sympy.floor, 2.0),
     _everywhere("ceil", sympy.ceiling, 2.0, aliases=("ceiling",)),
-    Operator("Max", 2, 2.0, safe.Max, safe.Max, {"c": "fmax"}, own.maximum, "max", "Fmax", ("max", "fmax"), (0.7, -0.2, 1.1), most=64),
-    Operator("Min", 2, 2.0, safe.Min, safe.Min, {"c": "fmin"}, own.minimum, "min", "Fmin", ("min", "fmin"), (0.7, -0.2, 1.1), most=64),
+    Operator("Max", 2, 2.0, safe.Max, safe.Max, {"c": "fmax"}, own.maximum, "max", "Fmax", ("max", "fmax"), (0.7, -0.2, 1.1), max_arity=64),
+    Operator("Min", 2, 2.0, safe.Min, safe.Min, {"c": "fmin"}, own.minimum, "min", "Fmin", ("min", "fmin"), (0.7, -0.2, 1.1), max_arity=64),
     Operator("Mod", 2, 2.5, sympy.Mod, sympy.Mod, {"numpy": "mod", "torch": "remainder"}, own.floor_mod, "mod", "", ("mod",), (2.7, 0.8)),
-    Operator("Heaviside", 1, 2.0, sympy.Heaviside, sympy.Heaviside, {}, own.heaviside, "heaviside", "", ("heaviside",), most=2),
+    Operator("Heaviside", 1, 2.0, sympy.Heaviside, sympy.Heaviside, {}, own.heaviside, "heaviside", "", ("heaviside",), max_arity=2),
     # Domain-safe operators.
     Operator("safe_div", 2, QUOTIENT, safe.safe_div, safe.safe_div, pysr="safe_div", example=(0.7, 1.3)),
     Operator("exp_clip", 1, _T, safe.exp_clip, safe.exp_clip, pysr="exp_clip"),

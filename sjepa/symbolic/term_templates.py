@@ -41,7 +41,7 @@ class TermTemplate:
 
     Examples
     --------
-    >>> one = Shape.read("x/(c + x)", ["x"])
+    >>> one = TermTemplate.read("x/(c + x)", ["x"])
     >>> one.constants, one.at([0.5])
     (('c',), x/(2*x + 1))
     """

@@ -1,4 +1,4 @@
-"""What a law may be made of, and in which names, where the user did not say."""
+"""Default libraries and grammars of a law, and the names of its coordinates."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def refine(
     horizon: int = 10,
     mask: Tensor | None = None,
     u: Tensor | None = None,
-    most: int = 2000,
+    max_windows: int = 2000,
     iterations: int = 20,
     free: Sequence[bool] | None = None,
     prune: float = 0.0,
@@ -31,10 +31,10 @@ def refine(
 
     The structure stays, apart from terms that end smaller than `prune`, which are left out and
     the others fitted again; every term gets a free multiplier, unless `free` says which of the
-    law's coefficients may move. Works in double precision on up to `most` segments of `horizon`
-    steps, evenly spread over states z (B, T, d) with steps dt (B, T - 1); a state has velocities
-    where the law is one of second order. Actions `u` (B, T, m) are held during each step. A law
-    without numbers, or one that no step improves, comes back as it is.
+    law's coefficients may move. Works in double precision on up to `max_windows` segments of
+    `horizon` steps, evenly spread over states z (B, T, d) with steps dt (B, T - 1); a state has
+    velocities where the law is one of second order. Actions `u` (B, T, m) are held during each
+    step. A law without numbers, or one that no step improves, comes back as it is.
     """
     start = law.with_free_terms() if free is None else law
     moving = torch.ones(len(start.coefficients), dtype=torch.bool)
@@ -46,7 +46,7 @@ def refine(
     horizon = min(horizon, dt.shape[1])
     actions = None if u is None else u.detach().double().cpu()
     cut = windows(z, dt, horizon, mask=None if mask is None else mask.cpu(), u=actions)
-    every = max(1, int(cut.valid.sum()) // most)
+    every = max(1, int(cut.valid.sum()) // max_windows)
     paths, steps = cut.z[cut.valid][::every], cut.dt[cut.valid][::every]
     held = None if cut.u is None else cut.u[cut.valid][::every]
     module = start.torch(trainable=False, dtype=torch.float64)
@@ -93,6 +93,6 @@ def refine(
     if not prune or len(fewer.with_free_terms().coefficients) == len(start.coefficients):
         return found
     return refine(
-        fewer, z, dt, integrator=integrator, horizon=horizon, mask=mask, u=u, most=most,
-        iterations=iterations, prune=prune,
+        fewer, z, dt, integrator=integrator, horizon=horizon, mask=mask, u=u,
+        max_windows=max_windows, iterations=iterations, prune=prune,
     )  # fmt: skip

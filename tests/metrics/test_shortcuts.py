@@ -123,12 +123,12 @@ def test_nonlinear_encoders_must_come_nearer_to_the_noise() -> None:
     assert diagnose_residual(1.5e-2, 5e-3, linear=False) and not diagnose_residual(1.5e-2, 5e-3)
 
 
-def test_a_law_whose_rollouts_lead_elsewhere_is_told() -> None:
+def test_a_law_whose_rollouts_diverge_is_flagged() -> None:
     assert not diagnose_rollouts(0.15)
     (finding,) = diagnose_rollouts(2.6)
-    assert "from held-out observations miss 2.6 of the variance" in finding.sentence
+    assert "from held-out observations have an error of 2.6 of the variance" in finding.sentence
     (finding,) = diagnose_rollouts(0.15, 0.3)
-    assert "from training observations miss 0.3 of the variance" in finding.sentence
+    assert "from training observations have an error of 0.3 of the variance" in finding.sentence
 
 
 def test_a_law_that_is_long_for_nonlinear_encoders_is_flagged() -> None:

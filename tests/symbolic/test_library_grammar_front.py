@@ -418,7 +418,7 @@ def test_terms_of_masks_are_among_the_terms_of_a_grammar() -> None:
 
 def test_a_longer_joint_law_must_gain_enough() -> None:
     one = [(1.0, 0.5, "a"), (2.0, 0.499, "b"), (3.0, 0.1, "c")]
-    kept = combine_outputs([one], most=10, min_gain=0.01)
+    kept = combine_outputs([one], max_laws=10, min_gain=0.01)
     assert [row[2] for row in kept] == [("a",), ("c",)]
 
 

@@ -61,8 +61,8 @@ def _whiten(rows: Tensor, series: Series, times: Series, dim: int) -> AffineHead
 
 def _slow(rows: Tensor, series: Series, times: Series, dim: int) -> AffineHead:
     """Unit variance, uncorrelated, with the smallest mean square of the time derivative."""
-    most = min(MAX_COMPONENTS, *rows.shape)
-    whitening = Whitening.fit(rows, rows.shape[1], explained=EXPLAINED, max_rank=most)
+    max_values = min(MAX_COMPONENTS, *rows.shape)
+    whitening = Whitening.fit(rows, rows.shape[1], explained=EXPLAINED, max_rank=max_values)
     if whitening.rank < dim:
         whitening = Whitening.fit(rows, rows.shape[1], rank=dim, max_rank=dim)
     moment = torch.zeros(whitening.rank, whitening.rank, dtype=torch.float64)
@@ -107,12 +107,12 @@ HEADS: Mapping[str, Callable[[Tensor, Series, Series, int], AffineHead]] = {
 
 
 def choose_head(
-    kind: str | None, series: Series, times: Series, latent_dim: int, most: int
+    kind: str | None, series: Series, times: Series, latent_dim: int, max_values: int
 ) -> AffineHead | None:
-    """The head asked for. "auto" takes up to `most` values as they are, and is "pca" beyond."""
+    """The requested head; "auto" keeps up to `max_values` values as they are, else is "pca"."""
     size = series[0].shape[1]
     if kind == "auto":
-        kind = None if size <= most else "pca"
+        kind = None if size <= max_values else "pca"
     if kind in (None, "none"):
         return None
     return fit_head(kind, series, times, latent_dim)

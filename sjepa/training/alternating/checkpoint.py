@@ -76,7 +76,7 @@ class AlternatingCheckpointer:
         return done / (self.warm.epochs + cycles)
 
 
-def _within(value: Any, most: int, what: str) -> None:
+def _within(value: Any, max_value: int, what: str) -> None:
     """A wrong count would let training run without end."""
-    if type(value) is not int or not 0 <= value <= most:
+    if type(value) is not int or not 0 <= value <= max_value:
         raise ValueError(f"{what} is {value!r:.40}")

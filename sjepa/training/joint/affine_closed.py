@@ -41,13 +41,13 @@ NEXT_BEST = 2
 
 
 def gauged_heads(
-    context: SearchContext, most: float = math.inf, starts: Tensor | None = None
+    context: SearchContext, max_risk: float = math.inf, starts: Tensor | None = None
 ) -> list[tuple[LinearEncoder, StructureTask]]:
     """Refined encoders for the sparse laws of the best subspace.
 
     With `starts`, read-outs (n, rank, d) to begin with instead of random ones, also of the next
-    best; a square has a law of its own. None where the whole library leaves more than `most`: parts
-    of it leave no less.
+    best; a square has a law of its own. None where the risk of the whole library exceeds
+    `max_risk`: parts of it fit no better.
     """
     spaces = search_subspace(
         context.train, context.library, context.latent_dim, context.horizon,
@@ -55,7 +55,7 @@ def gauged_heads(
         starts=starts,
     )  # fmt: skip
     context.report(f"subspace: the residual of the whole library is {spaces[0].risk:.2g}", 0.3)
-    spaces = apart([space for space in spaces if space.risk <= most])
+    spaces = apart([space for space in spaces if space.risk <= max_risk])
     chosen = spaces[: 1 if starts is None else NEXT_BEST]
     return [pair for space in chosen for pair in _sparse_heads(context, space)]
 
@@ -84,7 +84,7 @@ def _sparse_heads(
 
 
 def monomial_heads(
-    context: SearchContext, degree: int, most: float = math.inf, starts: Tensor | None = None
+    context: SearchContext, degree: int, max_risk: float = math.inf, starts: Tensor | None = None
 ) -> list[tuple[LinearEncoder, StructureTask]]:
     """The same for the monomials up to a degree inside a larger library; none if it lacks some.
 
@@ -99,7 +99,7 @@ def monomial_heads(
         return []
     position = [library.terms.index(t) for t in part.terms]
     heads = []
-    for head, task in gauged_heads(replace(context, library=part), most, starts):
+    for head, task in gauged_heads(replace(context, library=part), max_risk, starts):
         support = tuple(tuple(sorted(position[p] for p in row)) for row in task.structure.support)
         heads.append((head, context.task(structure(library, support))))
     return heads
@@ -116,12 +116,12 @@ def closed_heads(
     terms into both equations, none of which can be left out as things stand.
     """
     best = min(heads, key=lambda pair: validation_risk(context, *pair))
-    most = largest_left(noise_floor(*best, context.validation))
+    max_risk = largest_left(noise_floor(*best, context.validation))
     rank = min(context.whitening.rank, HALVING_RANK)
     generator = torch.Generator().manual_seed(context.seed)
     starts = starting_readouts(context.modes, rank, context.latent_dim, STARTS, generator)
     starts = functional.pad(starts, (0, 0, 0, context.whitening.rank - rank))
-    tried = monomial_heads(replace(context, tell=None), degree, most, starts)
+    tried = monomial_heads(replace(context, tell=None), degree, max_risk, starts)
     found = list(tried)
     if found:
         context.report(f"coordinates in which all terms up to degree {degree} close", 0.77)

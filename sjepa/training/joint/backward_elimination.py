@@ -1,4 +1,4 @@
-"""Leave out what a refined law does not need: shorter structures from a good encoder."""
+"""Backward elimination: drop terms that a refined law does not need."""
 
 from __future__ import annotations
 

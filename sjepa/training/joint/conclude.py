@@ -114,8 +114,8 @@ def conclude(
         notes.append("No candidate passes the checks; the one that fits best is returned.")
         passed = list(found)
     holdout = RolloutLoss(context.validation, context.horizon, context.order)
-    most = max_information_loss(f.check_report for f in passed)
-    passed = _without_information_loss(context, passed, most, holdout)
+    max_loss = max_information_loss(f.check_report for f in passed)
+    passed = _without_information_loss(context, passed, max_loss, holdout)
     fittest = min(passed, key=lambda f: f.candidate.loss)
     task = context.task(fittest.structure)
     floor = noise_floor(head_of(fittest.encoder), task, context.validation)
@@ -170,7 +170,7 @@ def conclude(
     lost = diagnose_rollouts(*rollouts)
     findings = [*_diagnose(context, refined), *warnings]
     if not refined.linear:
-        findings += [*lost, *diagnose_information_loss(refined.check_report.neighbor, most)]
+        findings += [*lost, *diagnose_information_loss(refined.check_report.neighbor, max_loss)]
     # Linear encoders need many terms as well to compensate for nonlinear sensors.
     above = refined.candidate.loss > max(RESIDUAL, NONLINEAR_NOT_NOISE * floor)
     if not refined.linear or (delta == "auto" and above):
@@ -206,13 +206,13 @@ def conclude(
 
 
 def _without_information_loss(
-    context: SearchContext, found: Sequence[Found], most: float, holdout: RolloutLoss
+    context: SearchContext, found: Sequence[Found], max_loss: float, holdout: RolloutLoss
 ) -> list[Found]:
-    """Candidates whose encoder is linear or whose information loss is at most `most`.
+    """Candidates whose encoder is linear or whose information loss is at most `max_loss`.
 
     The others are used only if no candidate besides them is adequate, and are flagged then.
     """
-    kept = [one for one in found if one.linear or one.check_report.neighbor <= most]
+    kept = [one for one in found if one.linear or one.check_report.neighbor <= max_loss]
     if len(kept) == len(found) or not kept:
         return list(found)
     floor = _floors(context, found)

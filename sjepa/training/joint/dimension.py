@@ -46,7 +46,7 @@ class Dimension:
 
 
 def fewest_coordinates(
-    learn: Callable[[int, bool], FitResult], most: int, grow: bool
+    learn: Callable[[int, bool], FitResult], max_dimension: int, grow: bool
 ) -> tuple[FitResult, list[Dimension]]:
     """The first adequate search, with linear encoders for every dimension before any nonlinear one.
 
@@ -55,7 +55,7 @@ def fewest_coordinates(
     """
     best: dict[int, tuple[FitResult, Dimension]] = {}
     for nonlinear in [False, True][: 1 + grow]:
-        for d in range(1, most + 1):
+        for d in range(1, max_dimension + 1):
             try:
                 learned = learn(d, nonlinear)
             except DataError:  # the observations vary in fewer directions

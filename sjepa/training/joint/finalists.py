@@ -111,7 +111,10 @@ def warm_started(
 
 
 def companion_form(
-    context: SearchContext, starts: Sequence[Tensor], known: Sequence[Structure], most: int = 6
+    context: SearchContext,
+    starts: Sequence[Tensor],
+    known: Sequence[Structure],
+    max_proposals: int = 6,
 ) -> list[tuple[LinearEncoder, StructureTask]]:
     """Laws in companion form: a coordinate and its derivatives, the last of which has a law."""
     library, found = context.library, []
@@ -124,7 +127,9 @@ def companion_form(
     for start in starts:
         # Whitened observations hold what is signal of a read-out.
         head = linear_head(torch.linalg.pinv(context.whitening.matrix.double()) @ start)
-        for own in proposals(head, context.task(structure(library, rows)), context.train, most):
+        for own in proposals(
+            head, context.task(structure(library, rows)), context.train, max_proposals
+        ):
             if own not in seen:
                 seen.add(own)
                 found.append((deepcopy(head), context.task(own)))
@@ -197,10 +202,10 @@ def _shortened(
     context: SearchContext, heads: Sequence[tuple[Head, StructureTask]]
 ) -> list[tuple[Head, StructureTask]]:
     """Shorter structures from the encoders that fit best."""
-    most = 4 if any(isinstance(head, PolynomialEncoder) for head, _ in heads) else 2
+    max_proposals = 4 if any(isinstance(head, PolynomialEncoder) for head, _ in heads) else 2
     risks = [validation_risk(context, *pair) for pair in heads]
     shorter: list[tuple[Head, StructureTask]] = []
-    for i in sorted(range(len(heads)), key=lambda i: risks[i])[:most]:
+    for i in sorted(range(len(heads)), key=lambda i: risks[i])[:max_proposals]:
         for head, task in reductions(
             *heads[i], context.train, context.budget.refinement, context.stride
         ):

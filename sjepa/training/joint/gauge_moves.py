@@ -47,9 +47,9 @@ class GaugeMoves:
         seen = {self._key(start)}
         for _ in range(rounds):
             found: list[Gauge] = []
-            most = self.score(best)[0] + slack
+            largest = self.score(best)[0] + slack
             for near in (n for gauge in frontier for n in self._neighbors(gauge)):
-                short = sum(map(len, near.support(PRESENT))) <= most
+                short = sum(map(len, near.support(PRESENT))) <= largest
                 if short and (key := self._key(near)) not in seen:
                     seen.add(key)
                     found.append(near)

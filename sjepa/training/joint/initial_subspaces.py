@@ -131,7 +131,9 @@ def starting_readouts(
     return result / result.norm(dim=1, keepdim=True)
 
 
-def slowest_subspaces(modes: list[LinearMode], latent_dim: int, most: int = 4) -> list[Tensor]:
+def slowest_subspaces(
+    modes: list[LinearMode], latent_dim: int, max_subspaces: int = 4
+) -> list[Tensor]:
     """Bases (rank, d) of sets of modes with exactly d directions, the slowest sets first."""
     found: list[tuple[float, np.ndarray]] = []
     nearest = modes[: 3 * latent_dim]
@@ -142,4 +144,4 @@ def slowest_subspaces(modes: list[LinearMode], latent_dim: int, most: int = 4) -
                 rank = sum(nearest.index(m) for m in group) / size
                 found.append((rank, basis))
     found.sort(key=lambda pair: pair[0])
-    return [torch.tensor(basis) for _, basis in found[:most]]
+    return [torch.tensor(basis) for _, basis in found[:max_subspaces]]

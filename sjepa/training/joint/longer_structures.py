@@ -23,7 +23,11 @@ MAX_ROWS = 20_000
 
 
 def proposals(
-    head: nn.Module, task: StructureTask, observed: Observed, most: int = 3, backend: str = "subset"
+    head: nn.Module,
+    task: StructureTask,
+    observed: Observed,
+    max_proposals: int = 3,
+    backend: str = "subset",
 ) -> list[Structure]:
     """Structures on a backend's front that leave much less than the present one does.
 
@@ -40,7 +44,7 @@ def proposals(
     own = float(task.risk(head, observed, observed).risk)
     better = [c.law for c in front if c.loss < 0.5 * own]
     found = [s for s in structures_of(better, task.library) if s != task.structure]
-    return found[:most]
+    return found[:max_proposals]
 
 
 @torch.no_grad()

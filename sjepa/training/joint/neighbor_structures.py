@@ -20,7 +20,7 @@ LONGER, SHORTER = 0.5, 10.0
 
 
 def variants(
-    head: nn.Module, task: StructureTask, observed: Observed, most: int = 3
+    head: nn.Module, task: StructureTask, observed: Observed, max_variants: int = 3
 ) -> list[Structure]:
     """Structures that differ from the present one in a single equation, shorter ones first.
 
@@ -48,7 +48,7 @@ def variants(
                     found.append((k >= len(own), float(left[best] / loss), changed))
     # Shorter ones first: an encoder that may bend can make up for a term that is small.
     found.sort(key=lambda entry: entry[:2])
-    return [one for *_, one in found[:most]]
+    return [one for *_, one in found[:max_variants]]
 
 
 def _losses(xx: np.ndarray, xy: np.ndarray, yy: float, supports: np.ndarray) -> np.ndarray:

@@ -93,9 +93,9 @@ def nonlinear_heads(
     """
     generator = torch.Generator().manual_seed(context.seed)
     # Linear coordinates may be crude, but they show how little of the observations can be lost.
-    most = max_information_loss(_checked(context, head, context.near) for head, _ in linear)
-    most = min(context.near.neighbor, most)
-    context = replace(context, near=replace(context.near, neighbor=most))
+    max_loss = max_information_loss(_checked(context, head, context.near) for head, _ in linear)
+    max_loss = min(context.near.neighbor, max_loss)
+    context = replace(context, near=replace(context.near, neighbor=max_loss))
     low = solved(context, entries(context, linear, generator), LOW, EASING) + _mechanical(context)
     best = promoted(context, low, KEPT[0], each=2, share=0.8)
     best = promoted(context, [*best, *_children(context, best, LOW)], KEPT[0], each=2, share=0.83)
@@ -241,8 +241,8 @@ def _children(
         if own.structure == dense:
             proposed = gauged(context, own.head, task)
         else:
-            most = CHILDREN * (2 if _is_long(own.structure) else 1)
-            new = variants(own.head, task, context.train, most)
+            max_loss = CHILDREN * (2 if _is_long(own.structure) else 1)
+            new = variants(own.head, task, context.train, max_loss)
             proposed = [(one, own.head) for one in new]
         near += [start for start in proposed if start[0] not in known]
         known |= {one for one, _ in proposed}
@@ -311,8 +311,8 @@ def _simplified(
             promoted(context, [*near, *_raise_degrees(context, fresh)], SHORTER),
             key=lambda own: (own.structure.cost, own.loss),
         )
-        most = GROWING * _risk(context, before)
-        good = [own for own in good if own.check_report.passed and _risk(context, own) <= most]
+        max_loss = GROWING * _risk(context, before)
+        good = [own for own in good if own.check_report.passed and _risk(context, own) <= max_loss]
         pairs = [raise_degree(context, own) for own in good]
         simpler += pairs
         base = _simplest_adequate(context, good, pairs)

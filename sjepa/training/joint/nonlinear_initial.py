@@ -42,8 +42,8 @@ def entries(
     """What the linear search liked from where it ended, the cheapest structures, all terms."""
     library, d = context.library, context.latent_dim
     warm = _warm(context, linear)
-    most = context.budget.max_terms
-    cheap = enumerate_structures(library, d, CHEAPEST, most, actions=context.actions)
+    max_terms = context.budget.max_terms
+    cheap = enumerate_structures(library, d, CHEAPEST, max_terms, actions=context.actions)
     plain = {without_constants(library, own.support) for own in [*warm, *cheap]}
     # An encoder with an offset needs no constant that a shift of coordinates makes.
     cheap = [
@@ -96,8 +96,10 @@ def _warm(
     soon adapts to the law it has.
     """
     # Long laws make up for what a linear encoder cannot do: they are no guide here.
-    most = context.budget.max_terms
-    linear = [pair for pair in linear if max(map(len, pair[1].structure.support)) <= most] or linear
+    max_terms = context.budget.max_terms
+    linear = [
+        pair for pair in linear if max(map(len, pair[1].structure.support)) <= max_terms
+    ] or linear
     risks = [float(task.risk(head, context.train, context.train).risk) for head, task in linear]
     order = sorted(range(len(linear)), key=lambda i: risks[i])
     liked = [linear[i] for i in order if risks[i] <= HOPELESS * risks[order[0]]]

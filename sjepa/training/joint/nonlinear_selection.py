@@ -88,8 +88,8 @@ def close(found: Sequence[PolynomialCandidate]) -> list[PolynomialCandidate]:
 def without_information_loss(found: Sequence[PolynomialCandidate]) -> list[PolynomialCandidate]:
     """Candidates that lose no more information than others that fit nearly as well."""
     near = close(found)
-    most = max_information_loss(own.check_report for own in near)
-    return [own for own in near if own.check_report.neighbor <= most]
+    max_loss = max_information_loss(own.check_report for own in near)
+    return [own for own in near if own.check_report.neighbor <= max_loss]
 
 
 def fittest_and_simplest(

@@ -1,4 +1,4 @@
-"""What a search looks at: observations as they are, videos blurred, windows and their quotients."""
+"""Views of the observations for a search: raw, blurred videos, windows and their quotients."""
 
 from __future__ import annotations
 

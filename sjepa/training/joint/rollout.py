@@ -58,11 +58,11 @@ def states(z: Tensor, times: Tensor, order: int) -> Tensor:
     return z if order == 1 else join_velocities(z, times)
 
 
-def starts(length: int, horizon: int, order: int, most: int = 3) -> list[int]:
+def starts(length: int, horizon: int, order: int, max_starts: int = 3) -> list[int]:
     """Where rollouts begin: spread over the trajectories, away from one-sided velocities."""
     first = 1 if order == 2 else 0
     last = max(first, length - 1 - horizon)
-    return sorted({int(s) for s in np.linspace(first, last, most)})
+    return sorted({int(s) for s in np.linspace(first, last, max_starts)})
 
 
 class RolloutLoss:

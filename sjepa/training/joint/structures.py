@@ -97,19 +97,19 @@ def _unnamed(library: Library) -> bool:
 def enumerate_structures(
     library: Library,
     latent_dim: int,
-    most: int,
+    max_structures: int,
     max_terms: int = 2,
     outputs: Sequence[str] | None = None,
     actions: int = 0,
 ) -> list[Structure]:
-    """The `most` cheapest structures, each output with one to `max_terms` terms.
+    """The `max_structures` cheapest structures, each output with one to `max_terms` terms.
 
     An equation without terms would make its coordinate a constant of motion, and an equation
     that is only a constant would make it a clock: both are left out.
     """
     names = list(outputs or library.inputs[:latent_dim])
-    if most < 1:
-        raise ConfigError(f"A search needs at least one structure, got {most}.")
+    if max_structures < 1:
+        raise ConfigError(f"A search needs at least one structure, got {max_structures}.")
     symmetry = Symmetry(library, latent_dim, actions)
     allowed = library.mask(names)
     rows = [_rows(library, allowed[:, j], max_terms) for j in range(latent_dim)]
@@ -118,7 +118,7 @@ def enumerate_structures(
         support = symmetry.representative(tuple(rows[j][i][1] for j, i in enumerate(choice)))
         if support not in found:
             found[support] = Structure(support, cost)
-            if len(found) == most:
+            if len(found) == max_structures:
                 break
     return list(found.values())
 

@@ -15,7 +15,7 @@ from sjepa.training.joint.quadrature import cumulative, difference
 RIDGE = 1e-3
 
 
-def velocity_pairs(observed: Observed, horizon: int = 5, most: int = 2) -> Tensor:
+def velocity_pairs(observed: Observed, horizon: int = 5, max_pairs: int = 2) -> Tensor:
     """Read-outs (most, rank, 2) of coordinates whose velocities are linear in the observations.
 
     Among all read-outs x a, those whose changes a linear model x A of the velocity misses least,
@@ -35,7 +35,7 @@ def velocity_pairs(observed: Observed, horizon: int = 5, most: int = 2) -> Tenso
     size = (change.T @ change / len(change)).numpy()
     size = size + RIDGE * np.trace(size) / len(size) * np.eye(len(size))
     _, vectors = scipy.linalg.eigh((missed.T @ missed / len(change)).numpy(), size)
-    position = torch.tensor(vectors[:, :most])
+    position = torch.tensor(vectors[:, :max_pairs])
     pairs = torch.stack([position, matrix @ position], dim=-1)  # (rank, most, 2)
     pairs = pairs.movedim(1, 0)
     return pairs / pairs.norm(dim=1, keepdim=True)

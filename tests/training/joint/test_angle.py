@@ -85,7 +85,7 @@ def test_settings_are_read_for_angles_too_or_refused() -> None:
     assert short.law == short.front.shortest(int(data.lengths.sum()))
     with pytest.raises(ConfigError, match=r"2π-periodic: add sin\(z1\)"):
         fit_angle(data, encoder, Library.from_terms(["z1", "z1**3"], ["z1", "u1"]))
-    with pytest.raises(ConfigError, match="delta_roll is not read for an angle"):
+    with pytest.raises(ConfigError, match="delta_roll is not read for a circular"):
         SJEPA(1, order=2, delta_roll=0.1, verbose=False).fit(data)
 
 
@@ -116,15 +116,15 @@ def test_of_a_single_long_video_the_end_is_held_out_if_it_is_long_enough() -> No
     assert any("nothing was held out" in note for note in learned.notes)
 
 
-def test_progress_of_an_angle_is_told_and_options_are_read_or_refused() -> None:
+def test_progress_of_an_angle_is_reported_and_options_are_read_or_refused() -> None:
     angles, _, u = rotor(np.pi, 3.0, 0)
-    x, told = [video(q) for q in angles], list[tuple[str, float]]()
-    settings = {"order": 2, "verbose": False, "progress": lambda *one: told.append(one)}
+    x, reported = [video(q) for q in angles], list[tuple[str, float]]()
+    settings = {"order": 2, "verbose": False, "progress": lambda *one: reported.append(one)}
     SJEPA(1, options={"effort": 0.1}, **settings).fit(x, T, list(u))
-    shares = [share for _, share in told]
-    assert shares == sorted(shares) and told[-1] == ("done", 1.0)
-    assert sum("angle" in line for line, _ in told) == 40  # a tenth of the updates, twice
-    with pytest.raises(ConfigError, match="restarts is not read for an angle .* effort; leave"):
+    shares = [share for _, share in reported]
+    assert shares == sorted(shares) and reported[-1] == ("done", 1.0)
+    assert sum("circular" in line for line, _ in reported) == 40  # a tenth of the updates, twice
+    with pytest.raises(ConfigError, match="restarts is not read for a circular .* effort; leave"):
         SJEPA(1, options={"effort": 0.1, "restarts": 9}, **settings).fit(x, T, list(u))
 
 
@@ -147,7 +147,7 @@ def test_what_only_swings_has_no_angle() -> None:
         assert angle_of(Trajectories.of([data(q) for q in angles], T, list(u))) is None
 
 
-def test_a_turn_is_told_in_the_units_of_the_coordinate() -> None:
+def test_a_turn_is_reported_in_the_units_of_the_coordinate() -> None:
     angle = Angle(2).double()
     scaled = nn.Linear(1, 1).double()
     with torch.no_grad():

@@ -78,7 +78,7 @@ def test_what_is_inadmissible_is_not_chosen_however_well_it_fits(context: Search
     result = conclude(context, [shortcut, law, rough], 1e-2, None)
     assert result.best is law and result.adequate
     assert shortcut.law not in [c.law for c in result.front]
-    assert not any("admissible" in note for note in result.notes)
+    assert not any("passes the checks" in note for note in result.notes)
 
 
 def test_where_nothing_is_admissible_the_best_fit_is_returned_and_said_so(
@@ -88,7 +88,7 @@ def test_where_nothing_is_admissible_the_best_fit_is_returned_and_said_so(
     better = found(context, ((1,), (2,)), loss=0.1, check_report=REFUSED)
     result = conclude(context, [worse, better], 1e-2, None)
     assert result.best is better and not result.adequate
-    assert any("No candidate is admissible" in note for note in result.notes)
+    assert any("No candidate passes the checks" in note for note in result.notes)
 
 
 def test_a_law_of_collapsed_coordinates_is_not_adequate_however_well_it_fits(
@@ -100,15 +100,17 @@ def test_a_law_of_collapsed_coordinates_is_not_adequate_however_well_it_fits(
     assert not result.adequate and result.figures["adequate"] == 0.0
 
 
-def test_what_is_left_is_told_for_held_out_and_for_training_data(context: SearchContext) -> None:
+def test_the_residual_is_reported_for_held_out_and_for_training_data(
+    context: SearchContext,
+) -> None:
     result = conclude(context, [found(context, ((1,), (2,)))], "auto", None)
     task = context.task(result.best.structure)
     head = result.encoder[1]
     fitted = task.risk(head, context.train, context.train)
     assert result.figures["residual_training"] == pytest.approx(float(fitted.risk), rel=1e-6)
     (note,) = [n for n in result.notes if n.startswith("unexplained variance")]
-    assert f"{result.residual:.2g} of the variance" in note
-    assert note.endswith(f"{result.training_residual:.2g} on those of the training")
+    assert f"{result.residual:.2g} on held-out" in note
+    assert note.endswith(f"{result.training_residual:.2g} in training")
 
 
 def test_the_noise_floor_is_that_of_the_law_that_is_chosen(context: SearchContext) -> None:
@@ -209,7 +211,7 @@ def test_caveats_name_rivals_nonlinear_encoders_and_starts_and_what_to_try(
     (two,) = caveats(law, [rival, rival])
     assert "2 other laws are adequate" in two
     (starts,) = caveats(law, [], (0.5, 0.001))
-    assert "miss 0.5 of the variance, the others 0.001" in starts
+    assert "error of 0.5 of the variance, the others 0.001" in starts
     (nonlinear,) = caveats(replace(law, linear=False), [])
     advice = ("fewer terms (library=)", "Give more trajectories", "Compare rollouts")
     assert all(

@@ -82,7 +82,7 @@ def test_where_nothing_is_admissible_the_best_fits_go_on_and_say_so(observed: Ob
         lambda line, share: told.append(line),
         done=0,
     )
-    assert told == ["8 restarts, horizon 16: inadmissible everywhere"]
+    assert told == ["8 restarts, horizon 16: fails the checks everywhere"]
     # The numbers of the field are those of the end: the same sample judges all of them again.
     generator = torch.Generator().manual_seed(1)
     for _ in range(RUNGS[-1].steps):
