@@ -96,7 +96,7 @@ def differentiate(
     lam : float, optional
         For spline: fixed smoothing parameter.
     like : Smoothing, optional
-        What was found on other data of the same kind, used again.
+        Settings found on other data of the same kind, reused.
     """
     if len(trajectories.obs_shape) != 1:
         raise DataError(

@@ -64,7 +64,7 @@ def before(name: str) -> str:
 def with_history(trajectories: Trajectories, k: int, middle: bool = False) -> Trajectories:
     """Observations ``(k, *obs)`` that hold the last k, oldest first; each trajectory loses k - 1.
 
-    Two frames show a velocity. The new arrays are views of the old ones and need no memory. With
+    Two frames determine a velocity. The new arrays are views and need no memory. With
     `middle` a window stands at the time of its middle observation, whose state it shows best.
     """
     if k < 1:

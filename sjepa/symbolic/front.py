@@ -36,7 +36,7 @@ MAX_LAWS = 10_000
 
 @dataclass(frozen=True)
 class Candidate:
-    """One law on a front: how long it is and how well it fits.
+    """One law on a front: its complexity and its loss.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Candidate:
 
 @dataclass(frozen=True, repr=False)
 class Front:
-    """Laws that no other law beats in both complexity and loss, simplest first.
+    """Pareto front of laws in complexity and loss, simplest first.
 
     Indexing and iteration give :class:`Candidate` rows. `measure` says which complexity orders
     the front; both are in the table.
@@ -127,7 +127,7 @@ class Front:
         notes: Sequence[str] = (),
         min_gain: float = 0.0,
     ) -> Front:
-        """Sort, drop repeated laws and those another one beats.
+        """Sort; drop duplicates and dominated laws.
 
         A longer law must lower the loss by the share `min_gain` to be kept.
         """
@@ -193,7 +193,7 @@ class Front:
     def to_frame(self) -> pd.DataFrame:
         """A table with the columns PySR users know, and both complexities by name.
 
-        `inclusion` is that of each law's least sure term; `intervals` has all of them.
+        `inclusion` is the smallest of each law's terms; `intervals` has all of them.
         """
         import pandas as pd
 
@@ -221,7 +221,7 @@ class Front:
     update = law_methods.update
 
     def position(self, law: Law) -> int | None:
-        """Which candidate a law is: the same one, or the same before its numbers were refined."""
+        """Position of a law on the front, also if its coefficients were refined since."""
         for i, candidate in enumerate(self):
             if candidate.law == law:
                 return i
@@ -248,7 +248,7 @@ class Front:
         )
 
     def shortest(self, rows: int) -> Law:
-        """The law of the least description length, for `rows` rows of data: residuals,
+        """The law of the smallest description length, for `rows` rows of data: residuals,
         coefficients and structure in one code (MDL)."""
         self._require_candidates()
         return min(self, key=lambda c: c.law.description_length(c.loss, rows)).law

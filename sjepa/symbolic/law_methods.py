@@ -81,8 +81,8 @@ def order_of(law: Law) -> Literal[1, 2]:
 def simulate(law: Law, x0: Any, t: Any, u: Any = None, **options: Any) -> Simulation:
     """States at times `t` from the state `x0`; a law of second order also needs velocities.
 
-    Actions `u` are rows (T, m), each held until the next time, or one row for all times. See
-    :class:`sjepa.models.Simulator`, also for the options.
+    Actions `u` are rows (T, m), each kept constant until the next time, or one row for all times.
+    See :class:`sjepa.models.Simulator`, also for the options.
 
     >>> from sjepa import Law
     >>> Law.from_string("-x", ["x"]).simulate([1.0], [0.0, 1.0]).z.round(4).tolist()
@@ -116,9 +116,9 @@ def fit(
     ----------
     x, t, u : states, times and actions, as for ``SJEPA.fit``
     free : list of int or of str, optional
-        What may move: positions in `coefficients`, or terms such as ``"sin(q)"`` with the numbers
-        before and inside them, in every equation that has them. By default every number, and a
-        multiplier of every term.
+        What is fitted: positions in `coefficients`, or terms such as ``"sin(q)"`` with their
+        coefficients and nonlinear parameters, in every equation that has them. By default all
+        coefficients, and a multiplier of every term.
 
     >>> from sjepa import Law
     >>> t = np.arange(0, 3, 0.01)
@@ -161,8 +161,8 @@ def load(cls: type[Law], path: str | Path) -> Law:
 def validate(front: Front, x: Any, t: Any = None, u: Any = None, *, zoh: bool = False) -> Front:
     """The front compared on data that it was not fitted to.
 
-    Every law is simulated as it is through segments of the data, from starts that are fitted; the
-    one of the highest evidence is what ``best`` gives then, and ``verdict`` is that on these data.
+    Every law is simulated unchanged over segments of the data, from fitted initial states; ``best``
+    is then the law of the highest evidence, and ``verdict`` that on these data.
 
     Parameters
     ----------
@@ -182,15 +182,15 @@ def validate(front: Front, x: Any, t: Any = None, u: Any = None, *, zoh: bool = 
 def next_experiment(
     front: Front, n: int = 3, bounds: Mapping[str, tuple[float, float]] | None = None
 ) -> pd.DataFrame:
-    """Where to measure next: the starts at which the rivals of ``best()`` differ most from it.
+    """Where to measure next: initial states at which ``best()`` and its rivals differ most.
 
     Parameters
     ----------
     n : int
         How many starts.
     bounds : mapping, optional
-        Least and largest value of states, velocities and (constant) inputs by name; by default the
-        range of the data.
+        Smallest and largest value of states, velocities and (constant) inputs by name; by default
+        the range of the data.
 
     Returns
     -------
@@ -206,10 +206,10 @@ def next_experiment(
 
 
 def update(front: Front, x: Any, t: Any = None, u: Any = None) -> Front:
-    """The front that the first data and these give together, without the rows of the first.
+    """The front of the first data and these together, without the rows of the first.
 
     ``discover`` with a backend that combines terms keeps sums over its data, and those of more
-    data are added to them: the search is then that on all rows. Noise, windows and the form of the
+    data are added to them: the search is then over all rows. Noise, windows and the form of the
     regression stay as they were decided on the first data. Simulations go through the new data
     alone.
 

@@ -36,7 +36,7 @@ class Library:
     terms : tuple of sympy.Expr
         Canonical and distinct, without numerical factors.
     weights : numpy array (terms,)
-        What each term costs in the ``terms`` complexity.
+        Weight of each term in the ``terms`` complexity.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class Library:
 
     @classmethod
     def of(cls, value: Library | Sequence[str] | None, inputs: Sequence[str]) -> Library | None:
-        """What a user may give as ``library=``: a Library, a list of terms, or nothing."""
+        """A Library from what ``library=`` accepts: a Library, a list of terms, or None."""
         if value is None or isinstance(value, Library):
             return value
         if isinstance(value, str) or not all(isinstance(t, str) for t in value):

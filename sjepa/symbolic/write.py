@@ -86,8 +86,8 @@ def torch(
     """A differentiable module: tensor (..., inputs) to tensor (..., outputs).
 
     By default (True, or "terms") the multiplier of every term is trained, also where it is 1
-    or another whole number, and so are the doubles inside functions; exponents and whole
-    nonlinear parameters are part of the structure. A list says which coefficients follow the
+    or another whole number, and so are the doubles inside functions; exponents and integers
+    inside functions are part of the structure. A list says which coefficients follow the
     gradient: one entry for each of `coefficients`, or of the default module's. False trains
     nothing.
     """
