@@ -53,7 +53,7 @@ SOLVED = 1e-13
 # Laws with numbers inside functions whose numbers are fitted while others are still searched.
 REFINED = 3
 
-Kept = tuple[float, float, sympy.Expr]  # complexity, loss, expression
+ScoredExpression = tuple[float, float, sympy.Expr]  # complexity, loss, expression
 
 
 class Refinement:
@@ -66,7 +66,7 @@ class Refinement:
         self.size = math.sqrt(float(np.mean(self.target**2))) or 1.0
         self.unit = float(problem.variance[j])
         self.columns: dict[sympy.Expr, np.ndarray] = {}
-        self.found: dict[frozenset[sympy.Expr], Kept] = {}
+        self.found: dict[frozenset[sympy.Expr], ScoredExpression] = {}
         self.known: frozenset[frozenset[sympy.Expr]] = frozenset()
         self.refined: set[frozenset[sympy.Expr]] = set()
         self.add([])
@@ -126,9 +126,9 @@ class Refinement:
             return
         scale = np.maximum(np.linalg.norm(theta, axis=0), 1e-300)
         contribution = np.linalg.lstsq(theta / scale, self.target, rcond=SOLVED)[0]
-        told = np.abs(contribution) > SOLVED * np.linalg.norm(self.target)
-        if not told.all():  # the rest is the solution's own rounding
-            return self.add([t for t, is_told in zip(terms, told, strict=True) if is_told])
+        significant = np.abs(contribution) > SOLVED * np.linalg.norm(self.target)
+        if not significant.all():  # the rest is the solution's own rounding
+            return self.add([t for t, needed in zip(terms, significant, strict=True) if needed])
         solution = contribution / scale
         pairs = zip(solution.tolist(), terms, strict=True)
         expr = _canonical(sympy.Add(*(sympy.Float(c) * t for c, t in pairs)))
@@ -136,7 +136,7 @@ class Refinement:
             loss = float(np.mean((theta @ solution - self.target) ** 2)) / self.unit
             self.found[key] = (self.complexity(expr), loss, expr)
 
-    def front(self, deadline: float = math.inf) -> list[Kept]:
+    def front(self, deadline: float = math.inf) -> list[ScoredExpression]:
         """The candidates that nothing beats, with their numbers fitted to all rows.
 
         After the deadline the numbers stay as the sample gave them.
@@ -225,8 +225,8 @@ def _canonical(expr: sympy.Expr) -> sympy.Expr | None:
         return None
 
 
-def _undominated(rows: Iterable[Kept]) -> list[Kept]:
-    kept: list[Kept] = []
+def _undominated(rows: Iterable[ScoredExpression]) -> list[ScoredExpression]:
+    kept: list[ScoredExpression] = []
     for row in sorted(rows, key=lambda r: (r[0], r[1], str(r[2]))):
         if not kept or max(row[1], ROUNDING) < (1 - GAIN) * max(kept[-1][1], ROUNDING):
             kept.append(row)

@@ -14,7 +14,7 @@ from sjepa.errors import ConfigError
 from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.refit import refit
-from sjepa_backends._operon_refinement import Kept, Refinement
+from sjepa_backends._operon_refinement import Refinement, ScoredExpression
 from sjepa_backends._operon_run import OperonRun, output_space, sample_rows
 
 
@@ -76,7 +76,7 @@ class Operon(Backend):
         last = problem.deadline()
         rows = sample_rows(problem, self.rows)
         count = len(problem.outputs)
-        fronts: list[list[Kept]] = []
+        fronts: list[list[ScoredExpression]] = []
         notes: list[str] = []
         for j, output in enumerate(problem.outputs):
             now = problem.clock()
@@ -94,7 +94,7 @@ class Operon(Backend):
 
     def _search_output(
         self, problem: Problem, j: int, rows: np.ndarray, end: float, notes: list[str]
-    ) -> list[Kept]:
+    ) -> list[ScoredExpression]:
         inputs, targets = problem.rows()
         output, target = problem.outputs[j], targets[:, j]
         what = output_space(problem, j)

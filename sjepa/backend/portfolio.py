@@ -60,17 +60,17 @@ class Portfolio(Backend):
             merged.ask(backend, min(most, (end - problem.clock()) / (len(libraries) - i)))
         if merged.lowest <= ROUNDING:  # good enough for a library may still be short of a tree
             trees = []
-        now, leader = problem.clock(), None
+        now, best = problem.clock(), None
         turns_end = now + (EQUAL_SHARE if len(trees) > 1 else 1.0) * (end - now)
         for i, backend in enumerate(trees):
             before = merged.lowest
             answered = merged.ask(backend, (turns_end - problem.clock()) / (len(trees) - i))
-            if answered and (leader is None or merged.lowest < (1 - GAIN) * before):
-                leader = backend
+            if answered and (best is None or merged.lowest < (1 - GAIN) * before):
+                best = backend
             if merged.lowest <= ROUNDING:
                 break
-        while leader is not None and math.isfinite(end) and problem.clock() < end:
-            if merged.settled() or not merged.ask(leader, end - problem.clock()):
+        while best is not None and math.isfinite(end) and problem.clock() < end:
+            if merged.settled() or not merged.ask(best, end - problem.clock()):
                 break
         return merged.front()
 

@@ -291,17 +291,17 @@ def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> No
         return
     model.print(digits=6)
     terms, tree = (model.law_.complexity(m) for m in ("terms", "tree"))
-    told = (
+    summary = (
         f"Complexity {terms:g} (terms), {tree:g} (tree). "
         f"R2 of simulated against encoded trajectories, all that were given: {score:.4f}."
     )
-    told += _held_out(model.figures_)
+    summary += _held_out(model.figures_)
     if model.front_.form:
-        told += f" Form: {model.front_.form}."
+        summary += f" Form: {model.front_.form}."
     notes = [f"! {d}" if d in model.warnings_ else d for d in model.diagnostics_]
     if run is not None:
         notes.append(f"Written to {run.folder}; sjepa.load({str(run.folder)!r}) reads it.")
-    say("\n".join([told, *notes]), error=True)
+    say("\n".join([summary, *notes]), error=True)
 
 
 def _held_out(figures: dict[str, float]) -> str:

@@ -73,7 +73,7 @@ UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
 }
-# What `sjepa.discover` may be told about given coordinates.
+# Options of `sjepa.discover` for given coordinates.
 FORM_OPTIONS = ("form", "window")
 # Fewer observations decide nothing about coordinates.
 MIN_POINTS = 20

@@ -338,8 +338,8 @@ class Front:
             raise FormatError("Its front has no law at the place of the chosen one.")
         form = str(data.get("form", ""))
         intervals = read_intervals(data.get("intervals", []))
-        told = None if verdict is None else Verdict.from_dict(verdict)
-        return cls(candidates, measure, backend, tuple(notes), form, chosen, intervals, told)
+        checked = None if verdict is None else Verdict.from_dict(verdict)
+        return cls(candidates, measure, backend, tuple(notes), form, chosen, intervals, checked)
 
 
 def _candidate(one: Any, row: int) -> Candidate:

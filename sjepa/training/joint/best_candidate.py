@@ -12,7 +12,7 @@ from sjepa.training.joint.refinement import StructureTask
 from sjepa.training.joint.structures import Symmetry
 
 
-# A leader leaves at most this much: with a larger residual the coordinates are wrong, and
+# Largest residual of a best candidate: with a larger residual the coordinates are wrong, and
 # polynomial encoders fit many laws.
 PROMISING = 5e-3
 # Other laws leave at least this many times more.

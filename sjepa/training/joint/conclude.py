@@ -36,7 +36,7 @@ from sjepa.training.joint.noise import noise_floor
 from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.paired_errors import CLEARLY, joint_residual, standard_errors
 from sjepa.training.joint.refinement import StructureTask, canceling
-from sjepa.training.joint.result import Found, SearchResult
+from sjepa.training.joint.result import JointCandidate, SearchResult
 from sjepa.training.joint.rollout import (
     RolloutLoss,
     coefficients_of,
@@ -67,7 +67,7 @@ HIDDEN = 3.0
 WORSE, NONLINEAR_WORSE = 2.0, 1.1
 
 
-def scored(context: SearchContext, task: StructureTask, head: nn.Module) -> Found:
+def scored(context: SearchContext, task: StructureTask, head: nn.Module) -> JointCandidate:
     """Score an encoder for a structure on the validation data."""
     fit = task.risk(head, context.train, context.validation)
     law = law_of(
@@ -82,7 +82,7 @@ def scored(context: SearchContext, task: StructureTask, head: nn.Module) -> Foun
     reasons = (*check_report.reasons, *more)
     check_report = replace(check_report, neighbor=others.neighbor, reasons=reasons)
     linear = isinstance(head, LinearEncoder)
-    return Found(candidate, task.structure, context.encoder(head), check_report, linear)
+    return JointCandidate(candidate, task.structure, context.encoder(head), check_report, linear)
 
 
 @torch.no_grad()
@@ -96,7 +96,7 @@ def checked(
 
 def conclude(
     context: SearchContext,
-    found: Sequence[Found],
+    found: Sequence[JointCandidate],
     delta: float | str,
     delta_roll: float | None,
     select: str | None = None,
@@ -179,7 +179,7 @@ def conclude(
     if context.order == 1 and context.validation.noise is None and warnings:
         whole = context.whole
         findings += diagnose_hidden(whole.raw, whole.grid.mask, context.horizon, whole.grid.u)
-    rivals: tuple[Found, ...] = ()
+    rivals: tuple[JointCandidate, ...] = ()
     if adequate:
         equals = [f for f in sound if f not in worse]
         rivals = rivals_of(best, equals, chosen.delta, context.library, context.actions)
@@ -206,8 +206,8 @@ def conclude(
 
 
 def _without_information_loss(
-    context: SearchContext, found: Sequence[Found], max_loss: float, holdout: RolloutLoss
-) -> list[Found]:
+    context: SearchContext, found: Sequence[JointCandidate], max_loss: float, holdout: RolloutLoss
+) -> list[JointCandidate]:
     """Candidates whose encoder is linear or whose information loss is at most `max_loss`.
 
     The others are used only if no candidate besides them is adequate, and are flagged then.
@@ -217,7 +217,7 @@ def _without_information_loss(
         return list(found)
     floor = _floors(context, found)
 
-    def adequate(one: Found) -> bool:
+    def adequate(one: JointCandidate) -> bool:
         within = one.candidate.loss <= largest_residual(floor(one), one.linear)
         return within and (one.linear or _rollout(holdout, one) <= MAX_ROLLOUT_ERROR)
 
@@ -225,14 +225,16 @@ def _without_information_loss(
     return list(found) if alone else kept
 
 
-def _floors(context: SearchContext, found: Sequence[Found]) -> Callable[[Found], float]:
+def _floors(
+    context: SearchContext, found: Sequence[JointCandidate]
+) -> Callable[[JointCandidate], float]:
     """The noise floor of a law in its own coordinates.
 
     Nonlinear coordinates that are nearly the same carry much noise, which can hide much: no
     more counts than three times the least that noise leaves in any of the coordinates found.
     """
 
-    def floor(one: Found) -> float:
+    def floor(one: JointCandidate) -> float:
         return noise_floor(head_of(one.encoder), _own_task(context, one), context.validation)
 
     if all(one.linear for one in found):
@@ -242,15 +244,18 @@ def _floors(context: SearchContext, found: Sequence[Found]) -> Callable[[Found],
 
 
 def _clearly_worse(
-    context: SearchContext, found: Sequence[Found], delta: float, floor: Callable[[Found], float]
-) -> list[Found]:
+    context: SearchContext,
+    found: Sequence[JointCandidate],
+    delta: float,
+    floor: Callable[[JointCandidate], float],
+) -> list[JointCandidate]:
     """The laws within delta that are clearly worse than the best, if only noise is left of that.
 
     Where noise is large, so is delta, and a term can be missing within it. Integration errors are
     not considered, nor are nonlinear encoders, which overfit a few trajectories.
     """
 
-    def score(one: Found, holdout: Observed) -> float:
+    def score(one: JointCandidate, holdout: Observed) -> float:
         task = _own_task(context, one)
         numbers = coefficients_of(one.law, task.library, task.structure.support)
         return joint_residual(head_of(one.encoder), task, numbers, holdout)
@@ -270,7 +275,7 @@ def _clearly_worse(
     ]
 
 
-def _refine(context: SearchContext, best: Found, holdout: RolloutLoss) -> Found:
+def _refine(context: SearchContext, best: JointCandidate, holdout: RolloutLoss) -> JointCandidate:
     """Encoder and coefficients by rollouts over the longest horizon the data allow."""
     if not context.budget.rollout:
         return best
@@ -291,7 +296,7 @@ def _refine(context: SearchContext, best: Found, holdout: RolloutLoss) -> Found:
     return refined if better else best
 
 
-def _own_task(context: SearchContext, one: Found) -> StructureTask:
+def _own_task(context: SearchContext, one: JointCandidate) -> StructureTask:
     """The task of a law, whose nonlinear parameters may differ from those of the library."""
     library = context.library
     if not library.has_numbers:
@@ -303,7 +308,7 @@ def _own_task(context: SearchContext, one: Found) -> StructureTask:
 
 
 @torch.no_grad()
-def _losses(context: SearchContext, one: Found, observed: Observed) -> list[float]:
+def _losses(context: SearchContext, one: JointCandidate, observed: Observed) -> list[float]:
     """What a law with its own coefficients leaves of each coordinate's changes."""
     task, head = _own_task(context, one), head_of(one.encoder)
     numbers = coefficients_of(one.law, task.library, task.structure.support)
@@ -312,7 +317,7 @@ def _losses(context: SearchContext, one: Found, observed: Observed) -> list[floa
 
 
 @torch.no_grad()
-def _diagnose(context: SearchContext, best: Found) -> list[Diagnostic]:
+def _diagnose(context: SearchContext, best: JointCandidate) -> list[Diagnostic]:
     """Shortcuts on held-out trajectories, and folds where all the others are."""
 
     def seen(observed: Observed, checks: CollapseChecks) -> list[Diagnostic]:
@@ -324,12 +329,12 @@ def _diagnose(context: SearchContext, best: Found) -> list[Diagnostic]:
 
 
 @torch.no_grad()
-def _rollout(loss: RolloutLoss, found: Found) -> float:
+def _rollout(loss: RolloutLoss, found: JointCandidate) -> float:
     return float(loss(head_of(found.encoder), found.law.torch(trainable=False).double()))
 
 
 @torch.no_grad()
-def _by_start(context: SearchContext, found: Found) -> tuple[float, float]:
+def _by_start(context: SearchContext, found: JointCandidate) -> tuple[float, float]:
     """Rollout losses from the quarter of held-out starts that is farthest out, and the others."""
     z = head_of(found.encoder)(context.validation.x)[:, 0]
     spread = z.std(0, correction=0).clamp(min=1e-300)  # there may be one start only

@@ -26,7 +26,7 @@ from sjepa.training.joint.refinement import (
     refine_encoder,
     unit_scale,
 )
-from sjepa.training.joint.result import Found
+from sjepa.training.joint.result import JointCandidate
 from sjepa.training.joint.rollout import RolloutLoss, law_of
 from sjepa.training.joint.select import NOISE_MULTIPLE
 from sjepa.training.joint.structures import Structure, structure
@@ -36,7 +36,9 @@ from sjepa.training.joint.structures import Structure, structure
 LONG = 4.5
 
 
-def finalists(context: SearchContext, heads: Sequence[tuple[Head, StructureTask]]) -> list[Found]:
+def finalists(
+    context: SearchContext, heads: Sequence[tuple[Head, StructureTask]]
+) -> list[JointCandidate]:
     """Shorten the best laws and score them all."""
     shorter = _shortened(context, heads)
     return [scored(context, task, head) for head, task in [*heads, *shorter]]

@@ -13,7 +13,7 @@ from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.quadrature import difference
 from sjepa.training.joint.refinement import StructureTask
 from sjepa.training.joint.restarts import join_velocities
-from sjepa.training.joint.result import Found
+from sjepa.training.joint.result import JointCandidate
 
 
 # A difference counts from this many standard errors.
@@ -21,7 +21,10 @@ CLEARLY = 3.0
 
 
 def standard_errors(
-    score: Callable[[Found, Observed], float], one: Found, best: Found, holdout: Observed
+    score: Callable[[JointCandidate, Observed], float],
+    one: JointCandidate,
+    best: JointCandidate,
+    holdout: Observed,
 ) -> float:
     """By how many standard errors a score of one law is above that of another.
 

@@ -17,7 +17,7 @@ from sjepa.training.joint.structures import Structure
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class JointCandidate:
     """One candidate with the encoder whose coordinates it moves.
 
     `candidate.loss` is the validation risk of the integral form: the share of the variance of
@@ -68,8 +68,8 @@ class SearchResult:
     """
 
     front: Front
-    found: tuple[Found, ...]
-    best: Found
+    found: tuple[JointCandidate, ...]
+    best: JointCandidate
     order: int
     delta: float
     noise_floor: float
@@ -77,7 +77,7 @@ class SearchResult:
     training_residual: float
     rollout: float
     training_rollout: float
-    rivals: tuple[Found, ...]
+    rivals: tuple[JointCandidate, ...]
     findings: tuple[Diagnostic, ...]
     caveats: tuple[str, ...]
     notes: tuple[str, ...]

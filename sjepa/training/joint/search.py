@@ -45,7 +45,7 @@ from sjepa.training.joint.nonlinear import nonlinear_heads
 from sjepa.training.joint.observed import within_range
 from sjepa.training.joint.refinement import Head, StructureTask
 from sjepa.training.joint.restarts import Restarts
-from sjepa.training.joint.result import Found, SearchResult
+from sjepa.training.joint.result import JointCandidate, SearchResult
 from sjepa.training.joint.structures import Structure, enumerate_structures
 from sjepa.training.joint.subspace import closed_under_affine_maps
 
@@ -112,7 +112,7 @@ def joint_search(
     memory : Memory, optional
         Where restarts between rounds, refined and polynomial encoders are kept, and looked for when
         a search starts again.
-    twin : Trajectories, optional
+    noisier_copy : Trajectories, optional
         The same observations with as much noise again, for a noise floor where roughness in time
         does not show it.
     starts : read-outs (values, d) of observations that are a coordinate and its derivatives
@@ -162,7 +162,7 @@ def joint_search(
     return replace(again, front=result.front, found=result.found, notes=(*again.notes, note))
 
 
-def _with_all_samples(context: SearchContext, result: SearchResult) -> list[Found]:
+def _with_all_samples(context: SearchContext, result: SearchResult) -> list[JointCandidate]:
     """The adequate laws of a search that left samples out, refined on all of them.
 
     None where noise explains what is left; otherwise errors of quadrature may.

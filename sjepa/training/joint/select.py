@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Front, Library
 from sjepa.symbolic.front import knee
-from sjepa.training.joint.result import Found
+from sjepa.training.joint.result import JointCandidate
 from sjepa.training.joint.structures import Support, Symmetry, without_constants
 
 
@@ -67,14 +67,16 @@ def adequacy_limits(risks: Sequence[float]) -> Adequacy:
     )
 
 
-def front_of(found: Sequence[Found], notes: Sequence[str] = ()) -> tuple[Front, tuple[Found, ...]]:
+def front_of(
+    found: Sequence[JointCandidate], notes: Sequence[str] = ()
+) -> tuple[Front, tuple[JointCandidate, ...]]:
     """The Pareto front over (complexity, validation risk), with its encoders in the same order."""
     front = Front.of([f.candidate for f in found], "terms", "joint", notes)
     owner = {id(f.candidate): f for f in found}
     return front, tuple(owner[id(c)] for c in front)
 
 
-def simplest_adequate(found: Sequence[Found], delta: float) -> tuple[Found, bool]:
+def simplest_adequate(found: Sequence[JointCandidate], delta: float) -> tuple[JointCandidate, bool]:
     """The cheapest candidate within delta, or the one that fits best and False."""
     for one in sorted(found, key=lambda f: (f.candidate.terms, f.candidate.loss)):
         if one.candidate.loss <= delta * (1 + 1e-9):
@@ -83,14 +85,18 @@ def simplest_adequate(found: Sequence[Found], delta: float) -> tuple[Found, bool
 
 
 def rivals_of(
-    best: Found, found: Sequence[Found], delta: float, library: Library, actions: int = 0
-) -> tuple[Found, ...]:
+    best: JointCandidate,
+    found: Sequence[JointCandidate],
+    delta: float,
+    library: Library,
+    actions: int = 0,
+) -> tuple[JointCandidate, ...]:
     """Other laws within delta, the fittest of each structure, cheapest first.
 
     A law that only renames coordinates, shifts them, or adds terms to the best one is no rival.
     """
     symmetry = Symmetry(library, len(best.structure.support), actions)
-    fittest: dict[Support, Found] = {}
+    fittest: dict[Support, JointCandidate] = {}
     for one in sorted(found, key=lambda f: f.candidate.loss):
         if one.candidate.loss <= delta and not symmetry.contains(one.structure, best.structure):
             support = without_constants(library, one.structure.support)
@@ -99,7 +105,9 @@ def rivals_of(
 
 
 def caveats(
-    best: Found, rivals: Sequence[Found], by_start: tuple[float, float] = (0.0, 0.0)
+    best: JointCandidate,
+    rivals: Sequence[JointCandidate],
+    by_start: tuple[float, float] = (0.0, 0.0),
 ) -> list[str]:
     """Warnings about a law that is adequate on the data at hand.
 

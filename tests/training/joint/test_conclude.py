@@ -32,7 +32,7 @@ from sjepa.training.joint.context import SearchContext, prepare
 from sjepa.training.joint.noise import noise_floor
 from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.refinement import StructureTask, canceling, linear_head
-from sjepa.training.joint.result import Found
+from sjepa.training.joint.result import JointCandidate
 from sjepa.training.joint.rollout import CAP, followed
 from sjepa.training.joint.select import caveats, simplest_adequate
 from sjepa.training.joint.structures import structure
@@ -60,7 +60,7 @@ def found(
     columns: tuple[int, int] = (0, 1),
     loss: float | None = None,
     check_report: CollapseReport = FINE,
-) -> Found:
+) -> JointCandidate:
     """A law in two of the observed quantities, read off the whitened ones, with a loss as told."""
     x = torch.randn(50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     with torch.no_grad():
@@ -117,7 +117,7 @@ def test_the_noise_floor_is_that_of_the_law_that_is_chosen(context: SearchContex
     clean = found(context, ((1,), (2,)), loss=1e-3)
     noisy = found(context, ((1,), (2,)), columns=(0, 2), loss=0.9)
 
-    def floor(one: Found) -> float:
+    def floor(one: JointCandidate) -> float:
         task = context.task(one.structure)
         return noise_floor(one.encoder[1], task, context.validation)  # type: ignore[index]
 

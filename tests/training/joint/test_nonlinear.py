@@ -30,7 +30,7 @@ from sjepa.training.joint.nonlinear_selection import (
 )
 from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.refinement import StructureTask, linear_head
-from sjepa.training.joint.result import Found
+from sjepa.training.joint.result import JointCandidate
 from sjepa.training.joint.select import rivals_of
 from sjepa.training.joint.structures import structure
 from tests.training.joint.shortcut_data import pendulum_states
@@ -157,11 +157,11 @@ def polynomial(own: tuple[tuple[int, ...], ...], loss: float) -> PolynomialCandi
     return PolynomialCandidate(structure(LIBRARY, own), head, loss, ADMITTED)
 
 
-def found(loss: float, *rows: str) -> Found:
+def found(loss: float, *rows: str) -> JointCandidate:
     law = Law.from_string(list(rows), NAMES)
     own = structure(LIBRARY, support(*rows))
     candidate = replace(Candidate.score(law, [loss, loss], LIBRARY), loss=loss)
-    return Found(candidate, own, torch.nn.Identity(), ADMITTED)
+    return JointCandidate(candidate, own, torch.nn.Identity(), ADMITTED)
 
 
 def test_rivals_are_adequate_and_no_mere_copy_or_extension_of_the_best() -> None:

@@ -11,7 +11,7 @@ from sjepa.training.joint.context import prepare
 from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.paired_errors import joint_residual, standard_errors
 from sjepa.training.joint.refinement import linear_head
-from sjepa.training.joint.result import Found
+from sjepa.training.joint.result import JointCandidate
 from sjepa.training.joint.structures import structure
 from tests.training.joint.shortcut_data import oscillator_states
 
@@ -55,7 +55,7 @@ def test_a_difference_is_measured_by_how_much_pieces_differ() -> None:
     def score(found: object, holdout: Pieces) -> float:
         return float(np.mean([base[i] + (1 + own[i] if found is one else 0) for i in holdout]))
 
-    found: tuple[Found, Found] = one, best  # type: ignore[assignment]
+    found: tuple[JointCandidate, JointCandidate] = one, best  # type: ignore[assignment]
     holdout: Observed = Pieces(range(20))  # type: ignore[assignment]
     errors = standard_errors(score, *found, holdout)  # type: ignore[arg-type]
     expected = (1 + own.mean()) / (own.std(ddof=1) / np.sqrt(20))
