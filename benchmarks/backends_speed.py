@@ -44,12 +44,12 @@ def against_pysindy(rows: int = 300_000, threshold: float = 0.05, ridge: float =
     law = backend.search(Problem(gram=gram, library=library, outputs=NAMES)).best()
     ours = time.perf_counter() - start
 
-    optimiser = pysindy.STLSQ(threshold=threshold, alpha=ridge)
+    optimizer = pysindy.STLSQ(threshold=threshold, alpha=ridge)
     start = time.perf_counter()
-    optimiser.fit(features, targets)
+    optimizer.fit(features, targets)
     theirs = time.perf_counter() - start
-    same = ((library.coefficients(law) != 0) == (optimiser.coef_.T != 0)).all()
-    right = ((optimiser.coef_.T != 0) == (truth != 0)).all()
+    same = ((library.coefficients(law) != 0) == (optimizer.coef_.T != 0)).all()
+    right = ((optimizer.coef_.T != 0) == (truth != 0)).all()
     print(f"{rows} rows x {len(library)} terms x 5 outputs, threshold {threshold}")
     print(f"  PySINDy STLSQ {theirs:.2f} s, stlsq {ours:.3f} s: {theirs / ours:.0f} times faster")
     print(f"  same support: {same}; it is the true one: {right}")

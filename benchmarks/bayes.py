@@ -110,7 +110,11 @@ def _posteriors(seed: int, observed: float, sizes: tuple[int, ...]) -> list[Post
     data = drag_pendulum(2000 + seed, max(SIZES) // 25, 25, NOISE, observed)
     return [
         posterior(
-            data[: n // 25], candidates=fronts, proposal_data=proposals, library=LIBRARY, most=MOST
+            data[: n // 25],
+            candidates=fronts,
+            proposal_data=proposals,
+            library=LIBRARY,
+            max_candidates=MOST,
         )
         for n in sizes
     ]
@@ -158,7 +162,7 @@ def _figure(path: Path, table: np.ndarray, shown: Posterior) -> None:
         axes[key].spines[["top", "right"]].set_visible(False)
     axes["w"].set_ylim(0, 1.02)
     axes["s"].set_ylim(bottom=0)
-    shown.plot(axes["b"], most=6)
+    shown.plot(axes["b"], max_structures=6)
     axes["b"].set_title("one data set, n = 50", fontsize=9)
     figure.savefig(path, dpi=110)
     print(f"figure: {path}")
@@ -194,7 +198,11 @@ def _coverage(seed: int, args: argparse.Namespace, horizons: tuple[int, ...]) ->
     # Well specified means that the true structure takes part: nothing is left out before.
     most = MOST if args.found else 100
     result = posterior(
-        second, candidates=[*fronts, *truth], proposal_data=first, library=LIBRARY, most=most
+        second,
+        candidates=[*fronts, *truth],
+        proposal_data=first,
+        library=LIBRARY,
+        max_candidates=most,
     )
     found = result.calibration(held_out, horizons=horizons, draws=200, starts=60, seed=seed)
     return [found.coverage(h) for h in horizons] + [found.error(h) for h in horizons]

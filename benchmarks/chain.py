@@ -81,7 +81,7 @@ def main() -> None:
                 )
                 for rule in ("mixed", "pareto")
             ]
-            found.append(posterior(evidence, candidates=laws, most=len(laws), **same))
+            found.append(posterior(evidence, candidates=laws, max_candidates=len(laws), **same))
             apart = [chains[0].distance(f) for f in found]
             print(
                 f"{name:30} {seed:4d}  {apart[0]:5.3f}  {apart[1]:6.3f}  {apart[2]:5.3f}  "

@@ -1,7 +1,7 @@
 """Under which reading does the paper's one-step objective collapse a representation?
 
 Each row starts from one of three encoders (untrained; untrained and scaled to unit spread; warm, by
-the paper's warm start in short), minimises L_pred + λ_s Ω_train and nothing else, and is printed
+the paper's warm start in short), minimizes L_pred + λ_s Ω_train and nothing else, and is printed
 with its smallest standard deviation before and after. The loop is written down literally, beside
 the product's own, so that a target can also be differentiated through.
 

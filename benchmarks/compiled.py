@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/compiled.py
 
-A pendulum with drag, four Runge-Kutta steps. The small batch is that of a restart in the elegant
+A pendulum with drag, four Runge-Kutta steps. The small batch is that of a restart in the joint
 search, the large one that of training. CPU time, programs that compile included. The last figure
 says how many updates of one structure it takes to win the compilation back; a search tries hundreds
 of structures, for some hundred updates each.

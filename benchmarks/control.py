@@ -18,8 +18,8 @@ import torch
 from control_tasks import Car, Pendulum
 
 import sjepa
-from sjepa.control import CEM, LawJacobian, equilibria, linearise
-from sjepa.control.linearise import module_jacobian
+from sjepa.control import CEM, LawJacobian, equilibria, linearize
+from sjepa.control.linearize import module_jacobian
 from sjepa.models import Correction, NeuralField, Residual, Transition
 from sjepa.symbolic.operators import OPERATORS
 
@@ -42,7 +42,7 @@ def jacobians(options: argparse.Namespace) -> None:
     for integrator in ("euler", "midpoint", "rk4"):
         move = Transition(law.torch(), Correction(2, 1).double(), integrator=integrator)
         z, u = torch.randn(50, 2).double(), torch.randn(50, 1).double()
-        a = linearise(move, z, u, dt=0.1).step.A
+        a = linearize(move, z, u, dt=0.1).step.A
         h = 1e-6
         columns = [(move(z + h * e, 0.1, u) - move(z - h * e, 0.1, u)) / (2 * h)
                    for e in torch.eye(2).double()]  # fmt: skip

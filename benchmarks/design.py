@@ -40,14 +40,14 @@ from sjepa.training.alternating.sampling import TrainingData, validation_chunks
 FACTORS: Mapping[str, tuple[Any, Any]] = {
     "batches": ("trajectories", "windows"),
     "first_validation": (None, 1),
-    "initialisation": ("default", "xavier"),
+    "initialization": ("default", "xavier"),
     "views": ("both noisy", "one clean"),
     "ema": ("step", "cycle"),
     "validates": ("context", "target"),
     "patience": (10, None),
     "rollout_cut": (0.05, 0.0175),
     "dynamics_targets": ("ema", "context"),
-    "standardisation": ("each", "common"),
+    "standardization": ("each", "common"),
 }
 GENERATOR = (1, 1, 0, 1, 1, 1, 0, 0, 0, 1, 0)
 METRICS = ("val_risk", "omega_terms", "test_rollout", "ood_rollout", "ood_divergence", "min_std")
@@ -109,7 +109,7 @@ class Cell(exp1.SeedRun):
     def __init__(self, seed: int, choice: Mapping[str, Any], scale: float) -> None:
         super().__init__(seed, profile_of(choice, scale))
         self.choice = choice
-        if choice["standardisation"] == "common":
+        if choice["standardization"] == "common":
             spread = observation_map()(self.data["train"].states).std(axis=(0, 1))
             size = torch.as_tensor(spread / np.sqrt((spread**2).mean()), dtype=torch.float32)
             for name, split in self.data.items():
@@ -119,7 +119,7 @@ class Cell(exp1.SeedRun):
 
     def fresh(self) -> LatentModel:
         model = super().fresh()
-        if self.choice["initialisation"] == "xavier":
+        if self.choice["initialization"] == "xavier":
             torch.manual_seed(self.seed)
             for module in model.encoder.modules():
                 if isinstance(module, nn.Linear):

@@ -2,7 +2,7 @@
 
     python -m benchmarks.driven --seeds 100 101 --sensors linear tanh12
 
-A pendulum with a motor and a cart on a rail with friction, 12 noisy values (0.5 %), pushes that are
+A pendulum with a motor and a cart on a rail with friction, 12 noisy values (0.5 %), forces that are
 held or smooth. The law is right if u is in it and if, in the coordinates that an affine map makes
 the true ones, least squares on the true terms gives their coefficients to 5 % of the largest of
 their equation and leaves less than 5 % of the velocities. CPU seconds on one thread.
@@ -24,7 +24,7 @@ from sjepa.metrics import r2
 from sjepa.symbolic import Law
 
 
-# Equations, and the spread of starts and of pushes.
+# Equations, and the spread of starts and of forces.
 SYSTEMS = {
     "pendulum": (("p", "-sin(q) - 0.1*p + u1"), 0.8, 0.3),  # it swings, not over the top
     "cart": (("v", "-0.5*v + 0.8*u1"), 1.0, 1.0),
@@ -33,7 +33,7 @@ STEP, POINTS, TRAJECTORIES, TEST, VALUES, NOISE = 0.05, 160, 40, 10, 12, 0.005
 TOP = 2.8
 
 
-def pushes(kind: str, rng: np.random.Generator, size: float) -> np.ndarray:
+def forces(kind: str, rng: np.random.Generator, size: float) -> np.ndarray:
     """Actions (T, 1): held for a fifth to a second, or a sum of sines."""
     t = np.arange(POINTS) * STEP
     if kind == "held":
@@ -50,7 +50,7 @@ def data(name: str, kind: str, sensors: str, seed: int) -> tuple[Trajectories, T
     field = Law.from_string(list(equations), inputs=[*inputs, "u1"], outputs=inputs).numpy()
     rng = np.random.default_rng([seed, 11])
     count = TRAJECTORIES + TEST
-    actions = [pushes(kind, rng, size) for _ in range(2 * count)]
+    actions = [forces(kind, rng, size) for _ in range(2 * count)]
     u = np.stack(actions, axis=1)  # (T, N, 1)
     path = [spread * rng.normal(size=(2 * count, 2))]
     for i in range(POINTS - 1):  # step by step: a held action jumps at samples
@@ -138,11 +138,11 @@ def main() -> None:
     parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=list(SYSTEMS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[100])
     parser.add_argument("--sensors", nargs="+", default=["linear"])
-    parser.add_argument("--pushes", nargs="+", default=["held", "smooth"])
+    parser.add_argument("--forces", nargs="+", default=["held", "smooth"])
     given = parser.parse_args()
     for sensors in given.sensors:
         for name in given.systems:
-            for kind in given.pushes:
+            for kind in given.forces:
                 results = [run(name, kind, sensors, seed) for seed in given.seeds]
                 print(f"{name}, {kind}, {sensors}: {sum(results)} of {len(results)}", flush=True)
 

@@ -1,7 +1,7 @@
 """How costs grow: `discover` with rows and terms, the searches for coordinates and the posterior
 with rows; four sizes each, and the exponent.
 
-    OMP_NUM_THREADS=1 python benchmarks/growth.py [--most 800000] [--only elegant]
+    OMP_NUM_THREADS=1 python benchmarks/growth.py [--most 800000] [--only joint]
 
 CPU time of one thread. The exponent is the slope of log time over log size; below 1 the fixed cost
 still shows.
@@ -23,7 +23,7 @@ from benchmarks.end_to_end import lorenz96
 from sjepa import Library
 from sjepa.bayes import posterior
 from sjepa.data import Trajectories
-from sjepa.training.elegant import SearchBudget, elegant_search
+from sjepa.training.joint import SearchBudget, joint_search
 
 
 def spent(run: Callable[[], Any], times: int = 2) -> float:
@@ -51,22 +51,22 @@ def sensors(count: int) -> Trajectories:
     return Trajectories(list(states @ rng.normal(size=(2, 6))), [t] * count)
 
 
-def elegant() -> None:
+def joint() -> None:
     library = Library.from_terms(["z1", "z2", "sin(z1)", "sin(z2)"], ["z1", "z2"])
     budget = SearchBudget(
-        structures=8, restarts=4, effort=0.2, finalists=3, polish=20, rollout=5, grow=False
+        structures=8, restarts=4, effort=0.2, finalists=3, refinement=20, rollout=5, grow=False
     )
     sizes = [4_000, 8_000, 16_000, 32_000]
     grown(
-        "elegant, rows",
+        "joint, rows",
         sizes,
-        lambda n: elegant_search(sensors(n // 100), library, 2, budget=budget),
+        lambda n: joint_search(sensors(n // 100), library, 2, budget=budget),
     )
 
     grown(
-        "elegant, restarts (6,000 rows)",
+        "joint, restarts (6,000 rows)",
         [2, 4, 8, 16],
-        lambda n: elegant_search(sensors(60), library, 2, budget=replace(budget, restarts=n)),
+        lambda n: joint_search(sensors(60), library, 2, budget=replace(budget, restarts=n)),
     )
 
 
@@ -89,19 +89,21 @@ def weighed() -> None:
     sizes = [500, 1_000, 2_000, 4_000]
     grown(
         "posterior, rows", sizes,
-        lambda n: posterior(x[:n], 0.05, library=terms, feature_names=names, n_bootstrap=0, most=4),
+        lambda n: posterior(
+            x[:n], 0.05, library=terms, feature_names=names, n_bootstrap=0, max_candidates=4
+        ),
     )  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--most", type=int, default=800_000, help="rows of the largest size")
-    parser.add_argument("--only", choices=["discover", "elegant", "alternating", "posterior"])
+    parser.add_argument("--only", choices=["discover", "joint", "alternating", "posterior"])
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     parts: dict[str, Callable[[], None]] = {
         "discover": lambda: discovered(given.most),
-        "elegant": elegant, "alternating": alternating, "posterior": weighed,
+        "joint": joint, "alternating": alternating, "posterior": weighed,
     }  # fmt: skip
     for name, run in parts.items():
         if given.only in (None, name):

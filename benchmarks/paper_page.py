@@ -21,7 +21,7 @@ from sjepa.storage import write_whole, writing
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "paper.md"
 FIGURES = {
     "exp1": {"rollout_error": "Error along rollouts", "min_std": "Spread of the coordinates",
-             "latent_geometry": "Coordinates, coloured by the angle"},
+             "latent_geometry": "Coordinates, colored by the angle"},
     "exp2": {"rollout_error": "Error along rollouts",
              "correction_residual": "Correction against the residual of the law",
              "correction_drag": "Correction against the drag"},
@@ -76,7 +76,7 @@ def _equations(section: str) -> str:
 
 
 def _small(source: Path, name: str) -> str:
-    """A copy in few colours beside the page: figures of curves and dots need no more."""
+    """A copy in few colors beside the page: figures of curves and dots need no more."""
     picture = Image.open(source).convert("RGB")
     height = round(picture.height * WIDTH / picture.width)
     picture = picture.resize((WIDTH, height), Image.Resampling.LANCZOS).quantize(128)

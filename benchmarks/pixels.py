@@ -1,6 +1,6 @@
 """From pixels to control: Gymnasium's pendulum, seen as frames of 64 x 64 pixels and nothing else.
 
-    python benchmarks/pixels.py --seeds 0 1 2 --episodes 10 [--film FILE.gif] [--report FILE.html]
+    python benchmarks/pixels.py --seeds 0 1 2 --episodes 10 [--video FILE.gif] [--report FILE.html]
 
 For each seed: at most 3,000 transitions under random actions as frames, a coordinate and a law
 with the torque from them, and the mean return of the receding-horizon controller that swings up
@@ -33,7 +33,7 @@ SIDE, DT, TORQUE = 64, 0.05, 2.0
 
 
 class Frames(gymnasium.ObservationWrapper):
-    """Grey frames between 0 (nothing) and 1, in place of angle and speed."""
+    """Gray frames between 0 (nothing) and 1, in place of angle and speed."""
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
@@ -67,7 +67,7 @@ class Filmed(Observer):
 
 
 def run(
-    seed: int, transitions: int, episodes: int, film: Path | None, report: Path | None
+    seed: int, transitions: int, episodes: int, video: Path | None, report: Path | None
 ) -> dict[str, Any]:
     data = collect(pendulum, transitions, dt=DT, seed=seed)
     start = process_time()
@@ -83,21 +83,21 @@ def run(
     policy = Filmed(model, Controller(task, CEM(samples=256, iterations=3), seed=seed))
     start = process_time()
     table = evaluate(pendulum, policy, range(1000 * (seed + 1), 1000 * (seed + 1) + episodes))
-    if film is not None:
+    if video is not None:
         shown = [
             Image.fromarray((255 * (1 - f)).clip(0, 255).astype("uint8")) for f in policy.frames
         ]
-        shown[0].save(film, save_all=True, append_images=shown[1:], duration=50, loop=0)
+        shown[0].save(video, save_all=True, append_images=shown[1:], duration=50, loop=0)
     if report is not None:
         episode = sjepa.Trajectories(
             [np.stack(policy.frames)], DT, ids=["an episode under control"]
         )
-        model.report(report, data[:4], title="From pixels to control", film=episode)
+        model.report(report, data[:4], title="From pixels to control", video=episode)
     return {
         "seed": seed, "law": "; ".join(model.law_.lines(digits=4)), "fit_cpu": cpu,
         "mean_return": table["return"].mean(), "worst": table["return"].min(),
         "best": table["return"].max(), "play_cpu": process_time() - start,
-        "doubts": len(model.doubts_),
+        "warnings": len(model.warnings_),
     }  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--transitions", type=int, default=3000)
     parser.add_argument("--episodes", type=int, default=10)
-    parser.add_argument("--film", type=Path)
+    parser.add_argument("--video", type=Path)
     parser.add_argument("--report", type=Path)
     given = parser.parse_args()
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
@@ -114,7 +114,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     rows = []
     for seed in given.seeds:
-        rows.append(run(seed, given.transitions, given.episodes, given.film, given.report))
+        rows.append(run(seed, given.transitions, given.episodes, given.video, given.report))
         print(pd.Series(rows[-1]).to_string(), "\n", flush=True)
     print(f"mean return over {len(rows)} seeds: {np.mean([r['mean_return'] for r in rows]):.0f}")
 

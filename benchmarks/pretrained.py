@@ -19,7 +19,7 @@ PACKAGE = "facenet-pytorch==2.6.0"
 class FaceNetwork(nn.Module):
     """The last stage of MTCNN (Zhang et al. 2016) up to its 256 features, on 48 x 48 frames.
 
-    It was trained on photographs to find faces and their landmarks. Grey frames between 0 and 1
+    It was trained on photographs to find faces and their landmarks. Gray frames between 0 and 1
     are repeated to three channels, resized and scaled as in its training.
     """
 

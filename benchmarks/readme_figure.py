@@ -19,7 +19,7 @@ from PIL import Image
 
 import sjepa
 from sjepa.data import Trajectories, paper_data
-from sjepa.report.plots import COLOURS, plot_portrait
+from sjepa.report.plots import COLORS, plot_portrait
 
 
 HERE = Path(__file__).parent / "figures"
@@ -55,7 +55,7 @@ def portrait(ax: Any, model: sjepa.SJEPA, data: Trajectories) -> None:
     order = np.argsort([np.abs(one).max() for one in z])
     chosen = order[np.linspace(0, len(order) - 1, 7).astype(int)]
     picked = Trajectories([z[i] for i in chosen], [data.t[i] for i in chosen])
-    plot_portrait(model.law_, picked, ax=ax, most=7)
+    plot_portrait(model.law_, picked, ax=ax, max_trajectories=7)
     lines = (
         re.sub(r"\\dot{(\w)_", r"\\dot{\1}_", f"{line}") for line in model.law_.latex().splitlines()
     )
@@ -70,9 +70,9 @@ def rollouts(ax: Any, model: sjepa.SJEPA, data: Trajectories) -> None:
     errors = [np.mean((a - b) ** 2) for a, b in zip(paths, encoded, strict=True)]
     i = int(np.argsort(errors)[len(errors) // 2])
     z, path, t = encoded[i], paths[i], data.t[i]
-    for j, colour in enumerate(COLOURS[:2]):
-        ax.plot(t[::4], z[::4, j], "o", ms=6, color=colour, alpha=0.35, mec="none")
-        ax.plot(t, path[:, j], lw=1.6, color=colour, label=f"$z_{j + 1}$")
+    for j, color in enumerate(COLORS[:2]):
+        ax.plot(t[::4], z[::4, j], "o", ms=6, color=color, alpha=0.35, mec="none")
+        ax.plot(t, path[:, j], lw=1.6, color=color, label=f"$z_{j + 1}$")
     ax.plot([], [], "o", ms=6, color="0.5", alpha=0.5, label="encoded observations")
     ax.plot([], [], color="0.5", label="law from the first one")
     r2 = f"$R^2$ = {model.score(data):.3f} over {len(data)} unseen trajectories"
@@ -90,7 +90,7 @@ def title(ax: Any, words: str, below: str) -> None:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """A PNG of 128 colours is a third of the size and looks the same."""
+    """A PNG of 128 colors is a third of the size and looks the same."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
     Image.open(buffer).convert("RGB").quantize(128).save(path, optimize=True)

@@ -26,9 +26,9 @@ class Checkpoints(Callback):
     def watch(self) -> None:
         save = RunRecorder.save
 
-        def timed(journal: RunRecorder, state: object) -> None:
+        def timed(recorder: RunRecorder, state: object) -> None:
             start = time.process_time()
-            save(journal, state)  # type: ignore[arg-type]
+            save(recorder, state)  # type: ignore[arg-type]
             self.seconds.append(time.process_time() - start)
 
         RunRecorder.save = timed  # type: ignore[method-assign]

@@ -89,13 +89,13 @@ def autoencoded(train: Trajectories, dim: int, seed: int, steps: int = 3000) -> 
 
     encode, decode = network(x.shape[1], dim), network(dim, x.shape[1])
     parameters = [*encode.parameters(), *decode.parameters()]
-    optimiser = torch.optim.Adam(parameters, 2e-3)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    optimizer = torch.optim.Adam(parameters, 2e-3)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for _ in range(steps):
         batch = x[torch.randint(len(x), (512,))]
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (decode(encode(batch)) - batch).square().mean().backward()
-        optimiser.step()
+        optimizer.step()
         schedule.step()
     with torch.no_grad():
         z = encode(x).double().numpy()
@@ -144,10 +144,10 @@ def main() -> None:
                 print(", ".join(f"{k} {_text(v)}" for k, v in row.items()), flush=True)
                 if options.out:
                     pd.DataFrame(rows).to_csv(options.out, index=False)
-    summarise(pd.DataFrame(rows))
+    summarize(pd.DataFrame(rows))
 
 
-def summarise(table: pd.DataFrame) -> None:
+def summarize(table: pd.DataFrame) -> None:
     good = table["right"] | table["rival"]
     wrong, right = table[~good], table[good]
     print(f"\nright or rival: {int(good.sum())} of {len(table)}")

@@ -15,7 +15,7 @@ import pandas as pd
 
 from sjepa.storage import write_whole, writing
 from sjepa.studies.backends import COLUMNS, PROBLEMS, plot_results
-from sjepa.studies.backends.kept import rows_in
+from sjepa.studies.backends.finished_cells import rows_in
 
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "static.md"

@@ -25,7 +25,7 @@ from benchmarks.surface_page import surface_page
 from sjepa.data import Trajectories, read
 from sjepa.errors import ConfigError, SjepaError, TrainingDiverged
 from sjepa.estimator import SJEPA
-from sjepa.metrics import latent_spread, stretch_errors
+from sjepa.metrics import latent_spread, segment_errors
 from sjepa.runs import fingerprint
 from sjepa.storage import write_csv, write_whole, writing
 
@@ -103,7 +103,7 @@ def _measured(model: SJEPA, train: Trajectories, held_out: Trajectories) -> dict
         nothing = dict.fromkeys(AXES, float("inf"))
         return {**nothing, "min_std": 0.0, "admissible": False, "law": f"diverged: {error}"}
     states = model.coordinates(held_out)
-    errors = stretch_errors(model.transition_, states)
+    errors = segment_errors(model.transition_, states)
     spread = latent_spread(np.concatenate(states.x))
     sound = spread.min_std >= MIN_STD and spread.covariance_trace >= MIN_TRACE
     return {
@@ -135,7 +135,7 @@ def non_dominated(values: np.ndarray, admissible: Any = None) -> np.ndarray:
 
 
 def plot_surface(table: pd.DataFrame) -> Any:
-    """Prediction and rollouts against Ω and ρ_corr; what nothing beats is in colour."""
+    """Prediction and rollouts against Ω and ρ_corr; what nothing beats is in color."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -148,9 +148,9 @@ def plot_surface(table: pd.DataFrame) -> Any:
     )
     for row, (column, label) in enumerate(zip(AXES[:2], ("L_pred", "L_roll"), strict=True)):
         for ax, measure in zip(axes[row], AXES[2:], strict=True):
-            for part, colour, name in kinds:
+            for part, color, name in kinds:
                 y = part[column].clip(lower=1e-12)
-                ax.scatter(part[measure], y, s=40, color=colour, alpha=0.85, lw=0, label=name)
+                ax.scatter(part[measure], y, s=40, color=color, alpha=0.85, lw=0, label=name)
             ax.set_yscale("log")
             # Also where all losses are within a factor of ten.
             ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib import rc_context
 
 from sjepa.report.charts import AXIS, STYLE, Drawing
-from sjepa.report.words import number
+from sjepa.report.text import number
 
 
 HEIGHT = 300.0
@@ -50,7 +50,7 @@ tr:target td {{ background: var(--grid); }}
 </style></head><body><main>
 <h1>{escape(title)}</h1>
 <p class="lead">{len(table)} settings of the weights, measured on held-out trajectories. Those that
-no other setting beats in all four figures are in colour.{lost} Click a point to mark its
+no other setting beats in all four figures are in color.{lost} Click a point to mark its
 setting.</p>
 <section class="grid2">{"".join(drawings)}</section>
 <section class="scroll">{_rows(shown)}</section>
@@ -65,7 +65,7 @@ def _drawing(table: pd.DataFrame, measure: str, loss: str) -> str:
     ax = drawn.axes(NAMES[measure], NAMES[loss])
     ax.set(yscale="log", xmargin=0.06, ymargin=0.12)
     ax.plot(x, y, "o", ms=2, color=AXIS)
-    # What is in colour comes last, so that nothing lies on it.
+    # What is in color comes last, so that nothing lies on it.
     for i in np.argsort(table["front"].to_numpy(bool), kind="stable"):
         at = 'cx="{:.1f}" cy="{:.1f}"'.format(*drawn.at(ax, x[i], y[i]))
         row = table.iloc[i]

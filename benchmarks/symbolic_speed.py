@@ -17,7 +17,7 @@ import sympytorch
 import torch
 from torch import Tensor, nn
 
-from sjepa.symbolic import Law, canonicalise, parse
+from sjepa.symbolic import Law, canonicalize, parse
 
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -45,7 +45,7 @@ def canonical_speed(simplified: int = 40) -> None:
     sympy.core.cache.clear_cache()
     start = time.perf_counter()
     for expr in expressions:
-        canonicalise(expr)
+        canonicalize(expr)
     ours = (time.perf_counter() - start) / len(expressions)
     sympy.core.cache.clear_cache()
     start = time.perf_counter()

@@ -23,7 +23,7 @@ import torch
 from benchmarks.surface import plot_surface, sweep
 from sjepa import SJEPA, Library, Trajectories
 from sjepa.data import paper_data
-from sjepa.metrics import AffineMap, rollout_score, stretch_errors
+from sjepa.metrics import AffineMap, rollout_score, segment_errors
 
 
 # Trajectories, and the options of the search.
@@ -90,7 +90,7 @@ def constrained(out: Path, seed: int) -> None:
             random_state=seed, verbose=False, options=options, **settings,
         ).fit(train)  # fmt: skip
         with torch.no_grad():
-            errors = stretch_errors(model.transition_, held_out)
+            errors = segment_errors(model.transition_, held_out)
         rows.append({
             "held": f"{what} = {value:g}", "l_pred": float(errors[:, 0].mean()),
             "l_roll": float(errors.mean()), "size": float(np.abs(model.law_.coefficients).sum()),

@@ -27,7 +27,7 @@ from benchmarks.pretrained import face_network
 from sjepa import SJEPA, Library, encoders
 from sjepa.data import rendered
 from sjepa.metrics import AffineMap, r2
-from sjepa.training.elegant import elegant_search
+from sjepa.training.joint import joint_search
 
 
 DELTA = 0.01
@@ -115,7 +115,7 @@ def sharp(seed: int) -> None:
         )
         cpu, called = process_time(), ""
         if "not" in name:
-            result = elegant_search(train, library, 1, order=2, seed=seed)
+            result = joint_search(train, library, 1, order=2, seed=seed)
             law, encoder = result.law, result.encoder.double()
         else:
             model = SJEPA(1, order=2, library=library, random_state=seed).fit(train)

@@ -1,4 +1,4 @@
-"""The elegant search over workers: what two of them save, and that the law stays the same.
+"""The joint search over workers: what two of them save, and that the law stays the same.
 
     OMP_NUM_THREADS=1 python benchmarks/workers.py [--wall]
 
@@ -23,7 +23,7 @@ import torch
 from sjepa.data import Trajectories
 from sjepa.data.synthetic.simulate import simulate
 from sjepa.symbolic import Library
-from sjepa.training.elegant import SearchBudget, SearchResult, elegant_search
+from sjepa.training.joint import SearchBudget, SearchResult, joint_search
 
 
 NAMES = ["z1", "z2"]
@@ -76,7 +76,7 @@ def data(seed: int) -> Trajectories:
 
 
 def search(own: Trajectories, **where: Any) -> SearchResult:
-    return elegant_search(own, LIBRARY, 2, budget=SearchBudget(grow=False, **where))
+    return joint_search(own, LIBRARY, 2, budget=SearchBudget(grow=False, **where))
 
 
 def bits(found: SearchResult) -> list[bytes]:
@@ -99,7 +99,7 @@ def main() -> None:
     needed = {n: rest + executor.packing + executor.needed(n) for n in (1, 2, 4)}
     alone = whole - executor.packing
     print(
-        f"elegant, seed {given.seed}: {alone:.1f} s of CPU time, {rest:.1f} of it outside of tasks,"
+        f"joint, seed {given.seed}: {alone:.1f} s of CPU time, {rest:.1f} of it outside of tasks,"
         f" packing {executor.packing:.2f}; idle cores would need "
         + ", ".join(f"{n}: {s:.1f} s ({alone / s:.2f} times faster)" for n, s in needed.items())
     )
@@ -107,8 +107,8 @@ def main() -> None:
         answers = []
         for workers in (1, 2):
             where = {"executor": "local", "workers": workers}
-            elegant_search(own, LIBRARY, 2, budget=SearchBudget(
-                grow=False, structures=4, effort=0.1, polish=5, rollout=2, **where,
+            joint_search(own, LIBRARY, 2, budget=SearchBudget(
+                grow=False, structures=4, effort=0.1, refinement=5, rollout=2, **where,
             ))  # fmt: skip
             start = time.perf_counter()
             answers.append(search(own, **where))

@@ -22,26 +22,26 @@ REFRESH = 0.2
 
 @dataclass(frozen=True)
 class Step:
-    """Where a fit is.
+    """Progress of a fit.
 
     Attributes
     ----------
     text : str
-        One line for people.
+        One human-readable line.
     share : float
-        Share of the work that is done, 0 to 1.
+        Finished share of the work, 0 to 1.
     stage : str
-        What is being done; for the alternating search the name of the phase.
+        Current stage; for the alternating search the name of the phase.
     cycle, cycles, epoch, epochs : int
-        0 where the search has no such thing.
+        0 if the search has none.
     loss : float, optional
         Training loss of the last epoch.
     risk, complexity, objective, min_std : float, optional
-        What validation of this epoch gave; None where there was none.
+        Validation figures of this epoch; None without validation.
     noise_floor : float, optional
-        What noise alone would leave of the risk, where that is known.
+        The noise floor of the risk, where known.
     law : str, optional
-        The equations that leave this risk, in one line.
+        The equations with this risk, in one line.
     """
 
     text: str
@@ -62,9 +62,9 @@ class Step:
 
 @runtime_checkable
 class Callback(Protocol):
-    """Hears what a fit does. Exceptions raised in a hook stop the fit.
+    """Base class of callbacks. Exceptions raised in a hook stop the fit.
 
-    Every hook does nothing by itself: inherit from this to write only some of them. A class with
+    Every hook does nothing by default: subclass to override some of them. A class with
     all four hooks need not inherit.
 
     >>> class Risks(Callback):
@@ -95,7 +95,7 @@ class Callback(Protocol):
 
 
 class Log(Callback):
-    """Writes what happens to the standard library's logger ``sjepa``."""
+    """Writes progress to the standard library's logger ``sjepa``."""
 
     def on_start(self, model: Any) -> None:
         settings = model.get_params(deep=False)
@@ -118,7 +118,7 @@ class TensorBoard(Callback):
     Parameters
     ----------
     folder : str or Path
-        Where the event files go; look at them with ``tensorboard --logdir folder``.
+        Folder of the event files; view them with ``tensorboard --logdir folder``.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -164,7 +164,7 @@ class ProgressBar(Callback):
     first : str
         What is being done until the first report.
     progress : callable, optional
-        Told the same; where there is one, a bar is shown only if asked for.
+        Gets the same reports; with a listener a bar is shown only on request.
     """
 
     _busy: ClassVar[bool] = False

@@ -4,7 +4,7 @@
 
 Every case is a folder of its own and a command that meets it. It holds if the command is refused
 in one printable line, and if meanwhile no program was started, no connection made, nothing outside
-the folder written and nothing of its neighbour ``secret`` opened.
+the folder written and nothing of its neighbor ``secret`` opened.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Case:
 
 @dataclass
 class Place:
-    """Where a case is made: its folder, a neighbour it must not touch, good files to spoil."""
+    """Where a case is made: its folder, a neighbor it must not touch, good files to spoil."""
 
     folder: Path
     secret: Path
@@ -360,7 +360,7 @@ def picture(p: Place) -> Case:
     return Case(f"picture: {kind}", ["discover", "data", "--time=0.1"])
 
 
-def film(p: Place) -> Case:
+def video(p: Place) -> Case:
     ending = p.rng.choice(["mp4", "mkv", "avi", "mov", "webm", "gif"])
     port = p.rng.randrange(20_000, 60_000)
     texts = [
@@ -378,7 +378,7 @@ def film(p: Place) -> Case:
 MAKERS: tuple[Maker, ...] = (
     run_with_code, run_with_settings, run_that_reads_elsewhere, run_of_other_things, run_of_pickles,
     checkpoint_of_pickles, run_that_is_not_json, config, config, config_that_is_no_file, law, law,
-    law_of_pysr, law_that_is_no_file, table, archive, hdf5, data_elsewhere, picture, film,
+    law_of_pysr, law_that_is_no_file, table, archive, hdf5, data_elsewhere, picture, video,
 )  # fmt: skip
 
 
@@ -430,7 +430,7 @@ WATCH = Watch()
 
 
 def prepare(root: Path) -> tuple[Path, Path]:
-    """Good files to spoil, and a neighbour with something to steal."""
+    """Good files to spoil, and a neighbor with something to steal."""
     good, secret = root / "good", root / "secret"
     for folder in (good, secret):
         folder.mkdir()
@@ -496,7 +496,7 @@ def attack(root: Path, good: Path, secret: Path, number: int, seed: int) -> tupl
     if list(folder.rglob("ran")) or (root / "ran").exists() or Path("ran").exists():
         wrong.append("ran")
     if {p: p.stat().st_mtime_ns for p in (secret, *secret.iterdir())} != before:
-        wrong.append("changed its neighbour")
+        wrong.append("changed its neighbor")
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 2**20
     if grown > 1:
         wrong.append(f"took {grown:.1f} GB")

@@ -169,7 +169,7 @@ def test_the_alternating_search_learns_a_law_from_mixed_observations() -> None:
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"search": "elegnt"}, ConfigError, "Did you mean 'elegant'"),
+        ({"search": "jiont"}, ConfigError, "Did you mean 'joint'"),
         ({"latent_dim": 0}, ConfigError, "whole number"),
         ({"latent_dim": 9}, ConfigError, "more than the 2 values"),
         ({"encoder": "resnet"}, ConfigError, "'identity'"),

@@ -31,12 +31,12 @@ def test_candidates_are_proposed_and_weighed_anywhere() -> None:
     data = simulate("van_der_pol", seed=5, noise=0.01)[:4]
     # Noise of observation, taken for noise of the transition: quick, and of no matter here.
     with pytest.warns(NumericalWarning, match="noise of observation"):
-        here = posterior(data, library=TERMS, n_bootstrap=2, most=4)
+        here = posterior(data, library=TERMS, n_bootstrap=2, max_candidates=4)
     with (
         ThreadPoolExecutor(2) as executor,
         pytest.warns(NumericalWarning, match="noise of observation"),
     ):
-        there = posterior(data, library=TERMS, n_bootstrap=2, most=4, executor=executor)
+        there = posterior(data, library=TERMS, n_bootstrap=2, max_candidates=4, executor=executor)
     assert [f.structure.law for f in here.fits] == [f.structure.law for f in there.fits]
     np.testing.assert_array_equal(here.weights, there.weights)
 

@@ -17,7 +17,14 @@ from sjepa.models.ratios import Ratios
 
 
 T = np.arange(160) * 0.1
-SMALL = {"structures": 4, "restarts": 2, "effort": 0.3, "grow": False, "polish": 30, "rollout": 5}
+SMALL = {
+    "structures": 4,
+    "restarts": 2,
+    "effort": 0.3,
+    "grow": False,
+    "refinement": 30,
+    "rollout": 5,
+}
 
 
 def swings(noise: float = 0.0) -> list[np.ndarray]:
@@ -144,7 +151,7 @@ def test_a_history_needs_equal_steps() -> None:
 def test_a_hidden_state_is_named_with_what_to_try() -> None:
     model = SJEPA(1, random_state=0, options=SMALL).fit(swings(), T)
     assert model.figures_["adequate"] == 0.0
-    assert any("A state is hidden" in d and "history='auto'" in d for d in model.doubts_)
+    assert any("A state is hidden" in d and "history='auto'" in d for d in model.warnings_)
     assert "A state is hidden" in repr(model)
 
 

@@ -25,7 +25,7 @@ def mixed(x: Any) -> np.ndarray:
 
 
 WAYS: dict[str, dict[str, Any]] = {
-    "elegant": {},
+    "joint": {},
     "alternating": {"search": "alternating"},
     "identity": {"encoder": "identity"},
     "own encoder": {"encoder": mixed},
@@ -35,7 +35,7 @@ WAYS: dict[str, dict[str, Any]] = {
 NONSENSE: dict[str, list[Any]] = {
     "latent_dim": [0, 2.5, "two", True, None],
     "backend": ["stslq", 3, {"threshold": 0.1}, {"name": "stlsq", "thresold": 0.1}, None],
-    "search": ["elegnt", None, 3],
+    "search": ["jiont", None, 3],
     "encoder": ["resnet", None, 3],
     "head": ["pac", 3],
     "library": [3, "z1", [1, 2], [], sjepa.Grammar(["+"], ["z1"])],
@@ -58,7 +58,7 @@ NONSENSE: dict[str, list[Any]] = {
 }
 # A sensible value that a way of learning has no use for.
 UNREAD: dict[str, dict[str, Any]] = {
-    "elegant": {"head": "pca", "device": "cpu", "dynamics": "discrete"},
+    "joint": {"head": "pca", "device": "cpu", "dynamics": "discrete"},
     "alternating": {
         "head": "pca", "delta_roll": 0.1, "order": 2, "select": "mdl", "latent_dim": "auto",
     },
@@ -111,9 +111,9 @@ def test_what_would_go_unread_is_refused_and_a_default_is_fine(way: str) -> None
         ({"search": "alternating", "options": {"restarts": 3}}, "options"),
         ({"search": "alternating", "options": {"cycles": 0}}, "options"),
         ({"options": {"effort": -1.0}}, "options"),
-        ({"search": "alternating", "options": {"printed": True}}, "integrator"),
-        ({"search": "alternating", "options": {"printed": "yes"}}, "options"),
-        ({"search": "alternating", "options": {"printed": True, "refit": True}}, "options"),
+        ({"search": "alternating", "options": {"as_published": True}}, "integrator"),
+        ({"search": "alternating", "options": {"as_published": "yes"}}, "options"),
+        ({"search": "alternating", "options": {"as_published": True, "refit": True}}, "options"),
         ({"search": "alternating", "options": {"ema": "never"}}, "options"),
         ({"search": "alternating", "options": {"lambda_s": "small"}}, "options"),
         ({"search": "alternating", "options": {"lambda_r": -1.0}}, "options"),
@@ -143,7 +143,7 @@ def test_second_order_takes_trees_and_no_other_library_search() -> None:
 
 
 def test_five_points_are_refused_before_any_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sjepa.estimator.model.learn_elegant", lambda *a, **k: pytest.fail("began"))
+    monkeypatch.setattr("sjepa.estimator.model.fit_joint", lambda *a, **k: pytest.fail("began"))
     with pytest.raises(DataError, match="at least 20 observations, got 5"):
         SJEPA().fit(STATES[0][:5], T[:5])
 

@@ -106,7 +106,7 @@ def test_a_spline_does_not_depend_on_the_unit_of_time(unit: float) -> None:
 def test_one_short_trajectory_with_a_polynomial_library_gets_an_answer() -> None:
     """Nothing is left to validate on, so no risk is finite and no law the best of none."""
     x = np.stack([np.exp(-T), 2 * np.exp(-T) + 1e-3 * np.cos(9 * T)], axis=1)[:24]
-    options = {"structures": 2, "restarts": 1, "effort": 0.02, "finalists": 1, "polish": 4}
+    options = {"structures": 2, "restarts": 1, "effort": 0.02, "finalists": 1, "refinement": 4}
     for degree in (1, 2):
         model = SJEPA(1, library=Library.polynomial(["z1"], degree), options=options)
         with warnings.catch_warnings():

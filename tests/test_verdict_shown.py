@@ -36,33 +36,33 @@ def test_the_verdict_on_a_law_of_given_coordinates_is_that_of_the_model(
     assert verdict is not None and verdict.adequate is False
     assert doubtful.verdict_.adequate is False and doubtful.verdict_.law == doubtful.law_
     assert set(verdict.reasons) <= set(doubtful.verdict_.reasons)
-    assert doubtful.doubts_ == list(verdict.reasons) != []
+    assert doubtful.warnings_ == list(verdict.reasons) != []
     assert all(reason in str(doubtful.front_) for reason in verdict.reasons)
-    assert set(doubtful.doubts_) <= set(doubtful.diagnostics_)
+    assert set(doubtful.warnings_) <= set(doubtful.diagnostics_)
     assert len(doubtful.diagnostics_) == len(set(doubtful.diagnostics_))
-    assert all(f"! {doubt}" in repr(doubtful) for doubt in doubtful.doubts_)
+    assert all(f"! {warning}" in repr(doubtful) for warning in doubtful.warnings_)
     assert doubtful.figures_["residual_training"] == doubtful.front_.best_candidate().loss > 0.2
     doubtful.save(tmp_path / "m")
     again = sjepa.load(tmp_path / "m")
-    assert again.front_ == doubtful.front_ and again.doubts_ == doubtful.doubts_
+    assert again.front_ == doubtful.front_ and again.warnings_ == doubtful.warnings_
     assert again.front_.verdict == verdict and again.verdict_ == doubtful.verdict_
     sure = SJEPA(encoder="identity", random_state=0).fit(states(), T)
     assert sure.verdict_.adequate is True
-    assert sure.doubts_ == [] and sure.figures_["residual_training"] < 1e-6
+    assert sure.warnings_ == [] and sure.figures_["residual_training"] < 1e-6
 
 
 def test_doubts_stand_first_on_the_page_and_in_the_notebook(doubtful: SJEPA) -> None:
     content = collect(doubtful, states(), T)
-    assert set(doubtful.doubts_) <= set(content.doubts)
-    assert not set(content.doubts) & set(content.notes)
+    assert set(doubtful.warnings_) <= set(content.warnings)
+    assert not set(content.warnings) & set(content.notes)
     page = Elements(render(content))
     words = page.text
-    assert words.index("Doubts about this law") < words.index(doubtful.doubts_[0])
-    assert "Doubts about this law" not in Elements(render(collect(doubtful.law_))).text
-    assert f"<p>! {doubtful.doubts_[0]}" in doubtful._repr_html_()
+    assert words.index("Warnings about this law") < words.index(doubtful.warnings_[0])
+    assert "Warnings about this law" not in Elements(render(collect(doubtful.law_))).text
+    assert f"<p>! {doubtful.warnings_[0]}" in doubtful._repr_html_()
     of_front = collect(doubtful.front_)
     verdict = doubtful.front_.verdict
-    assert verdict is not None and of_front.doubts == verdict.reasons
+    assert verdict is not None and of_front.warnings == verdict.reasons
     assert verdict.word in Elements(render(of_front)).text
 
 
@@ -72,7 +72,7 @@ def test_a_learned_head_has_the_doubts_and_figures_of_its_search() -> None:
     library = sjepa.Library.from_terms(["z1", "z1**2"], ["z1"])
     model = SJEPA(1, encoder=lambda x: x, head="learned", library=library, random_state=0)
     model.fit(seen, T)
-    assert any("not adequate" in doubt for doubt in model.doubts_)
+    assert any("not adequate" in warning for warning in model.warnings_)
     assert model.figures_["adequate"] == 0.0 and "rollout_held_out" in model.figures_
     assert model.diagnostics_[0].startswith("head learned") and model.rivals_ == []
 
@@ -89,11 +89,11 @@ def test_the_command_marks_doubts_and_tells_what_was_held_out(tmp_path: Path) ->
     poor = run("fit", *data, "--encoder", "identity", "--terms", "1,p**2", "-o", tmp_path / "run")
     assert poor.returncode == 0, poor.stderr
     marked = [line for line in poor.stderr.splitlines() if line.startswith("! ")]
-    assert [f"! {doubt}" for doubt in sjepa.load(tmp_path / "run").doubts_] == marked != []
+    assert [f"! {warning}" for warning in sjepa.load(tmp_path / "run").warnings_] == marked != []
     fine = run("fit", *data, "--encoder", "identity")
     assert "\n! " not in fine.stderr and "held out" in fine.stderr
     found = run("discover", *data, "--terms", "1,p**2", "-o", tmp_path / "found")
-    assert found.returncode == 0 and sjepa.load(tmp_path / "found").doubts_
+    assert found.returncode == 0 and sjepa.load(tmp_path / "found").warnings_
     verdict = sjepa.load(tmp_path / "found").front_.verdict
     assert verdict is not None and verdict.adequate is False
     assert verdict.reasons[0] in found.stderr + found.stdout
@@ -130,4 +130,4 @@ def test_the_command_finds_the_number_of_coordinates_and_shows_what_it_tried(
     model = sjepa.load(tmp_path / "run")
     page = Elements(render(collect(model))).text
     assert "How many coordinates" in page and str(model.dimensions_["law"][0]) in page
-    assert "Noise alone would leave" in page and "in training" in page
+    assert "Noise floor" in page and "in training" in page

@@ -152,7 +152,7 @@ def fit_call(seed: int) -> Any:
     rng = np.random.default_rng(seed)
     odd = oddities(rng)
     x, t, u = data(rng, odd, 5 if "short" in odd else 20, actions=rng.random() < 0.2)
-    way = pick(rng, ("elegant", "elegant", "alternating", "identity"))
+    way = pick(rng, ("joint", "joint", "alternating", "identity"))
     d = x[0].shape[1]
     options: dict[str, Any] = {"latent_dim": int(pick(rng, (1, 1, 2, d)))}
     if way == "identity":
@@ -164,7 +164,7 @@ def fit_call(seed: int) -> Any:
         }}  # fmt: skip
     else:
         options["options"] = {
-            "structures": 2, "restarts": 1, "effort": 0.02, "finalists": 1, "polish": 4, "rollout": 2,
+            "structures": 2, "restarts": 1, "effort": 0.02, "finalists": 1, "refinement": 4, "rollout": 2,
         }  # fmt: skip
         names = [f"z{i + 1}" for i in range(options["latent_dim"])]
         options["library"] = pick(

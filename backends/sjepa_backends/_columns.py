@@ -41,10 +41,10 @@ class UnitColumns:
         rise = coefficients**2 / np.maximum(np.diag(self.inverse), 1e-300)
         return full, np.minimum(full + np.where(self.spare, 0.0, rise), 1.0)
 
-    def affordable(self, most: int) -> float:
+    def affordable(self, max_cost: int) -> float:
         """The highest cost for which there are at most that many supports, counted exactly."""
         units = np.rint(self.weights * 100).astype(int).tolist()
-        return _affordable(tuple(sorted(units)), most)
+        return _affordable(tuple(sorted(units)), max_cost)
 
 
 def losses(a: np.ndarray, b: np.ndarray, supports: np.ndarray) -> np.ndarray:
@@ -85,12 +85,12 @@ class Later:
         np.cumsum(light, axis=1, out=self.begins[:, 1:])
         self.begins[1:] += self.ends[:-1, None]
 
-    def up_to(self, most: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def up_to(self, max_cost: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """For each weight and last term, those terms: which of the given, and the term."""
-        step = np.searchsorted(self.steps, most, side="right")
+        step = np.searchsorted(self.steps, max_cost, side="right")
         begin = self.begins[step, last + 1]
         count = self.ends[step] - begin
-        rows = np.repeat(np.arange(len(most)), count)
+        rows = np.repeat(np.arange(len(max_cost)), count)
         ahead = begin + count - np.cumsum(count)
         return rows, self.terms[np.arange(len(rows)) + ahead[rows]]
 
@@ -124,12 +124,12 @@ class Supports:
 
 
 @lru_cache(maxsize=16)
-def supports_up_to(weights: tuple[float, ...], most: float) -> Supports:
+def supports_up_to(weights: tuple[float, ...], max_cost: float) -> Supports:
     """Of terms with these weights; the empty one is not among them."""
     each, later = np.array(weights), Later(np.array(weights))
     block, cost, last = np.zeros((0, 1), dtype=np.intp), np.zeros(1), np.full(1, -1)
     blocks, costs = [], []
-    while len((found := later.up_to(most - cost, last))[0]):
+    while len((found := later.up_to(max_cost - cost, last))[0]):
         rows, last = found
         block, cost = np.vstack([block[:, rows], last]), cost[rows] + each[last]
         blocks.append(block)
@@ -140,10 +140,10 @@ def supports_up_to(weights: tuple[float, ...], most: float) -> Supports:
 
 
 @lru_cache(maxsize=64)
-def _affordable(units: tuple[int, ...], most: int) -> float:
+def _affordable(units: tuple[int, ...], max_cost: int) -> float:
     """The same for weights in hundredths."""
     ways = np.zeros(sum(units) + 1)
     ways[0] = 1.0
     for unit in units:
         ways[unit:] += ways[: len(ways) - unit].copy() if unit else ways.copy()
-    return float(np.searchsorted(np.cumsum(ways), most, side="right") - 1) / 100
+    return float(np.searchsorted(np.cumsum(ways), max_cost, side="right") - 1) / 100

@@ -1,4 +1,4 @@
-"""Run one of PySINDy's optimisers along a path of sparsities."""
+"""Run one of PySINDy's optimizers along a path of sparsities."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sjepa.errors import BackendUnavailable, ConfigError
 
 @dataclass(frozen=True)
 class Row:
-    """What has to be known about an optimiser beyond its name.
+    """What has to be known about an optimizer beyond its name.
 
-    `sparsity` is the argument that makes laws shorter; empty where the optimiser walks from short
-    to long laws (or back) by itself and keeps the steps in its history. A `joint` optimiser
+    `sparsity` is the argument that makes laws shorter; empty where the optimizer walks from short
+    to long laws (or back) by itself and keeps the steps in its history. A `joint` optimizer
     couples the outputs, so they cannot be fitted one by one.
     """
 
@@ -31,7 +31,7 @@ class Row:
 
 _CVXPY = "pip install 'pysindy[cvxpy]'"
 
-OPTIMISERS: Mapping[str, Row] = {
+OPTIMIZERS: Mapping[str, Row] = {
     "STLSQ": Row("threshold"),
     "SR3": Row("reg_weight_lam"),
     "SSR": Row(),
@@ -44,7 +44,7 @@ OPTIMISERS: Mapping[str, Row] = {
 
 # Shares of the target that a term has to contribute to survive, when no path is given.
 PATH = np.geomspace(1e-4, 10.0, 21)
-# The same in the units of the coefficients, for optimisers that are not given scaled columns.
+# The same in the units of the coefficients, for optimizers that are not given scaled columns.
 RAW_PATH = np.geomspace(1e-3, 1.0, 10)
 MAX_TERMS = 12
 
@@ -53,16 +53,16 @@ _ARRAYS = ("constraint_lhs", "constraint_rhs", "initial_guess", "mod_matrix", "m
 
 
 def check_name(name: str) -> None:
-    if name not in OPTIMISERS:
-        close = difflib.get_close_matches(name.upper(), [n.upper() for n in OPTIMISERS], n=1)
-        match = next((n for n in OPTIMISERS if close and n.upper() == close[0]), None)
+    if name not in OPTIMIZERS:
+        close = difflib.get_close_matches(name.upper(), [n.upper() for n in OPTIMIZERS], n=1)
+        match = next((n for n in OPTIMIZERS if close and n.upper() == close[0]), None)
         hint = f" Did you mean {match!r}?" if match else ""
         raise ConfigError(
-            f"PySINDy has no optimiser {name!r}.{hint} Known: {', '.join(OPTIMISERS)}."
+            f"PySINDy has no optimizer {name!r}.{hint} Known: {', '.join(OPTIMIZERS)}."
         )
 
 
-def optimiser_class(name: str) -> Any:
+def optimizer_class(name: str) -> Any:
     """The class, or an error with the command that installs what it needs."""
     import pysindy
 
@@ -70,7 +70,7 @@ def optimiser_class(name: str) -> Any:
     if cls is None:
         raise BackendUnavailable(
             f"PySINDy's {name} needs a package that is not installed here. "
-            f"Fix: {OPTIMISERS[name].fix}. Until then, 'STLSQ' needs nothing else."
+            f"Fix: {OPTIMIZERS[name].fix}. Until then, 'STLSQ' needs nothing else."
         )
     return cls
 
@@ -78,10 +78,10 @@ def optimiser_class(name: str) -> Any:
 def check_options(
     name: str, options: Mapping[str, Any], ensemble: Mapping[str, Any] | None
 ) -> None:
-    """Refuse misspelt arguments; some of PySINDy's classes would swallow them."""
+    """Refuse misspelled arguments; some of PySINDy's classes would swallow them."""
     import pysindy
 
-    _check_arguments(optimiser_class(name), options)
+    _check_arguments(optimizer_class(name), options)
     _check_arguments(pysindy.EnsembleOptimizer, ensemble or {})
 
 
@@ -104,7 +104,7 @@ def path_options(
     name: str, options: Mapping[str, Any], path: Sequence[float] | None, scaled: bool
 ) -> list[dict[str, Any]]:
     """One set of arguments for each point of the path."""
-    key = OPTIMISERS[name].sparsity
+    key = OPTIMIZERS[name].sparsity
     if not key or (key in options and path is None):
         return [dict(options)]
     if path is not None:
@@ -130,7 +130,7 @@ def fit_once(
     """Fit (n, P) features to (n, k) targets; every set of coefficients (k, P) on the way."""
     import pysindy
 
-    cls = optimiser_class(name)
+    cls = optimizer_class(name)
     arguments = {k: np.asarray(v) if k in _ARRAYS else v for k, v in options.items()}
     if name in ("SSR", "FROLS"):  # both stop long before the end by default
         arguments.setdefault("max_iter", theta.shape[1])
@@ -140,7 +140,7 @@ def fit_once(
     if ensemble is not None:
         model = pysindy.EnsembleOptimizer(opt=model, **ensemble)
     model.fit(theta, targets)
-    steps = [] if OPTIMISERS[name].sparsity or ensemble is not None else model.history_
+    steps = [] if OPTIMIZERS[name].sparsity or ensemble is not None else model.history_
     return [np.atleast_2d(c) for c in (*steps, model.coef_)]
 
 

@@ -10,12 +10,12 @@ from sjepa.backend import Problem
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.operators import NODES, operator
 from sjepa.symbolic.parse import symbol
-from sjepa_backends._pysr_ask import PySRTask
+from sjepa_backends._pysr_request import PySRTask
 
 
 MAX_GUESSES = 20
 # SymbolicRegression.jl replaces these by guarded versions of its own, under which a guess that
-# calls them by their plain name may not be recognised.
+# calls them by their plain name may not be recognized.
 _REPLACED = {"pow", "log", "log2", "log10", "log1p", "sqrt", "asin", "acos"}
 
 

@@ -80,7 +80,7 @@ def stop_workers() -> None:
 _inherited: list[Worker] = []  # keeps them from being collected, which would touch the processes
 
 
-def _forget() -> None:
+def _drop_inherited() -> None:
     """After a fork: the workers belong to the parent, and must see it when the parent goes."""
     global _lock
     _lock = threading.Lock()
@@ -94,4 +94,4 @@ def _forget() -> None:
 
 atexit.register(stop_workers)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_drop_inherited)

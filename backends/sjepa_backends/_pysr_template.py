@@ -11,7 +11,7 @@ from typing import Any
 import sympy
 
 from sjepa.errors import ConfigError, ParseError
-from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.imports.pysr import parse_pysr
 from sjepa.symbolic.parse import check_names, parse, symbol
 
@@ -58,7 +58,7 @@ class Template:
         row = [f"{f} = #1" for f in self.expressions]
         row += [f"{p} = {[1.5] * n}" for p, n in self.parameters.items()]
         try:
-            return canonicalise(self.expression("; ".join(row), names))
+            return canonicalize(self.expression("; ".join(row), names))
         except ParseError as error:
             raise ConfigError(f"The template {self.combine!r} cannot be read: {error}") from None
 

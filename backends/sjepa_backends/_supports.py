@@ -48,7 +48,7 @@ Choice = tuple[int, Support]
 
 
 def fit_all(problem: Problem, choices: Sequence[Choice]) -> list[SupportFit]:
-    """Unpenalised least squares on supports of similar lengths, of any outputs."""
+    """Unpenalized least squares on supports of similar lengths, of any outputs."""
     outputs, sums = np.array([j for j, _ in choices]), problem.sums
     size = max(len(support) for _, support in choices)
     index = np.array([[*support, *[-1] * (size - len(support))] for _, support in choices], int)

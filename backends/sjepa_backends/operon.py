@@ -14,7 +14,7 @@ from sjepa.errors import ConfigError
 from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.refit import refit
-from sjepa_backends._operon_polish import Kept, Polish
+from sjepa_backends._operon_refinement import Refinement, ScoredExpression
 from sjepa_backends._operon_run import OperonRun, output_space, sample_rows
 
 
@@ -76,7 +76,7 @@ class Operon(Backend):
         last = problem.deadline()
         rows = sample_rows(problem, self.rows)
         count = len(problem.outputs)
-        fronts: list[list[Kept]] = []
+        fronts: list[list[ScoredExpression]] = []
         notes: list[str] = []
         for j, output in enumerate(problem.outputs):
             now = problem.clock()
@@ -94,29 +94,29 @@ class Operon(Backend):
 
     def _search_output(
         self, problem: Problem, j: int, rows: np.ndarray, end: float, notes: list[str]
-    ) -> list[Kept]:
+    ) -> list[ScoredExpression]:
         inputs, targets = problem.rows()
         output, target = problem.outputs[j], targets[:, j]
         what = output_space(problem, j)
         if what.missing:
             notes.append(f"{output}: Operon has no {', '.join(what.missing)}")
-        polish = Polish(problem, j, rows)
-        polish.start_from(law.expressions[j] for law in _warm(problem))
+        refinement = Refinement(problem, j, rows)
+        refinement.start_from(law.expressions[j] for law in _warm(problem))
         if what.features and np.ptp(target[rows]) > 1e-12 * np.abs(target[rows]).max():
             names = [f"f{i}" for i in range(len(what.features))]
             features = Law(what.features, problem.names, names, canonical=False).numpy()
             columns, options = features(inputs[rows]), self._options()
             run = OperonRun(what, columns, target[rows], options, problem.clock)
             if run.features:
-                self._run(problem, j, run, polish, end, notes)
-        return polish.front(end)
+                self._run(problem, j, run, refinement, end, notes)
+        return refinement.front(end)
 
     def _run(
         self,
         problem: Problem,
         j: int,
         run: OperonRun,
-        polish: Polish,
+        refinement: Refinement,
         end: float,
         notes: list[str],
     ) -> None:
@@ -136,12 +136,12 @@ class Operon(Backend):
             found = run.expressions(
                 problem.seed + 1000 * j + k, generations, left, cheap=k % 2 == 1
             )
-            polish.propose(found, search_end)
+            refinement.propose(found, search_end)
             share = (j + (k + 1) / runs) / len(problem.outputs)
-            problem.report(f"operon: {problem.outputs[j]}, loss {polish.best:.2e}", share)
-            if not polish.solved(EXACT):
-                polish.refine(search_end)
-            if polish.solved(EXACT):
+            problem.report(f"operon: {problem.outputs[j]}, loss {refinement.best:.2e}", share)
+            if not refinement.solved(EXACT):
+                refinement.refine(search_end)
+            if refinement.solved(EXACT):
                 return
 
     def _options(self) -> dict[str, Any]:

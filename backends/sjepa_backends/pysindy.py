@@ -1,4 +1,4 @@
-"""PySINDy's optimisers on our libraries."""
+"""PySINDy's optimizers on our libraries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from sjepa.backend import Backend, Problem
 from sjepa.errors import BackendError, ConfigError
 from sjepa.symbolic.front import Front
-from sjepa_backends import _pysindy_path as optimisers
+from sjepa_backends import _pysindy_path as optimizers
 from sjepa_backends._supports import (
     SEARCH_SHARE,
     SupportFit,
@@ -64,14 +64,14 @@ class PySINDy(Backend):
     debias: bool = True
 
     def __post_init__(self) -> None:
-        optimisers.check_name(self.optimizer)
+        optimizers.check_name(self.optimizer)
         # Arrays neither compare nor freeze; nested tuples do both.
         object.__setattr__(self, "options", {k: _plain(v) for k, v in self.options.items()})
         if self.path is not None:
             object.__setattr__(self, "path", tuple(self.path))
             if not self.path:
                 raise ConfigError("A path needs at least one value; None is the default path.")
-            if not optimisers.OPTIMISERS[self.optimizer].sparsity:
+            if not optimizers.OPTIMIZERS[self.optimizer].sparsity:
                 raise ConfigError(f"{self.optimizer} makes its own path: leave `path` out.")
 
     def search(self, problem: Problem) -> Front:
@@ -92,7 +92,7 @@ class _Run:
         self.library, self.sums = problem.candidate_library, problem.sums
         self.options = dict(settings.options)
         name = settings.optimizer
-        self.joint = optimisers.OPTIMISERS[name].joint or "constraint_lhs" in self.options
+        self.joint = optimizers.OPTIMIZERS[name].joint or "constraint_lhs" in self.options
         # Constraints are written for all terms, so none can be left out there.
         self.allowed = self.library.mask(problem.outputs) if self.joint else problem.usable
         if not self.allowed.all() and self.joint:
@@ -102,7 +102,7 @@ class _Run:
             )
         if problem.signs is not None and (self.joint or not settings.debias):
             raise ConfigError(f"pysindy keeps constraints with debias=True, and not with {name}.")
-        optimisers.check_options(name, self.options, settings.ensemble)
+        optimizers.check_options(name, self.options, settings.ensemble)
         budget = problem.budget
         if budget.iterations is not None:
             self.options.setdefault("max_iter", budget.iterations)
@@ -114,8 +114,8 @@ class _Run:
         problem, name = self.problem, self.settings.name
         end, warm = problem.deadline(), warm_supports(problem)
         if self.settings.ensemble is None and not self.options.get("trimming_fraction"):
-            theta, targets = optimisers.compressed(theta, targets)
-        with optimisers.quiet_and_seeded(problem.seed):
+            theta, targets = optimizers.compressed(theta, targets)
+        with optimizers.quiet_and_seeded(problem.seed):
             if self.joint:
                 found = [c.T for c in self._path(theta, targets, 0.0, 1.0, scaled=False)]
                 columns = [np.zeros((theta.shape[1], targets.shape[1])), *found]
@@ -127,7 +127,7 @@ class _Run:
         return joint_front(problem, fits, name, self.notes, end=end)
 
     def _one_output(self, j: int, theta: np.ndarray, target: np.ndarray) -> list[SupportFit]:
-        key = optimisers.OPTIMISERS[self.settings.optimizer].sparsity
+        key = optimizers.OPTIMIZERS[self.settings.optimizer].sparsity
         scaled = self.settings.path is None and key not in self.options
         sizes = np.linalg.norm(theta, axis=0)
         columns = np.flatnonzero(self.allowed[:, j] & (sizes > 0))
@@ -150,14 +150,14 @@ class _Run:
     ) -> Iterator[np.ndarray]:
         """Coefficients (k, P) along the path, until the budget is used up."""
         s = self.settings
-        path = optimisers.path_options(s.optimizer, self.options, s.path, scaled)
+        path = optimizers.path_options(s.optimizer, self.options, s.path, scaled)
         failures = []
         for i, options in enumerate(path):
             if self.problem.clock() > self.deadline:
                 self.notes.append(f"out of time after {i} of {len(path)} points of the path")
                 return
             try:
-                fits = optimisers.fit_once(s.optimizer, options, s.ensemble, theta, targets)
+                fits = optimizers.fit_once(s.optimizer, options, s.ensemble, theta, targets)
             except (ValueError, np.linalg.LinAlgError, ArithmeticError, RuntimeError) as error:
                 failures.append(str(error))
             else:
@@ -171,7 +171,7 @@ class _Run:
     def _fits(self, j: int, vector: np.ndarray, cuts: Sequence[float]) -> list[SupportFit]:
         """The support refitted, each time without terms that contribute less than a cut.
 
-        A penalised fit spreads weight over nearly dependent terms; once refitted without the
+        A penalized fit spreads weight over nearly dependent terms; once refitted without the
         penalty some of them turn out to do next to nothing.
         """
         if not self.settings.debias:

@@ -16,7 +16,7 @@ import numpy as np
 from sjepa.backend import Backend, Problem
 from sjepa.errors import BackendError, BackendUnavailable, ConfigError
 from sjepa.symbolic.front import Front
-from sjepa_backends import _pysr_answer, _pysr_ask, _pysr_guess, _pysr_pool
+from sjepa_backends import _pysr_guess, _pysr_laws, _pysr_pool, _pysr_request
 from sjepa_backends._pysr_extras import extras, in_our_names
 from sjepa_backends._pysr_julia import announce_download, depot, julia_available
 from sjepa_backends._pysr_pool import stop_workers
@@ -72,7 +72,7 @@ class PySR(Backend):
     template : Template or mapping, optional
         Known structure, for all outputs or for some of them by name, with unknown parameters.
     elementwise_loss : str, optional
-        What PySR minimises, as Julia code: a loss of LossFunctions.jl such as ``"L1DistLoss()"``,
+        What PySR minimizes, as Julia code: a loss of LossFunctions.jl such as ``"L1DistLoss()"``,
         or ``"f(x, y) = abs(x - y)"``. Its numbers are then kept, not refitted by least squares;
         the front is still made by squared errors, so far outliers are better left out.
     loss_function : str, optional
@@ -189,7 +189,7 @@ class PySR(Backend):
 
     def search(self, problem: Problem) -> Front:
         problem.rows()
-        tasks, notes = _pysr_ask.plan(problem, self._templates(problem))
+        tasks, notes = _pysr_request.plan(problem, self._templates(problem))
         texts: list[list[str]] = [[] for _ in problem.outputs]
         todo = [task for task in tasks if task.columns]
 
@@ -207,10 +207,12 @@ class PySR(Backend):
                     done += len(task.outputs)
         own_loss = self.elementwise_loss is not None or self.loss_function is not None
         if own_loss:
-            notes.append("searched with a loss of your own; losses told here are squared errors")
+            notes.append(
+                "searched with a loss of your own; the losses reported here are squared errors"
+            )
         else:
             problem.report("Refitting the equations on all rows", 1.0)
-        return _pysr_answer.front(problem, tasks, texts, notes, self.maxsize, not own_loss)
+        return _pysr_laws.front(problem, tasks, texts, notes, self.maxsize, not own_loss)
 
     def _templates(self, problem: Problem) -> Mapping[str, Template]:
         if isinstance(self.template, Template):
@@ -218,7 +220,7 @@ class PySR(Backend):
         return self.template or {}
 
     def _run(
-        self, worker: Worker, task: _pysr_ask.PySRTask, problem: Problem, done: int
+        self, worker: Worker, task: _pysr_request.PySRTask, problem: Problem, done: int
     ) -> list[list[str]]:
         """One search by the worker; the equations of each output of the task."""
         share = len(task.outputs) / len(problem.outputs)
@@ -243,9 +245,9 @@ class PySR(Backend):
         limit = seconds + self.grace if seconds else float("inf")
         return worker.search(request, len(task.outputs), limit, report)
 
-    def request(self, task: _pysr_ask.PySRTask, problem: Problem) -> dict[str, Any]:
+    def request(self, task: _pysr_request.PySRTask, problem: Problem) -> dict[str, Any]:
         """What the worker is asked, apart from the data."""
-        request = _pysr_ask.search_space(task, problem, self.maxsize)
+        request = _pysr_request.search_space(task, problem, self.maxsize)
         seconds, iterations = problem.budget.seconds, problem.budget.iterations or self.niterations
         if iterations is None:
             iterations = _ENDLESS if seconds and not self._repeats else _ITERATIONS
@@ -279,12 +281,12 @@ class PySR(Backend):
         more = extras(self, task, problem)
         request |= more
         request["settings"] = settings | more["settings"] | dict(self.options)
-        _pysr_ask.check_operators(request["settings"])
+        _pysr_request.check_operators(request["settings"])
         request["warm"] = problem.warm is not None
         request["guesses"] = _pysr_guess.guesses(task, problem)
         return request
 
-    def _arrays(self, task: _pysr_ask.PySRTask, problem: Problem) -> dict[str, np.ndarray]:
+    def _arrays(self, task: _pysr_request.PySRTask, problem: Problem) -> dict[str, np.ndarray]:
         """Inputs, targets and weights of the rows that the search sees."""
         inputs, targets = task.values(problem), problem.rows()[1][:, list(task.outputs)]
         usable = np.arange(len(inputs))

@@ -77,7 +77,7 @@ class STLSQ(Backend):
         if self.threshold is None:
             paths, fits = self.along_path(problem, warm, search_end)
             if self.step_back:
-                more = self.steps_back(problem, paths, fits, search_end)
+                more = self.eliminate_backward(problem, paths, fits, search_end)
                 fits = [a + b for a, b in zip(fits, more, strict=True)]
         else:
             ridge = _Ridge(problem, np.ones(len(problem.usable)), self.ridge)
@@ -106,7 +106,7 @@ class STLSQ(Backend):
         chosen = [{(), *own, *path} for own, path in zip(known, paths, strict=True)]
         return paths, fit_until(problem, chosen, end)
 
-    def steps_back(
+    def eliminate_backward(
         self,
         problem: Problem,
         paths: Sequence[Iterable[Support]],
@@ -122,9 +122,9 @@ class STLSQ(Backend):
         for j, path in enumerate(paths):
             limit = 0.0 if enough is None else enough[j]
             good = (np.count_nonzero(f.coefficients) for f in fits[j] if f.loss <= limit)
-            most = min(good, default=len(problem.candidate_library))
+            largest = min(good, default=len(problem.candidate_library))
             now = problem.clock()
-            back = self._back(problem, j, [s for s in path if len(s) <= most])
+            back = self._back(problem, j, [s for s in path if len(s) <= largest])
             found = set(_until(back, problem, now + (half - now) / (len(paths) - j)))
             steps.append(found.difference(path, [()]))
         return fit_until(problem, steps, end)

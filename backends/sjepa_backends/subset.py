@@ -46,7 +46,7 @@ STEP = 0.5
 class Subset(Backend):
     """Branch and bound over the supports of a library, cheapest supports first.
 
-    Supports are grown term by term, in batches of small linear solves, up to a cost that rises
+    Supports are extended term by term, in batches of small linear solves, up to a cost that rises
     until some support is adequate. A branch ends when a support that costs no more already fits at
     least as well as anything in the branch could. Laws on the front are `certified` when no law
     of lower complexity in the library fits as well.
@@ -98,7 +98,7 @@ class Subset(Backend):
         _look_through(exact)
         rest = [() if tree.seen else path for tree, path in zip(trees, paths, strict=True)]
         if any(rest):
-            more = STLSQ().steps_back(problem, rest, known, begin, enough)
+            more = STLSQ().eliminate_backward(problem, rest, known, begin, enough)
             for tree, own, new in zip(trees, known, more, strict=True):
                 own += new
                 tree.learn(own)
@@ -192,8 +192,8 @@ class _Branches:
 
         0 where signs are asked for, which are not looked at for all outputs together.
         """
-        most = 0.0 if self.signs.any() else float(self._ceilings(self.limit)[-1])
-        return most if most > self.limit else most - 2 * ALIKE
+        max_cost = 0.0 if self.signs.any() else float(self._ceilings(self.limit)[-1])
+        return max_cost if max_cost > self.limit else max_cost - 2 * ALIKE
 
     def run(self, deadline: float) -> list[Support]:
         """Raise the cost limit until something within it is adequate, or the budget is spent."""
@@ -303,8 +303,8 @@ class _Branches:
                 grown = np.sort(np.column_stack([parents[rows], new]), axis=1)
                 grown = np.unique(grown[(np.diff(grown, axis=1) > 0).all(axis=1)], axis=0)
                 cost = self.weights[grown].sum(axis=1)
-                most = self._ceilings(np.inf)[-1]
-                grown, cost = grown[cost <= most], cost[cost <= most]
+                max_cost = self._ceilings(np.inf)[-1]
+                grown, cost = grown[cost <= max_cost], cost[cost <= max_cost]
                 if self.clock() > deadline:
                     return
                 if not len(grown):
@@ -377,15 +377,17 @@ def _look_through(trees: Iterable[_Branches]) -> None:
     for columns, group in groupby(trees, key=lambda tree: tree.columns):
         reach = columns.affordable(FEW) + 0.01  # costs are counted in hundredths
         least = columns.weights.min(initial=np.inf)
-        same = [(tree, most) for tree in group if least <= (most := tree.below) < reach]
+        same = [(tree, max_cost) for tree in group if least <= (max_cost := tree.below) < reach]
         if not same:
             continue
-        every = supports_up_to(tuple(columns.weights.tolist()), max(most for _, most in same))
+        every = supports_up_to(
+            tuple(columns.weights.tolist()), max(max_cost for _, max_cost in same)
+        )
         targets = np.stack([tree.target for tree, _ in same])
         left = np.concatenate([losses(columns.a, targets, b) for b in every.blocks], axis=1)
         places, lowest = every.lowest(left)
-        for (tree, most), own, low in zip(same, places, lowest, strict=True):
-            tree.seen = most
+        for (tree, max_cost), own, low in zip(same, places, lowest, strict=True):
+            tree.seen = max_cost
             better = (low < tree.best_known(every.costs)) & (every.costs <= tree.seen)
             new = [tuple(columns.index[every.at(i)].tolist()) for i in own[better].tolist()]
             tree.take(new, every.costs[better].tolist(), low[better].tolist())

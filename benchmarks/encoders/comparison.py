@@ -54,9 +54,9 @@ class Comparison:
                 "rollout_state": None if row.physical is None else row.physical.mse,
                 "probe_r2": row.probe,
                 "probe_embedding": row.probe_embedding,
-                "neighbour": row.admission.neighbour,
-                "within": row.admission.within,
-                "rank": row.admission.effective_rank,
+                "neighbor": row.check_report.neighbor,
+                "within": row.check_report.within,
+                "rank": row.check_report.effective_rank,
                 "findings": ", ".join(f.name for f in row.findings),
                 "law": "; ".join(row.law.lines(digits=4)),
             }

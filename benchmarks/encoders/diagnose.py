@@ -25,7 +25,7 @@ from sjepa.models.pretrained.embedder import encode_all
 from sjepa.models.pretrained.heads import HeadedEncoder
 from sjepa.models.pretrained.plain import pixels
 from sjepa.symbolic import Library
-from sjepa.training import learn_frozen
+from sjepa.training import fit_frozen
 
 
 Encoder = Callable[[Any], Any]
@@ -115,7 +115,7 @@ def _one(
     with warnings.catch_warnings():
         # A poor law is a result here, and stands in the table.
         warnings.simplefilter("ignore", NumericalWarning)
-        learned = learn_frozen(
+        learned = fit_frozen(
             train, encoder, library, "subset", seed, latent_dim, None, head=head, order=order
         )
     names = list(library.inputs[:latent_dim])
@@ -131,12 +131,12 @@ def _one(
     whole, whole_held = (
         (encode_all(base, train.x), encode_all(base, held.x)) if headed else (own, other)
     )
-    admission, findings = shortcuts(far, held, order)
+    check_report, findings = shortcuts(far, held, order)
     kind = "learned" if head == "learned" else _kind(learned) if headed else "none"
     return Diagnosis(
         name, kind, int(np.prod(whole[0].shape[1:])), complexity, law, rollout, physical,
         probe(near, far, order), probe_embedding(whole, whole_held, train, held, order),
-        admission, findings, _told(learned),
+        check_report, findings, _told(learned),
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from sjepa.symbolic import Law
 STARTS = 5
 # Components of an embedding that a probe may use: more than rows would fit anything.
 PROBE_RANK = 64
-# Components of the observations in which the neighbour test measures distances.
+# Components of the observations in which the neighbor test measures distances.
 LOOK_RANK = 40
 
 
@@ -66,7 +66,7 @@ class Diagnosis:
     physical: RolloutScore | None
     probe: float | None
     probe_embedding: float | None
-    admission: CollapseReport
+    check_report: CollapseReport
     findings: Sequence[Diagnostic] = ()
     notes: Sequence[str] = field(default=())
 
@@ -185,5 +185,5 @@ def shortcuts(
     checks = CollapseChecks()
     latents, mask = np.asarray(z["x"]), np.asarray(z["mask"])
     scale = np.sqrt(latents[mask].var(0).mean()) + 1e-300
-    admission = checks.check(latents / scale, look, mask)
-    return admission, diagnose_latents(latents / scale, look, mask, checks)
+    check_report = checks.check(latents / scale, look, mask)
+    return check_report, diagnose_latents(latents / scale, look, mask, checks)

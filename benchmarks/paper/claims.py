@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from benchmarks.paper.paper_figures import PRINTED
+from benchmarks.paper.paper_figures import AS_PUBLISHED
 from sjepa.symbolic import Law
 
 
@@ -129,28 +129,28 @@ CLAIMS: Mapping[str, Sequence[Claim]] = {
         ),
         _smaller("the neural field has the best test rollouts, times better than the complete law",
                  "test_rollout", "neural_only", "symbolic_complete"),
-        _smaller("the regularised hybrid rolls out better than the incomplete law, times",
+        _smaller("the regularized hybrid rolls out better than the incomplete law, times",
                  "test_rollout", "hybrid_regularised", "symbolic_incomplete"),
         _smaller("the penalty keeps the correction small: ρ_corr without it, times",
                  "correction_ratio", "hybrid_regularised", "hybrid_unregularised"),
         Claim(
-            "the penalty keeps the law: sin q coefficient, regularised over unregularised",
+            "the penalty keeps the law: sin q coefficient, regularized over unregularized",
             lambda v: _times(
                 v("hybrid_regularised", "coef_p_sin"), v("hybrid_unregularised", "coef_p_sin")
             ),
             least=2.0,
         ),
-        Claim("the regularised correction is the law's residual: R²",
+        Claim("the regularized correction is the law's residual: R²",
               lambda v: v("hybrid_regularised", "residual_r2"), least=0.95),
-        Claim("the regularised correction is the drag: R²",
+        Claim("the regularized correction is the drag: R²",
               lambda v: v("hybrid_regularised", "drag_r2"), least=0.85),
-        Claim("the unregularised one is not: R² with the drag",
+        Claim("the unregularized one is not: R² with the drag",
               lambda v: v("hybrid_unregularised", "drag_r2"), most=0.5),
-        _smaller("unregularised hybrid: lower one-step error, times",
+        _smaller("unregularized hybrid: lower one-step error, times",
                  "state_mse", "hybrid_unregularised", "hybrid_regularised"),
-        _smaller("unregularised hybrid: better OOD rollouts, times",
+        _smaller("unregularized hybrid: better OOD rollouts, times",
                  "ood_rollout", "hybrid_unregularised", "hybrid_regularised"),
-        _smaller("regularised hybrid: better test rollouts, times",
+        _smaller("regularized hybrid: better test rollouts, times",
                  "test_rollout", "hybrid_regularised", "hybrid_unregularised"),
     ),
 }  # fmt: skip
@@ -170,7 +170,7 @@ def claims_table(
         law, seed = Law.from_json(str(entry["law_json"])), int(str(entry["seed"]))
         if seed in ours:
             ours[seed][str(entry["condition"]), "cross_coupled"] = float(_coupled(law))
-    printed = {(c, m): p[0] for c, row in PRINTED[experiment].items() for m, p in row.items()}
+    printed = {(c, m): p[0] for c, row in AS_PUBLISHED[experiment].items() for m, p in row.items()}
     printed["sjepa", "cross_coupled"] = 1.0  # said of all three seeds
     rows = []
     for claim in CLAIMS[experiment]:

@@ -13,7 +13,7 @@ from sjepa.metrics import (
     latent_spread,
     lipschitz,
     mean_squared_error,
-    neighbour_test,
+    neighbor_test,
     probe_r2,
     rollout_bound,
     rollout_score,
@@ -56,7 +56,7 @@ def evaluate_latents(
         "effective_rank": spread.effective_rank,
         "within_share": share.mean,
         "within_share_worst": share.worst,
-        "neighbour": neighbour_test(z["test"], test.batch.x),
+        "neighbor": neighbor_test(z["test"], test.batch.x),
     }
     curves: dict[str, np.ndarray] = {}
     n, k = EVALUATION_TRAJECTORIES, EVALUATION_STEPS

@@ -29,7 +29,7 @@ from sjepa.training.alternating import (
     propose,
 )
 from sjepa.training.alternating.conditions import Component
-from sjepa.training.refine import refine
+from sjepa.training.rollout_fit import refine
 
 
 CONDITIONS = (
@@ -91,7 +91,7 @@ class SeedRun:
     # Stages ---------------------------------------------------------------------------------------
 
     def fresh(self) -> LatentModel:
-        """A model with the paper's networks, initialised from the seed."""
+        """A model with the paper's networks, initialized from the seed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             encoder, neural = make_encoder("mlp", 32, 2), NeuralField(2)
@@ -140,7 +140,7 @@ class SeedRun:
         return results
 
     def _post_hoc(self, model: LatentModel) -> Law:
-        self._initialise(model)
+        self._initialize(model)
         self._phase(model, "post_hoc")
         assert model.symbolic is not None
         model.symbolic.threshold_(self.profile.settings.prune)
@@ -200,7 +200,7 @@ class SeedRun:
 
     # What the stages share ------------------------------------------------------------------------
 
-    def _initialise(self, model: LatentModel) -> None:
+    def _initialize(self, model: LatentModel) -> None:
         """A law for the present coordinates from a backend."""
         model.eval()
         z = model.encode(self.train.x)

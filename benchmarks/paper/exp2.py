@@ -41,7 +41,7 @@ from sjepa.training.alternating import (
     latent_rows,
     propose,
 )
-from sjepa.training.refine import refine
+from sjepa.training.rollout_fit import refine
 
 
 DRAG = 0.4
@@ -132,7 +132,7 @@ def _train(
 
 
 def _debiased(law: Law, data: dict[str, Split], profile: Profile) -> tuple[Law, Transition]:
-    """The selected structure with an unpenalised fit to rollouts, on all training data."""
+    """The selected structure with an unpenalized fit to rollouts, on all training data."""
     states = torch.as_tensor(data["train"].states)
     law = refine(
         law,

@@ -14,7 +14,7 @@ from benchmarks.paper.tables import LABELS
 from sjepa.storage import writing
 
 
-COLOURS = {
+COLORS = {
     "neural_jepa": "#7a7a7a",
     "post_hoc": "#c44e1c",
     "sjepa": "#1f5a96",
@@ -72,11 +72,11 @@ def rollout_curves(results: Sequence[Result]) -> Figure | None:
             curves = np.maximum(curves, 1e-18)
             steps = np.arange(1, curves.shape[1] + 1)
             middle = curves.mean(0)
-            ax.plot(steps, middle, color=COLOURS.get(name), lw=1.8, label=LABELS.get(name, name))
+            ax.plot(steps, middle, color=COLORS.get(name), lw=1.8, label=LABELS.get(name, name))
             if len(curves) > 1:
                 low = np.maximum(middle - curves.std(0), curves.min(0))
                 ax.fill_between(
-                    steps, low, middle + curves.std(0), color=COLOURS.get(name), alpha=0.15, lw=0
+                    steps, low, middle + curves.std(0), color=COLORS.get(name), alpha=0.15, lw=0
                 )
         ax.set(title=title, xlabel="step", yscale="log")
         ax.margins(x=0)
@@ -99,7 +99,7 @@ def spread_bars(results: Sequence[Result]) -> Figure | None:
     values = [np.array([r.metrics["min_std"] for r in results if r.condition == n]) for n in names]
     floor = 1e-6
     for i, (name, v) in enumerate(zip(names, values, strict=True)):
-        ax.barh(i, max(v.mean(), floor) - floor, left=floor, color=COLOURS.get(name), height=0.62)
+        ax.barh(i, max(v.mean(), floor) - floor, left=floor, color=COLORS.get(name), height=0.62)
         ax.plot(np.maximum(v, floor), np.full(len(v), i), "o", ms=3.5, color="0.15")
         ax.text(
             max(v.max(), floor) * 1.5, i, f"{v.mean():.3g}", va="center", fontsize=9,
@@ -115,7 +115,7 @@ def spread_bars(results: Sequence[Result]) -> Figure | None:
 
 
 def latent_geometry(results: Sequence[Result]) -> Figure | None:
-    """Test embeddings of the first seed, coloured by the true angle."""
+    """Test embeddings of the first seed, colored by the true angle."""
     wanted = ("neural_jepa", "sjepa", "pysindy_pca")
     chosen: dict[str, Result] = {}
     for r in results:
@@ -156,7 +156,7 @@ def recovery(results: Sequence[Result], target: str, label: str) -> Figure | Non
         goal, found = r.curves[f"{target}_target"], r.curves[f"{target}_correction"]
         reach = 1.08 * max(np.abs(goal).max(), np.abs(found).max())
         ax.plot([-reach, reach], [-reach, reach], color="0.35", lw=1, ls="--", zorder=3)
-        ax.scatter(goal, found, s=4, lw=0, alpha=0.5, color=COLOURS[name], rasterized=True)
+        ax.scatter(goal, found, s=4, lw=0, alpha=0.5, color=COLORS[name], rasterized=True)
         score = np.mean([r.metrics[f"{target}_r2"] for r in results if r.condition == name])
         ax.set(title=f"{LABELS[name]}  ($R^2$ = {score:.3f})", xlabel=label)
         ax.set_aspect("equal", "box")

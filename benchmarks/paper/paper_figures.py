@@ -125,4 +125,4 @@ EXPERIMENT_2: Mapping[str, Mapping[str, Printed]] = {
     },
 }
 
-PRINTED = {"exp1": EXPERIMENT_1, "exp2": EXPERIMENT_2}
+AS_PUBLISHED = {"exp1": EXPERIMENT_1, "exp2": EXPERIMENT_2}

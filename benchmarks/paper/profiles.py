@@ -22,10 +22,10 @@ class Profile:
         Of the alternating search.
     epochs : mapping from condition to epochs
         Replaces the table's own numbers.
-    penalised : bool
+    penalized : bool
         Whether λ_s is active; without it nothing is left in the coefficients.
     debias : bool
-        Whether selected laws get a last unpenalised fit to rollouts of `debias_horizon` steps.
+        Whether selected laws get a last unpenalized fit to rollouts of `debias_horizon` steps.
     ema : "step" or "cycle"
         When the target encoder of the alternating search moves.
     changes : mapping from condition to fields
@@ -44,7 +44,7 @@ class Profile:
     integrator: str = "euler"
     cycles: int = 4
     epochs: Mapping[str, int] = field(default_factory=dict)
-    penalised: bool = True
+    penalized: bool = True
     debias: bool = False
     debias_horizon: int = 10
     ema: Literal["step", "cycle"] = "step"
@@ -59,7 +59,7 @@ class Profile:
         changes: dict[str, Any] = dict(self.changes.get(name, {}))
         if name in self.epochs:
             changes["epochs"] = self.epochs[name]
-        if not self.penalised:
+        if not self.penalized:
             changes["symbolic"] = 0.0
         return row.with_(**changes) if changes else row
 
@@ -94,7 +94,7 @@ PROFILES: Mapping[str, Profile] = {
         name="default",
         settings=_HALF,
         integrator="rk4",
-        penalised=False,
+        penalized=False,
         debias=True,
         # A step of rk4 costs four evaluations, and the laws themselves are not trained.
         epochs=_SHORT | {"hybrid_regularised": 40, "hybrid_unregularised": 40, "neural_only": 40},

@@ -62,7 +62,7 @@ def run(
     ----------
     name : "exp1" or "exp2"
     seeds : sequence of int
-        One optimisation run each; the data are always the same.
+        One optimization run each; the data are always the same.
     backend : name, mapping or Backend
         What proposes laws.
     profile : "paper", "windows", "fast", "default", or a Profile
@@ -95,7 +95,7 @@ def run(
         raise ConfigError(f"No condition is called {unknown[0]!r}. Known: {', '.join(known)}.")
     if not seeds:
         raise ConfigError("An experiment needs at least one seed.")
-    make_backend(backend)  # a misspelt backend is refused before anything is trained
+    make_backend(backend)  # a misspelled backend is refused before anything is trained
     folder = None if out is None else Path(out)
     if folder is not None:
         make_folder(folder)

@@ -8,7 +8,7 @@ from math import isinf, isnan
 import pandas as pd
 
 from benchmarks.paper.claims import claims_table
-from benchmarks.paper.paper_figures import PRINTED, Printed
+from benchmarks.paper.paper_figures import AS_PUBLISHED, Printed
 from sjepa.symbolic import Law
 
 
@@ -21,8 +21,8 @@ LABELS = {
     "fixed_point": "Collapsed fixed-point control",
     "pysindy_pca": "PySINDy on PCA coordinates",
     "symbolic_incomplete": "Symbolic, incomplete",
-    "hybrid_regularised": "Hybrid, regularised",
-    "hybrid_unregularised": "Hybrid, unregularised",
+    "hybrid_regularised": "Hybrid, regularized",
+    "hybrid_unregularised": "Hybrid, unregularized",
     "symbolic_complete": "Symbolic, complete",
     "neural_only": "Neural only",
     "pysindy": "PySINDy, no mask",
@@ -53,7 +53,7 @@ HEADINGS = {
     "coef_p_drag": "p\\|p\\| in p'",
     "within_share": "within-trajectory share",
     "within_share_worst": "worst share",
-    "neighbour": "neighbour test",
+    "neighbor": "neighbor test",
     "lipschitz": "Lipschitz (99 %)",
     "rollout_bound": "bound after 80 steps",
     "seconds": "seconds",
@@ -78,7 +78,7 @@ TABLES: Mapping[str, Sequence[tuple[str, Sequence[str], Sequence[str] | None]]] 
         ),
         (
             "Beyond the paper",
-            ("omega_tree", "test_divergence", "within_share", "within_share_worst", "neighbour",
+            ("omega_tree", "test_divergence", "within_share", "within_share_worst", "neighbor",
              "lipschitz", "rollout_bound", "seconds"),
             None,
         ),
@@ -150,7 +150,7 @@ def _table(
         ours: dict[str, Printed] = {
             c: (mean[name, c], std[name, c]) for c in columns if (name, c) in mean.index
         }
-        theirs = {c: p for c, p in PRINTED[experiment].get(name, {}).items() if c in columns}
+        theirs = {c: p for c, p in AS_PUBLISHED[experiment].get(name, {}).items() if c in columns}
         lines.append(f"| {LABELS.get(name, name)} | ours | {_cells(ours, columns)} |")
         if theirs:
             lines.append(f"| | paper | {_cells(theirs, columns)} |")

@@ -19,18 +19,18 @@ class Backend(ABC):
     Attributes
     ----------
     name : str
-        How it is asked for, and how its errors begin.
+        Its registered name, also the prefix of its errors.
     trees : bool
-        Whether it writes expression trees of a grammar, or combines terms of a library.
+        Whether it searches expression trees of a grammar, or combinations of library terms.
     proves : bool
         Whether it can certify that no simpler law of a library fits as well.
     constrains : bool
-        Whether it searches any library by sums and rows of its columns, and keeps `Problem.signs`;
-        other constraints become such a library.
+        Whether it searches any library by sums and rows of its columns, and respects
+        `Problem.signs`; other constraints become such a library.
     owns_structure : bool
-        Whether the structure it answers with is its own finding and stays as it is while the
-        coordinates are trained. Otherwise its answer only starts a library whose allowed terms
-        all stay trainable, and the training chooses among them.
+        Whether the structure it returns is fixed while the coordinates are trained. Otherwise its
+        result only initializes a library whose allowed terms all stay trainable, and the
+        training selects among them.
     plain : set of str
         Options that a file may set: numbers, switches and names of a fixed list. Any other may be
         code, a path or a program; from a run folder or a configuration file it needs ``--trust``.
@@ -60,13 +60,13 @@ class Backend(ABC):
     plain: ClassVar[frozenset[str]] = frozenset()
 
     def prepare(self) -> None:  # noqa: B027
-        """Begin what takes long before a search can start; returns at once and never fails.
+        """Start slow preparations in the background; returns at once and never fails.
 
-        Called as soon as it is known that a search will come, while data are still prepared.
+        Called as soon as a search is certain, while data are still prepared.
         """
 
     def describe(self) -> str:
-        """What its search relies on outside of Python, and where that is; mostly nothing.
+        """External dependencies of the search and their location; usually empty.
 
         Raises BackendUnavailable if a search could only begin with a download.
         """
@@ -74,7 +74,7 @@ class Backend(ABC):
 
     @abstractmethod
     def search(self, problem: Problem) -> Front:
-        """Return the laws that no other found law beats in complexity and loss.
+        """Return the Pareto front of the laws found.
 
         To be written by a backend and called by :meth:`Problem.solve`, which checks the answer.
         The same problem, settings and seed give the same answer. Laws are in canonical form with

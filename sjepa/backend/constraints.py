@@ -25,7 +25,7 @@ import sympy
 from sjepa.backend.base import Backend
 from sjepa.backend.problem import Problem
 from sjepa.errors import ConfigError, LawError, ParseError
-from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.gram import Gram
 from sjepa.symbolic.law import Law
@@ -133,7 +133,7 @@ def _named(text: str, problem: Problem, pairs: list[Pair], rates: list[int]) -> 
         name, comma, term = after[: end - 1].partition(",")
         if depth or not comma:
             raise LawError("coef takes an equation and a term, as in coef(p', sin(q)).")
-        bare = canonicalise(parse(term.strip(), library.inputs)).as_coeff_Mul()[1]
+        bare = canonicalize(parse(term.strip(), library.inputs)).as_coeff_Mul()[1]
         if bare not in library.terms:
             raise LawError(f"{term.strip()} is not a term of the library.")
         pairs.append((library.terms.index(bare), output(name.strip().removesuffix("'"))))

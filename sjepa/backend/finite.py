@@ -24,10 +24,10 @@ def finite_library(grammar: Grammar, outputs: Sequence[str], rows: np.ndarray | 
     complexity that orders the front: in a tree that is the term, its coefficient and the sign that
     joins it to the others.
     """
-    most, weights = MAX_TERMS, grammar.weights
+    max_terms, weights = MAX_TERMS, grammar.weights
     if rows is not None:
-        most = max(FEW_TERMS, min(most, int(TERMS_PER_ROW * len(rows))))
-    finite = grammar.library(outputs, max_terms=most)
+        max_terms = max(FEW_TERMS, min(max_terms, int(TERMS_PER_ROW * len(rows))))
+    finite = grammar.library(outputs, max_terms=max_terms)
     defined = np.ones(len(finite), dtype=bool)
     if rows is not None:
         run = finite.numpy()

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sympy
 
-from sjepa.backend.answers import checked
 from sjepa.backend.budget import Budget, cpu_time
-from sjepa.backend.copies import without_copies
+from sjepa.backend.collinearity import drop_collinear
 from sjepa.backend.finite import finite_library
+from sjepa.backend.front_checks import checked
 from sjepa.errors import BackendError, ConfigError, DataError, LawError, SjepaError
 from sjepa.symbolic.equation import Equation
 from sjepa.symbolic.front import EXACT, Candidate, Front
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 # Losses below this share of the sums they are a difference of have lost digits: rows keep them.
-CANCELLED = 1e-10
+CANCELED = 1e-10
 # Losses below this are the rounding of double precision.
 ROUNDING = 1e-20
 
@@ -50,7 +50,7 @@ class Problem:
     targets : array (n, k)
         Time derivatives for a vector field, next values for a map.
     names, outputs : names of the inputs and of the targets
-    library, grammar : what may be written; give one of them. Sparse backends turn a grammar into a
+    library, grammar : the search space; give one of them. Sparse backends turn a grammar into a
         library, tree backends search a library as linear combinations of its terms.
     weights : array (n,), optional
         Sample weights.
@@ -59,33 +59,33 @@ class Problem:
         place of `inputs` for backends that search a library.
     on_rows : callable, optional
         Takes a function of inputs (T, d) to its values on those rows, for laws with terms that are
-        not in the library, such as one whose inner numbers were moved.
+        not in the library, such as one with fitted nonlinear parameters.
     gram : Gram, optional
         Sums over data that are not in memory, in place of `inputs` and `targets`; only the
         backends that need nothing else can run.
     warm : Front, optional
         A previous answer to start from.
     adequate : float, optional
-        A loss that is good enough. Beyond the simplest law that reaches it nothing is asked for,
-        and every law up to it that nothing beats is, however small its gain.
+        A loss that is good enough: all Pareto-optimal laws up to the simplest one that reaches it
+        are wanted, however small their gain, and none beyond.
     signs : array (terms, outputs), optional
         1 where a coefficient must not be negative, -1 where not positive, 0 elsewhere; for backends
         that say they `constrain`.
     exact : float
-        A loss that is nothing but rounding and the error of derivatives.
+        A loss that consists of rounding and derivative errors only.
     units : mapping, optional
         Unit of each input by its name, and of each target by its output's name with a prime, as in
         ``{"x": "m", "v": "m/s", "x'": "m/s", "v'": "m/s**2"}``. Terms that cannot be of the right
         unit are not allowed.
     dimensionless_constants : bool
-        Whether the numbers in a law are without a unit, so that every term has that of its
+        Whether coefficients are dimensionless, so that every term has the unit of its
         equation.
     constraints : list of str
-        What is known of the coefficients; see :mod:`sjepa.backend.constraints`.
+        Known constraints on the coefficients; see :mod:`sjepa.backend.constraints`.
     progress : callable, optional
         Called with a line of text and the share of the work done.
     clock : callable
-        What the budget's seconds are read from; by default as the budget says.
+        Clock of the budget's seconds; by default as the budget says.
 
     Examples
     --------
@@ -231,12 +231,12 @@ class Problem:
 
     @property
     def copies(self) -> list[str]:
-        """A note for each term that `usable` leaves out as a copy."""
+        """A note for each term that `usable` drops as collinear."""
         return self._usable_and_copies[1]
 
     @cached_property
     def _usable_and_copies(self) -> tuple[np.ndarray, list[str]]:
-        return without_copies(self.candidate_library, self.outputs, self.sums.xx)
+        return drop_collinear(self.candidate_library, self.outputs, self.sums.xx)
 
     @property
     def enough(self) -> float:
@@ -313,7 +313,7 @@ class Problem:
             if self.inputs is None or self._from_sums(equation):
                 coefficients = self.candidate_library.coefficients(law)[:, 0]
                 loss = float(self.sums.losses_of(j, coefficients[None])[0])
-                if self.inputs is None or loss >= CANCELLED * self.sums.largest(j, coefficients):
+                if self.inputs is None or loss >= CANCELED * self.sums.largest(j, coefficients):
                     return loss
             (inputs, targets), run = self.rows(), law.with_free_terms().numpy()
             with np.errstate(all="ignore"):
@@ -374,7 +374,7 @@ class Problem:
         )
 
     def front(self, laws: Sequence[Law], backend: str, notes: Sequence[str] = ()) -> Front:
-        """Score laws, leave out those that are not allowed, and keep the ones nothing beats."""
+        """Score laws, drop those that are not allowed, and return the Pareto front."""
         allowed = [law for law in laws if self.admits(law)]
         refused = len(laws) - len(allowed)
         if refused:
@@ -390,7 +390,7 @@ class Problem:
                 raise
 
     def solve(self, backend: Backend) -> Front:
-        """Run a backend and check its answer: the way to search, for everybody.
+        """Run a backend and check its result.
 
         Raises
         ------

@@ -15,7 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from sjepa.backend import Backend
-from sjepa.backend.several import Several
+from sjepa.backend.portfolio import Portfolio
 from sjepa.errors import (
     BackendError,
     BackendUnavailable,
@@ -123,7 +123,7 @@ def make_backend(
     """Build a backend from a name, ``{"name": ..., option: ...}``, a class or an instance.
 
     A list of them, or names joined as in ``"stlsq+operon"``, are searched one after the other and
-    their fronts merged; see :class:`~sjepa.backend.several.Several`.
+    their fronts merged; see :class:`~sjepa.backend.portfolio.Portfolio`.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def make_backend(
                 "Settings for a list of backends belong to its members, as in "
                 "[{'name': 'operon', 'runs': 2}, 'stlsq']."
             )
-        return Several(tuple(make_backend(one) for one in backend))
+        return Portfolio(tuple(make_backend(one) for one in backend))
     if not isinstance(backend, str):
         raise UnknownBackend(
             "A backend is a name, a mapping with a 'name', class, instance, or a list of them; "

@@ -1,4 +1,4 @@
-"""Are the stated uncertainties right? Judged on held-out trajectories, horizon by horizon."""
+"""Calibration of the stated uncertainties on held-out trajectories, by horizon."""
 
 from __future__ import annotations
 
@@ -126,13 +126,13 @@ def _joined(parts: dict[int, list[Tensor]]) -> dict[int, np.ndarray]:
     return {h: torch.cat(v).numpy() for h, v in parts.items()}
 
 
-def _cdf(standardised: Tensor) -> Tensor:
+def _cdf(standardized: Tensor) -> Tensor:
     """Mean over draws of the normal distribution function; diverged draws count half each way."""
-    return torch.special.ndtr(standardised).nan_to_num(nan=0.5).mean(0)
+    return torch.special.ndtr(standardized).nan_to_num(nan=0.5).mean(0)
 
 
 def _windows(
-    trajectories: Trajectories, horizon: int, most: int
+    trajectories: Trajectories, horizon: int, max_windows: int
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """States (S, K + 1, d), step sizes (S, K) and actions (S, K, m) of the chosen windows."""
     places = [(i, j) for i, n in enumerate(trajectories.lengths) for j in range(n - horizon)]
@@ -141,7 +141,7 @@ def _windows(
             f"No trajectory is longer than the horizon of {horizon} steps; "
             f"the longest has {trajectories.lengths.max()} points."
         )
-    chosen = np.unique(np.linspace(0, len(places) - 1, min(most, len(places))).astype(int))
+    chosen = np.unique(np.linspace(0, len(places) - 1, min(max_windows, len(places))).astype(int))
 
     def cut(series: list[np.ndarray], length: int) -> Tensor:
         parts = [series[i][j : j + length] for i, j in (places[k] for k in chosen)]

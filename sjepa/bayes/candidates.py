@@ -112,11 +112,11 @@ def retain(
     found: Sequence[ParametricLaw],
     rows: Transitions,
     step: StepModel,
-    most: int,
+    max_candidates: int,
     gamma: float = 1.0,
     rule: str = "mixed",
 ) -> list[ParametricLaw]:
-    """At most `most` structures: half of them from the front of error and complexity.
+    """At most `max_candidates` structures: half of them from the front of error and complexity.
 
     With the rule "pareto" all of them, as the paper's Algorithm 2 is printed.
 
@@ -145,10 +145,10 @@ def retain(
         raise LawError("No candidate law is defined on all of the data.")
     scored.sort(key=lambda row: row[0])
     if rule == "pareto":
-        chosen = [row for row in scored if row[1]][:most]
+        chosen = [row for row in scored if row[1]][:max_candidates]
         return sorted((s for _, _, s in chosen), key=lambda s: s.complexity)
-    chosen = [row for row in scored if row[1]][: (most + 1) // 2]
-    chosen += [row for row in scored if row not in chosen][: most - len(chosen)]
+    chosen = [row for row in scored if row[1]][: (max_candidates + 1) // 2]
+    chosen += [row for row in scored if row not in chosen][: max_candidates - len(chosen)]
     return sorted((s for _, _, s in chosen), key=lambda s: s.complexity)
 
 

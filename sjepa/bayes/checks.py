@@ -1,4 +1,4 @@
-"""Is this data that the inference is meant for?"""
+"""Checks that the data satisfy the assumptions of the inference."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sjepa.symbolic import Law
 if TYPE_CHECKING:
     from sjepa.bayes.result import Posterior
 
-# Correlation of neighbouring residuals below which noise looks like noise of observation, whose
+# Correlation of neighboring residuals below which noise looks like noise of observation, whose
 # own value is -0.5.
 ALTERNATING = -0.25
 

@@ -86,7 +86,7 @@ class Covariance:
         return self.scale[:, None] * self.relative(free)
 
     def start(self, residuals: Tensor) -> Tensor:
-        """λ for the covariance of given residuals (n, d), shrunk a little towards the prior."""
+        """λ for the covariance of given residuals (n, d), shrunk a little toward the prior."""
         if self.kind == "fixed":
             return residuals.new_zeros(0)
         r = residuals / self.scale
@@ -123,5 +123,5 @@ def _log_prior(root: Tensor, logs: Tensor, strength: float) -> Tensor:
 
 
 def wishart_norm(nu: float, d: int) -> float:
-    """log of 2^(νd/2) Γ_d(ν/2): what normalises an inverse Wishart with identity scale."""
+    """log of 2^(νd/2) Γ_d(ν/2): what normalizes an inverse Wishart with identity scale."""
     return 0.5 * nu * d * math.log(2.0) + float(torch.mvlgamma(torch.tensor(nu / 2).double(), d))

@@ -123,7 +123,7 @@ class Draws(nn.Module):
         generator: torch.Generator | None = None,
         noise: bool = True,
     ) -> Tensor:
-        """Free rollouts (N, ..., K + 1, d) from one z0 (d,) or from z0 (N, ..., d), z0 included.
+        """Rollouts (N, ..., K + 1, d) from one z0 (d,) or from z0 (N, ..., d), z0 included.
 
         dt is (..., K) or one number, u (..., K, m); K comes from whichever has a time axis,
         else from `steps`.

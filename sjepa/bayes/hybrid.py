@@ -54,12 +54,12 @@ class HybridJoint:
 
     def _rows(self, kernel: Kernel) -> ProcessRows:
         step, data = self.joint.step, self.data
-        x, n = kernel.standardised(data.inputs), len(data)
+        x, n = kernel.standardized(data.inputs), len(data)
 
         def column(value: Tensor | float) -> Tensor:
             return torch.as_tensor(value, dtype=torch.float64).expand(n, 1).squeeze(1)
 
-        inducing = _centres(x, self.settings.inducing) if n > self.settings.exact else None
+        inducing = _centers(x, self.settings.inducing) if n > self.settings.exact else None
         return ProcessRows(
             kernel, x, column(step.gain(data.dt)), column(step.spread(data.dt)), inducing
         )
@@ -97,7 +97,7 @@ class HybridJoint:
         ]
 
     def errors(self, alpha: Tensor) -> Tensor:
-        """What the law leaves over of each step, (..., n, d)."""
+        """Residuals of the law at each step, (..., n, d)."""
         return residuals(self.joint.structure, alpha, self.data, self.joint.step)
 
     def split(self, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -209,8 +209,8 @@ def _sizes(n: int, parts: int) -> list[int]:
     return [n // parts + (i < n % parts) for i in range(parts)]
 
 
-def _centres(x: Tensor, count: int) -> Tensor:
-    """Inducing points: centres of clusters of the inputs."""
+def _centers(x: Tensor, count: int) -> Tensor:
+    """Inducing points: centers of clusters of the inputs."""
     from sklearn.cluster import KMeans
 
     found = KMeans(min(count, len(x)), n_init=1, random_state=0).fit(x.numpy())

@@ -42,7 +42,7 @@ def posterior(
     proposal_fraction: float = 0.5,
     proposal_data: Trajectories | None = None,
     n_bootstrap: int = 4,
-    most: int = 20,
+    max_candidates: int = 20,
     retained: Literal["mixed", "pareto"] = "mixed",
     evidence: str = "auto",
     gamma: float = 1.0,
@@ -58,7 +58,7 @@ def posterior(
     executor: Any = "local",
     workers: int = 1,
 ) -> Posterior:
-    """Infer which law moves given states, how sure that is, and what follows.
+    """Posterior over the laws of given states, and what it predicts.
 
     Candidate structures are searched on one part of the trajectories and compared on the rest
     by their evidence, which integrates over coefficients and transition covariance.
@@ -72,8 +72,8 @@ def posterior(
         searched.
     backend, library, grammar, form, budget
         How candidates are searched, see :func:`sjepa.discover`; several backends as a list.
-        The default form takes states as exact, as noise of the transition does: it is part of
-        the motion, which windows of the weak form would smooth away. With noise of observation
+        The default form takes states as exact, because transition noise is part of
+        the motion, which windows of the weak form would smooth away. With observation noise
         the form is decided by the data.
     proposal_fraction : float
         Share of the trajectories (of a single one: its first part) on which candidates are
@@ -82,13 +82,13 @@ def posterior(
         Other data to search candidates on; then all of x is evidence.
     n_bootstrap : int
         Further searches on resampled trajectories, for more candidates; a law that never became
-        a candidate has no weight however true. Backends that write expression trees search once.
-    most : int
-        Candidates kept, by their error and complexity on the data they were proposed on.
+        a candidate has no weight, even if true. Backends that write expression trees search once.
+    max_candidates : int
+        Largest number of candidates, by error and complexity on the data they were proposed on.
     retained : "mixed" or "pareto"
-        Which: half from the front of error and complexity and the rest by their score, or, as the
-        paper's Algorithm 2 is printed, from that front alone. The front has one law of a length at
-        most, so that rivals of the same length get no weight.
+        Which: half from the front of error and complexity and the rest by their score, or, as in
+        the paper's Algorithm 2, from that front alone. The front has at most one law of each
+        complexity, so that rivals of the same complexity get no weight.
     evidence : "auto", "laplace" or "analytic"
         "auto" is the closed form where there is one, else Laplace's approximation.
     gamma : float
@@ -103,13 +103,13 @@ def posterior(
     correction : "independent", "shared", "multi" or GP
         Adds a Gaussian process to every law; see :class:`sjepa.bayes.GP`.
     integrator : str
-        How a vector field is followed for one step. "euler" is the likelihood printed in the
-        paper; the default makes fewer errors with long steps.
+        Integrator of one step of a vector field. "euler" is the likelihood published in the
+        paper; the default has smaller errors for long steps.
     noise : "step", "time" or "observation"
         Whether every step has the same noise, or noise in proportion to its length; or whether
-        states move exactly by the law and what is seen of them is noisy. Laws are then compared by
-        free runs through stretches of the data, whose starts are integrated out, and rollouts
-        start somewhere around the observation.
+        states follow the law exactly and observations of them are noisy. Laws are then compared by
+        simulations through segments of the data, whose starts are integrated out, and rollouts
+        start from a distribution around the observation.
     executor, workers : "local", "dask", "ray" or a client, and how many processes
         Where candidates are searched and their evidence is computed; the result does not depend
         on it.
@@ -152,11 +152,11 @@ def posterior(
         weights=None if grammar is None else grammar.weights,
     )
     step = StepModel(found[0].law.dynamics, integrator, noise)
-    rows, held = Transitions.of(second), Transitions.of(first)
+    rows, holdout = Transitions.of(second), Transitions.of(first)
     check_inputs(found[0].law, trajectories)
     check_movement(rows, found[0].law)
-    kept = retain(found, held, step, most, gamma, retained)
-    sizes = Sizes.of(kept, held, step)
+    kept = retain(found, holdout, step, max_candidates, gamma, retained)
+    sizes = Sizes.of(kept, holdout, step)
     gp = GP.make(correction)
     seen = _segments(second, gp, covariance, evidence) if noise == "observation" else None
     if covariance == "auto":

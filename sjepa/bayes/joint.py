@@ -17,7 +17,7 @@ from sjepa.errors import ConfigError
 class Joint:
     """log p(D, ϑ | E) for ϑ = (a, λ).
 
-    Coefficients are α = scales · a, so that a is of order 1 a priori; λ parametrises the Cholesky
+    Coefficients are α = scales · a, so that a is of order 1 a priori; λ parametrizes the Cholesky
     factor of Σ. Rescaling by constants changes neither the evidence nor its Laplace
     approximation.
     """
@@ -68,7 +68,7 @@ class Joint:
         return theta[..., :k] * self.scales, self.covariance.factor(theta[..., k:])
 
     def start(self) -> Tensor:
-        """The candidate's own coefficients, and the covariance of what they leave over."""
+        """The candidate's own coefficients, and the covariance of the residuals."""
         left = residuals(self.structure, self.structure.start, self.rows, self.step)
         left = (left / self.step.spread(self.rows.dt)).nan_to_num(0.0, 0.0, 0.0)
         return torch.cat([self.structure.start / self.scales, self.covariance.start(left)])

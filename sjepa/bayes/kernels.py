@@ -24,7 +24,7 @@ def gpytorch() -> Any:
 
 
 class Kernel:
-    """k on standardised inputs, for one length scale vector each of one or more outputs.
+    """k on standardized inputs, for one length scale vector each of one or more outputs.
 
     ``logs`` are log length scales (inputs,), in units of the inputs' standard deviations. A
     frozen module is called with them as arguments, so that `torch.func` can differentiate and
@@ -47,11 +47,11 @@ class Kernel:
         base.covar_dist = _distance  # type: ignore[assignment]
         self.module = _Forward(base.double().requires_grad_(False))
 
-    def standardised(self, inputs: Tensor) -> Tensor:
+    def standardized(self, inputs: Tensor) -> Tensor:
         return (inputs - self.mean) / self.spread
 
     def __call__(self, a: Tensor, b: Tensor, logs: Tensor) -> Tensor:
-        """k(a, b) for standardised inputs (..., n, s) and (..., m, s)."""
+        """k(a, b) for standardized inputs (..., n, s) and (..., m, s)."""
         name = "kernel.raw_lengthscale"
         # GPyTorch's hand-written gradients know nothing of torch.func; tracing mode avoids them.
         with gpytorch().settings.trace_mode():
@@ -85,8 +85,8 @@ def _distance(
 
     GPyTorch's own go through ``torch.cdist``, which has no forward derivatives.
     """
-    centre = b.mean(-2, keepdim=True)
-    a, b = a - centre, b - centre
+    center = b.mean(-2, keepdim=True)
+    a, b = a - center, b - center
     square = a.square().sum(-1, keepdim=True) + b.square().sum(-1).unsqueeze(-2)
     square = square - 2.0 * (a @ b.mT)
     # Below this, rounding; the clamp also keeps the root's derivatives finite.

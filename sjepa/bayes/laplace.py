@@ -60,7 +60,7 @@ class PosteriorMode:
         return self.theta + noise @ self.axes.T
 
     def status(self) -> str:
-        """ "ok", or what is doubtful about this mode, in words."""
+        """ "ok", or why this mode is unreliable."""
         notes = []
         if self.repaired:
             notes.append(
@@ -141,7 +141,7 @@ def climb(
             return _BAD, np.zeros_like(x)
         return -float(value), -g.numpy()
 
-    def bend(x: np.ndarray) -> np.ndarray:
+    def curvature(x: np.ndarray) -> np.ndarray:
         h = -hessian(log_joint, torch.as_tensor(x))
         return h.numpy() if h.isfinite().all() else np.eye(len(x))
 
@@ -159,7 +159,7 @@ def climb(
         return None if near.fun >= _BAD else (torch.as_tensor(near.x), -float(near.fun))
     with np.errstate(all="ignore"):
         exact = minimize(
-            down, x, jac=True, hess=bend, method="trust-exact",
+            down, x, jac=True, hess=curvature, method="trust-exact",
             options={"maxiter": _MAX_NEWTON, "gtol": _ARRIVED},
         )  # fmt: skip
     best = exact if exact.fun <= near.fun else near

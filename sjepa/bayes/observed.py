@@ -1,6 +1,6 @@
 """Noise of observation: states follow the law exactly, and what is seen of them is noisy.
 
-The data are cut into segments. Each is a free run of the law from a start of its own, and the
+The data are cut into segments. Each is a simulation of the law from a start of its own, and the
 starts are integrated out beside the coefficients, all of it by Laplace's approximation.
 """
 

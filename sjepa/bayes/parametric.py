@@ -17,7 +17,7 @@ from sjepa.symbolic.torch_law import TORCH
 class ParametricLaw:
     """The symbolic structure E of a law, with one free coefficient for every term.
 
-    Coefficients of size 1 are unknown like any other; whole numbers inside functions and
+    Coefficients of size 1 are unknown like any other; integers inside functions and
     exponents belong to the structure. `complexity` is C_sym(E).
     """
 

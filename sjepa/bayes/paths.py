@@ -21,7 +21,7 @@ from sjepa.bayes.process import KernelBlock, ProcessRows
 class BlockPaths:
     """n functions of some outputs: φ(x) w + k(x, points) v.
 
-    ``frequencies`` (F, s) in standardised inputs, ``waves`` (n, 2F, q) and ``answers``
+    ``frequencies`` (F, s) in standardized inputs, ``waves`` (n, 2F, q) and ``answers``
     (n, points, q) already hold the mixing matrix.
     """
 
@@ -33,7 +33,7 @@ class BlockPaths:
     answers: Tensor
 
     def __call__(self, x: Tensor, kernel: Kernel) -> Tensor:
-        """Values (n, M, q) at standardised inputs (n, M, s)."""
+        """Values (n, M, q) at standardized inputs (n, M, s)."""
         n, m, s = x.shape
         k = kernel(x.reshape(n * m, s), self.points, self.logs).reshape(n, m, -1)
         return torch.baddbmm(_features(x, self.frequencies) @ self.waves, k, self.answers)
@@ -48,7 +48,7 @@ class Paths:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """g at inputs (n, ..., d + s): (n, ..., d)."""
-        x = self.kernel.standardised(inputs)
+        x = self.kernel.standardized(inputs)
         flat = x.reshape(len(x), -1, x.shape[-1])
         values = torch.cat([block(flat, self.kernel) for block in self.blocks], dim=-1)
         order = torch.cat([block.columns for block in self.blocks]).argsort()

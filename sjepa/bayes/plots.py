@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from sjepa.bayes.prediction import Rollout
     from sjepa.bayes.result import Posterior
 
-BLUE, ORANGE, GREY = "#1f5a96", "#c44e1c", "0.55"
+BLUE, ORANGE, GRAY = "#1f5a96", "#c44e1c", "0.55"
 BANDS = ((0.95, 0.15), (0.8, 0.25), (0.5, 0.4))
 
 
-def plot_structures(posterior: Posterior, ax: Axes | None = None, most: int = 8) -> Axes:
-    """One bar for each structure, labelled with its equations; doubtful evidences are hatched."""
-    table = posterior.structures.head(most)
+def plot_structures(posterior: Posterior, ax: Axes | None = None, max_structures: int = 8) -> Axes:
+    """One bar for each structure, labeled with its equations; unreliable evidences are hatched."""
+    table = posterior.structures.head(max_structures)
     rows = len(table)
     ax = ax or _axes(1, (9.0, 0.6 + 0.55 * rows))[0]
     place = np.arange(rows)[::-1]
@@ -74,7 +74,7 @@ def plot_coverage(calibration: Calibration, ax: Axes | None = None) -> Axes:
     """Actual against stated coverage of central intervals, one line a horizon."""
     ax = ax or _axes(1, (4.6, 4.4))[0]
     levels = np.array(calibration.levels)
-    ax.plot([0, 1], [0, 1], color=GREY, lw=1, ls="--")
+    ax.plot([0, 1], [0, 1], color=GRAY, lw=1, ls="--")
     horizons = list(calibration.pit)
     for i, h in enumerate(horizons):
         actual = [calibration.coverage(h, v) for v in levels]
@@ -103,7 +103,7 @@ def plot_horizons(calibration: Calibration, axes: Sequence[Axes] | None = None) 
         ax.set_title(title, fontsize=9)
         ax.set_xlabel("steps ahead")
         _plain(ax)
-    panels[1].axhline(0.9, color=GREY, lw=1, ls="--")
+    panels[1].axhline(0.9, color=GRAY, lw=1, ls="--")
     panels[1].set_ylim(0, 1.02)
     panels[2].set_ylim(bottom=0)
     panels[3].set_ylim(bottom=0)
@@ -125,8 +125,8 @@ def _plain(ax: Axes) -> None:
     ax.tick_params(labelsize=8)
 
 
-def _short(text: str, most: int = 84) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _short(text: str, max_structures: int = 84) -> str:
+    return text if len(text) <= max_structures else text[: max_structures - 1] + "…"
 
 
 def _percent(weight: float) -> str:

@@ -128,7 +128,7 @@ class GP:
         Random frequencies of the prior paths that coherent draws start from.
     sets : int
         Draws of kernel parameters and covariance that posterior draws share. Each costs a
-        factorisation; with 1, the posterior mode is used.
+        factorization; with 1, the posterior mode is used.
     """
 
     outputs: str = "independent"

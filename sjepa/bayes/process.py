@@ -31,13 +31,13 @@ class KernelBlock:
 
 @dataclass(frozen=True, eq=False)
 class ProcessRows:
-    """e = gain · g(s) + spread · η: standardised inputs (n, s), gains and spreads (n,)."""
+    """e = gain · g(s) + spread · η: standardized inputs (n, s), gains and spreads (n,)."""
 
     kernel: Kernel
     inputs: Tensor
     gain: Tensor
     spread: Tensor
-    inducing: Tensor | None = None  # standardised (m, s)
+    inducing: Tensor | None = None  # standardized (m, s)
 
     def log_marginal(self, block: KernelBlock, errors: Tensor) -> Tensor:
         """log N(e; 0, C) of errors (n, q), or Titsias' collapsed bound of it."""

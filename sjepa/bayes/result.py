@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Posterior:
-    """Which law, how sure, and what follows.
+    """The posterior over laws, and what it predicts.
 
     Made by :func:`sjepa.bayes.posterior` or ``SJEPA.posterior``. Weights are posterior
     probabilities given the candidate set, not over the whole grammar.
@@ -37,7 +37,7 @@ class Posterior:
     structures : DataFrame
         One row for each candidate, heaviest first: weight, complexity, evidence (log marginal
         likelihood, nats), equation at the posterior mode, method, and status ("ok", or what
-        makes the evidence doubtful).
+        makes the evidence unreliable).
     law : Law
         The heaviest structure at its posterior mode.
     """
@@ -94,8 +94,8 @@ class Posterior:
     def map_law(self) -> Law:
         """The single most probable law and coefficients.
 
-        It maximises log p(D | E, α, Σ) + log p(α | E) + log p(Σ) - γ C_sym(E), where `law`
-        maximises the evidence: with a known Σ = σ² I this is the penalised regression of the
+        It maximizes log p(D | E, α, Σ) + log p(α | E) + log p(Σ) - γ C_sym(E), where `law`
+        maximizes the evidence: with a known Σ = σ² I this is the penalized regression of the
         paper's MAP theorem.
         """
         score = [f.log_density - self.gamma * f.structure.complexity for f in self.fits]
@@ -225,11 +225,11 @@ class Posterior:
         with torch.no_grad():
             return calibrate(self.draws(draws, seed), latent, fitting, starts, generator)
 
-    def plot(self, ax: Axes | None = None, most: int = 8) -> Axes:
+    def plot(self, ax: Axes | None = None, max_structures: int = 8) -> Axes:
         """The heaviest structures and their weights."""
         from sjepa.bayes.plots import plot_structures
 
-        return plot_structures(self, ax, most)
+        return plot_structures(self, ax, max_structures)
 
     def _encode(self, x: Any) -> np.ndarray:
         return np.asarray(x, dtype=float) if self._encoder is None else self._encoder(x)

@@ -73,8 +73,8 @@ def _from_observations(console: Console) -> None:
         console, "searching", lambda tell: SJEPA(random_state=1, progress=tell).fit(train)
     )
     _show(console, model.law_.lines(digits=4))
-    for doubt in model.doubts_:
-        console.print(f"    ! {doubt}", highlight=False)
+    for warning in model.warnings_:
+        console.print(f"    ! {warning}", highlight=False)
     console.print(
         "\nThe data were made with q' = p, p' = -sin(q); sign, scale and origin of the coordinates "
         f"are free.\nSimulated from single observations of {len(test)} other trajectories: "

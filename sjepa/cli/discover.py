@@ -186,7 +186,7 @@ def _save(
     from sjepa.runs import Run, RunRecorder, fingerprint
     from sjepa.runs.inspection import stamped
     from sjepa.storage import writing_folder
-    from sjepa.training import Learned, identity
+    from sjepa.training import FitResult as Learned, identity
 
     model._keep(Learned.of_front(front, identity), data, RunRecorder().table())
     asked = {"settings": plain_params(model), "fingerprint": fingerprint(data),

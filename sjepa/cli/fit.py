@@ -57,9 +57,7 @@ def fit(
     encoder: Annotated[
         str, typer.Option(help="auto: find coordinates; identity: take the columns as they are.")
     ] = "auto",
-    search: Annotated[
-        str, typer.Option(help="elegant, or alternating as in the paper.")
-    ] = "elegant",
+    search: Annotated[str, typer.Option(help="joint, or alternating as in the paper.")] = "joint",
     backend: Annotated[str, typer.Option(help="See 'sjepa backends'.")] = "stlsq",
     backend_option: Annotated[
         list[str] | None, typer.Option(help="Option of the backend, name=value; repeatable.")
@@ -73,7 +71,7 @@ def fit(
     feature_names: Annotated[str, typer.Option(help="Names of the coordinates.")] = "",
     delta: Annotated[str, typer.Option(help="Largest adequate risk, or auto.")] = "auto",
     delta_roll: Annotated[
-        float | None, typer.Option(help="Largest adequate error of free rollouts.")
+        float | None, typer.Option(help="Largest adequate rollout error.")
     ] = None,
     select: Annotated[
         str | None, typer.Option(help="mdl: the shortest code, not the simplest adequate law.")
@@ -90,7 +88,7 @@ def fit(
         typer.Option(help="Read coordinates off this many successive rows, or auto."),
     ] = None,
     correction: Annotated[
-        str | None, typer.Option(help="neural: learn what the law leaves over; or neural_only.")
+        str | None, typer.Option(help="neural: learn the residual of the law; or neural_only.")
     ] = None,
     correction_option: Annotated[
         list[str] | None,
@@ -282,7 +280,7 @@ def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> No
             "equations": model.law_.lines(6),
             "front": model.equations_.to_dict("records"),
             "diagnostics": model.diagnostics_,
-            "doubts": model.doubts_,
+            "warnings": model.warnings_,
             "figures": finite(model.figures_),
             "dimensions": dimension_rows(model),
             "form": model.front_.form,
@@ -293,17 +291,17 @@ def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> No
         return
     model.print(digits=6)
     terms, tree = (model.law_.complexity(m) for m in ("terms", "tree"))
-    told = (
+    summary = (
         f"Complexity {terms:g} (terms), {tree:g} (tree). "
         f"R2 of simulated against encoded trajectories, all that were given: {score:.4f}."
     )
-    told += _held_out(model.figures_)
+    summary += _held_out(model.figures_)
     if model.front_.form:
-        told += f" Form: {model.front_.form}."
-    notes = [f"! {d}" if d in model.doubts_ else d for d in model.diagnostics_]
+        summary += f" Form: {model.front_.form}."
+    notes = [f"! {d}" if d in model.warnings_ else d for d in model.diagnostics_]
     if run is not None:
         notes.append(f"Written to {run.folder}; sjepa.load({str(run.folder)!r}) reads it.")
-    say("\n".join([told, *notes]), error=True)
+    say("\n".join([summary, *notes]), error=True)
 
 
 def _held_out(figures: dict[str, float]) -> str:

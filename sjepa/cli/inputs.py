@@ -45,7 +45,9 @@ Columns = Annotated[str, typer.Option(help="Observed columns, comma-separated; b
 Actions = Annotated[str, typer.Option(help="Columns of control inputs, comma-separated.")]
 FormName = Annotated[str, typer.Option("--form", help="auto, derivative, weak, zoh or discrete.")]
 Order = Annotated[int, typer.Option(help="1, or 2 for laws of accelerations.")]
-Window = Annotated[int | None, typer.Option(help="Observations under one bump of the weak form.")]
+Window = Annotated[
+    int | None, typer.Option(help="Observations under one test function of the weak form.")
+]
 Missing = Annotated[
     str | None, typer.Option(help="raise, or drop: leave out rows with missing values.")
 ]

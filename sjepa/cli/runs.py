@@ -48,13 +48,13 @@ def show(
 
 
 def _best_law(best: Any, state: str) -> list[str]:
-    """The law of a run, finished or under way, and what it leaves."""
+    """The law of a run, finished or in progress, and its residual."""
     if best is None or isinstance(best, str):
         return [] if best is None else [f"best law: {best}"]
-    told = [] if state == "finished" else [f"{100 * best['share']:.0f} % done"]
+    facts = [] if state == "finished" else [f"{100 * best['share']:.0f} % done"]
     if best["residual"] is not None:
-        told.append(f"leaves {best['residual']:.2g} of held-out data")
+        facts.append(f"residual {best['residual']:.2g} on held-out data")
     if best["noise_floor"] is not None:
-        told.append(f"noise alone {best['noise_floor']:.2g}")
+        facts.append(f"noise floor {best['noise_floor']:.2g}")
     what = "law" if state == "finished" else "best law so far"
-    return [f"{what}: " + ", ".join(told), *(f"  {equation}" for equation in best["law"])]
+    return [f"{what}: " + ", ".join(facts), *(f"  {equation}" for equation in best["law"])]

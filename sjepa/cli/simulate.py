@@ -70,7 +70,7 @@ def simulate(
     force: Force = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Simulate a law or a model; a path that diverges ends there, and that is said."""
+    """Simulate a law or a model; a path that diverges ends there and is reported."""
     import pandas as pd
 
     from sjepa.models import Simulator
@@ -109,13 +109,13 @@ def simulate(
     if not json:
         write_table(frame, out)
         return
-    told: dict[str, Any] = {"status": [run.status for _, run in runs], "rows": len(frame)}
+    result: dict[str, Any] = {"status": [run.status for _, run in runs], "rows": len(frame)}
     if out is None:
-        told["table"] = frame.to_dict("list")
+        result["table"] = frame.to_dict("list")
     else:
         write_table(frame, out)
-        told["table"] = str(out)
-    print(json_module.dumps(told))
+        result["table"] = str(out)
+    print(json_module.dumps(result))
 
 
 def _from_data(

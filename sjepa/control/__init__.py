@@ -5,7 +5,7 @@ from sjepa.control.equilibria import Equilibria, Equilibrium, classify, equilibr
 from sjepa.control.gradient import GradientShooting
 from sjepa.control.gymnasium import collect, evaluate, make_env
 from sjepa.control.ilqr import ILQR
-from sjepa.control.linearise import LawJacobian, Linearisation, Linearizer, linearise
+from sjepa.control.linearize import LawJacobian, Linearization, Linearizer, linearize
 from sjepa.control.local import ContinuousModel, DiscreteModel
 from sjepa.control.lqr import LQR, Controllability, controllability, lqr
 from sjepa.control.observer import Observer
@@ -29,7 +29,7 @@ __all__ = [
     "Equilibrium",
     "GradientShooting",
     "LawJacobian",
-    "Linearisation",
+    "Linearization",
     "Linearizer",
     "Observer",
     "Plan",
@@ -42,7 +42,7 @@ __all__ = [
     "equilibria",
     "evaluate",
     "expected",
-    "linearise",
+    "linearize",
     "lqr",
     "make_env",
     "phase_portrait",

@@ -1,4 +1,4 @@
-"""Receding horizon: plan, act, look, plan again."""
+"""Receding-horizon control: plan, act, observe, replan."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sjepa.errors import ConfigError
 
 
 class Controller:
-    """A policy that plans anew from every observation, or from every `replan`-th one.
+    """A policy that replans from every observation, or from every `replan`-th one.
 
     Call it with one observation (obs,) or with one of each of several episodes that run side by
-    side (E, obs); each plan starts from the last one moved on. Usable as a policy in any
+    side (E, obs); each plan is warm-started from the last one, shifted. Usable as a policy in any
     Gymnasium environment: ``action = controller(observation)``.
 
     Parameters
@@ -47,7 +47,7 @@ class Controller:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the last plan, before new episodes."""
+        """Discard the last plan, before a new episode."""
         self.last: Plan | None = None
         self._taken = 0
         self._generator = torch.Generator().manual_seed(self.seed)

@@ -1,4 +1,4 @@
-"""Where a transition stands still: all equilibria in a box, and what they are like."""
+"""Equilibria of a transition inside a box, and their stability."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy.linalg import null_space
 from torch import Tensor
 
 from sjepa.control.exact import exact_roots
-from sjepa.control.linearise import LawJacobian, Linearizer
+from sjepa.control.linearize import LawJacobian, Linearizer
 from sjepa.control.local import ContinuousModel, DiscreteModel
 from sjepa.control.lqr import controllability
 from sjepa.control.task import numbers
@@ -110,13 +110,13 @@ def equilibria(
     model : Law, Transition or fitted SJEPA
     box : one (low, high) for each coordinate
     u : array (m,), optional
-        The actions that are held; zero by default.
+        Constant actions (control inputs); zero by default.
     constraints : expressions that are zero on the states, optional
-        Such as ``["c**2 + s**2 - 1"]`` where two coordinates are a cosine and a sine. Stability
-        and rank are then those of changes that keep them.
+        Such as ``["c**2 + s**2 - 1"]`` if two coordinates are a cosine and a sine. Stability
+        and rank then refer to perturbations that satisfy them.
     starts : int
-        Newton searches from points spread evenly over the box. They find what elimination cannot
-        solve for; that all were found is then likely, not proved.
+        Newton searches from points spread evenly over the box. They find equilibria that
+        elimination cannot solve for; completeness is then likely, not proved.
     """
     transition = Transition.of(model)
     law = transition.law()
@@ -167,12 +167,12 @@ def equilibria(
 
 
 def classify(model: ContinuousModel | DiscreteModel) -> str:
-    """Node, focus, saddle or centre, by the criterion of continuous or of discrete time."""
+    """Node, focus, saddle or center, by the criterion of continuous or of discrete time."""
     values = model.eigenvalues
     growth = values.real if isinstance(model, ContinuousModel) else np.abs(values) - 1.0
     turning = bool((np.abs(values.imag) > EDGE).any())
     if (np.abs(growth) <= EDGE).any():
-        return "centre (to first order)" if turning and (growth <= EDGE).all() else "degenerate"
+        return "center (to first order)" if turning and (growth <= EDGE).all() else "degenerate"
     if (growth < 0).all():
         return "stable focus" if turning else "stable node"
     if (growth > 0).all():

@@ -47,11 +47,11 @@ def collect(
     ----------
     env : id of an environment, or a function that makes one
     transitions : int
-        Steps taken in all, over as many episodes as it needs.
+        Total number of steps, over as many episodes as needed.
     hold : int
-        Steps for which a random action is held; longer holds excite slow systems more.
+        Steps for which a random action is kept constant; longer holds excite slow systems more.
     dt : float
-        Time between observations, which environments do not tell.
+        Time between observations, which environments do not provide.
     saturated : bool
         Keep steps that end with a value at a limit of the observation space. Environments clip
         there, and no smooth law holds across a clip; by default trajectories are cut.
@@ -79,7 +79,7 @@ def collect(
             actions.append(action)
             done, taken = terminated or truncated, taken + 1
         episode += 1
-        for stretch in _stretches(np.array(observations, dtype=float), limits, saturated):
+        for stretch in _segments(np.array(observations, dtype=float), limits, saturated):
             x.append(np.array(observations, dtype=float)[stretch])
             row = np.array(actions + actions[-1:], dtype=float)  # one for each observation
             u.append(row[stretch])
@@ -89,9 +89,7 @@ def collect(
     return Trajectories(x, dt, u, names=None if names is None else list(names))
 
 
-def _stretches(
-    x: np.ndarray, limits: tuple[np.ndarray, np.ndarray], saturated: bool
-) -> list[slice]:
+def _segments(x: np.ndarray, limits: tuple[np.ndarray, np.ndarray], saturated: bool) -> list[slice]:
     """Parts of at least one step without a step that ends at a limit."""
     clipped = 1 + np.flatnonzero(((x[1:] <= limits[0]) | (x[1:] >= limits[1])).any(axis=1))
     if saturated or not len(clipped):
@@ -142,7 +140,7 @@ def make_env(
     max_steps: int = 200,
     state_limits: tuple[Any, Any] | None = None,
 ) -> Any:
-    """A Gymnasium environment whose world is a task's predictor and whose reward is minus its cost.
+    """A Gymnasium environment with a task's predictor as dynamics and its negative cost as reward.
 
     `starts` (n, d) are states an episode may begin in; one is drawn at every reset. An episode is
     cut off after `max_steps`, and ends early if the predicted state is no longer finite or leaves

@@ -1,4 +1,4 @@
-"""Iterative LQR: Newton-like steps on whole plans, with linearised dynamics."""
+"""Iterative LQR: Newton-like steps on whole plans, with linearized dynamics."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from sjepa.errors import ConfigError
 class ILQR(Planner):
     """Backward passes of LQR along the present plan, forward passes with a line search.
 
-    Actions at the edge of the box are held there in the backward pass, so that feedback does not
-    pretend to move them. Needs a cost that can be differentiated twice. Laws are linearised
+    Actions at the edge of the box are fixed in the backward pass, so that the feedback does not
+    move them. Needs a cost that can be differentiated twice. Laws are linearized
     analytically.
 
     Parameters
     ----------
     iterations : int
     damping : float
-        First weight of the term that keeps steps small; adapts to each start by itself.
+        Initial weight of the damping term; adapts to each start.
     """
 
     iterations: int = 25
@@ -138,9 +138,9 @@ def _stage(task: Task, z: Tensor, u: Tensor) -> tuple[Tensor, ...]:
         return task.stage(row[:d], row[d:])
 
     slope = vmap(grad(cost))(inputs).unflatten(0, z.shape[:2])
-    bend = vmap(hessian(cost))(inputs).unflatten(0, z.shape[:2])
+    curvature = vmap(hessian(cost))(inputs).unflatten(0, z.shape[:2])
     # The state's part must not be negative, or the backward pass aims at infinity.
-    whole = _positive(bend)
+    whole = _positive(curvature)
     return (
         slope[..., :d],
         slope[..., d:],
@@ -170,7 +170,7 @@ def _restricted(quu: Tensor, free: Tensor) -> Tensor:
 
 
 def _box_step(quu: Tensor, qu: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-    """Minimise qu·x + x·quu·x/2 inside a box by fixing actions at edges they press against.
+    """Minimize qu·x + x·quu·x/2 inside a box by fixing actions at edges they press against.
 
     Returns the step (E, m) and 1.0 for free actions, 0.0 for those at an edge.
     """

@@ -1,4 +1,4 @@
-"""What a local linear model allows: controllability, and linear quadratic regulators."""
+"""Controllability and linear quadratic regulators of a local linear model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy.linalg import (
     solve_discrete_lyapunov,
 )
 
-from sjepa.control.linearise import Linearisation
+from sjepa.control.linearize import Linearization
 from sjepa.control.local import ContinuousModel, DiscreteModel
 from sjepa.errors import ConfigError, DataError
 
@@ -41,7 +41,7 @@ class LQR:
 
 
 def lqr(
-    around: Linearisation,
+    around: Linearization,
     Q: Any,
     R: Any,
     *,
@@ -49,7 +49,7 @@ def lqr(
     low: Any = None,
     high: Any = None,
 ) -> LQR:
-    """Solve the Riccati equation of a linearisation around an equilibrium.
+    """Solve the Riccati equation of a linearization around an equilibrium.
 
     Parameters
     ----------
@@ -64,10 +64,10 @@ def lqr(
     discrete = time == "discrete" or (time == "auto" and around.step is not None)
     model = around.step if discrete else around.field
     if model is None:
-        raise DataError(f"The linearisation has no {'step' if discrete else 'vector field'}.")
+        raise DataError(f"The linearization has no {'step' if discrete else 'vector field'}.")
     a, b = model.A, model.B
     if a.ndim != 2 or around.u is None:
-        raise DataError("A regulator needs one state and one action to linearise around.")
+        raise DataError("A regulator needs one state and one action to linearize around.")
     q, r = _cost(Q, len(a), "Q"), _cost(R, b.shape[1], "R")
     try:
         if discrete:

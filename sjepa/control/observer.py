@@ -1,4 +1,4 @@
-"""Acting on what is seen where velocities are not: the law tells where the state should be."""
+"""State observer for unmeasured velocities: the law predicts the state, observations correct it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Observer:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything, before new episodes."""
+        """Reset the state estimate, before a new episode."""
         self.controller.reset()
         self.state: np.ndarray | None = None
         self._action: np.ndarray | None = None

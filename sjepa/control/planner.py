@@ -1,4 +1,4 @@
-"""What every planner does: from states to the best action sequences it finds."""
+"""The interface of planners: from states to the best action sequences found."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def smooth_normal(
     """Standard normal numbers (E, N, blocks, m), correlated in time by `smoothness` a block.
 
     Independent noise averages out over a plan and explores only a ball around it; correlated
-    noise pushes in one direction for a while.
+    noise acts in one direction for a while.
     """
     shape = (starts, count, task.blocks, len(task.low))
     noise = torch.randn(shape, generator=generator, dtype=task.dtype)

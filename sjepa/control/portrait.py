@@ -28,7 +28,7 @@ def phase_portrait(
     ax: Axes | None = None,
     size: int = 41,
 ) -> Axes:
-    """Stream lines of a two-dimensional vector field under held actions, equilibria marked.
+    """Stream lines of a two-dimensional vector field under constant inputs, equilibria marked.
 
     Filled marks are stable (by the criterion of continuous time), empty ones unstable, half-tone
     ones undecided to first order. Thin lines are where one velocity is zero.
@@ -56,13 +56,13 @@ def phase_portrait(
         x, y, velocity[..., 0], velocity[..., 1], color=shade, cmap="Blues",
         norm=plt.Normalize(-shade.max(), shade.max()), density=1.2, linewidth=0.9, arrowsize=0.8,
     )  # fmt: skip
-    for i, colour in enumerate(("#b5651d", "#5a8f3c")):
+    for i, color in enumerate(("#b5651d", "#5a8f3c")):
         if velocity[..., i].min() < 0 < velocity[..., i].max():
-            ax.contour(x, y, velocity[..., i], [0.0], colors=colour, linewidths=0.8)
+            ax.contour(x, y, velocity[..., i], [0.0], colors=color, linewidths=0.8)
     seen = set()
     for p in points:
         assert isinstance(p.model, ContinuousModel)
-        face = "black" if p.model.hurwitz else "grey" if "first order" in p.kind else "white"
+        face = "black" if p.model.hurwitz else "gray" if "first order" in p.kind else "white"
         marker = "X" if p.kind == "saddle" else "o"
         label = p.kind if p.kind not in seen else None
         seen.add(p.kind)

@@ -44,7 +44,7 @@ class CEM(Planner):
     spread : float
         First standard deviation, in half widths of the box.
     smoothness : float
-        Correlation of neighbouring actions in a sample, from 0 (independent) to below 1.
+        Correlation of neighboring actions in a sample, from 0 (independent) to below 1.
     momentum : float
         Share of the old mean and spread that stays.
     """
@@ -96,7 +96,7 @@ class MPPI(Planner):
     temperature : float
         In standard deviations of the samples' costs, so that it needs no tuning to their units.
     smoothness : float
-        Correlation of neighbouring actions in a sample.
+        Correlation of neighboring actions in a sample.
     """
 
     samples: int = 512

@@ -1,4 +1,4 @@
-"""What is to be planned: a predictor, what it costs, and which actions are allowed."""
+"""A planning task: a predictor, a cost, and bounds on the actions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sjepa.control.mover import mover
+from sjepa.control.predictor import mover
 from sjepa.control.rollouts import Step
 from sjepa.errors import ConfigError, DataError
 
@@ -32,7 +32,7 @@ def expected(costs: Tensor) -> Tensor:
 class CVaR:
     """Conditional value at risk: the mean of the worst 1 - level share of the draws.
 
-    Level 0 is the mean, and towards 1 only the worst draw counts. Draws at the edge of the share
+    Level 0 is the mean, and toward 1 only the worst draw counts. Draws at the edge of the share
     count partly, so the value moves continuously with the level.
     """
 
@@ -59,7 +59,7 @@ DIVERGED = 1e12
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
-    """Minimise Σ_h ℓ(z_h, u_h) + ℓ_T(z_K) over action sequences inside a box.
+    """Minimize Σ_h ℓ(z_h, u_h) + ℓ_T(z_K) over action sequences inside a box.
 
     Make one with :meth:`of`. All functions take any leading axes; costs see whole rollouts at
     once, with time among those axes.
@@ -71,7 +71,7 @@ class Task:
     stage, terminal : (z, u) -> cost (...), and z -> cost (...)
     low, high : tensors (m,)
     horizon : steps of one plan
-    hold : steps for which each planned action is held; a plan has horizon / hold actions
+    hold : steps for which each planned action is kept constant; a plan has horizon / hold actions
     draws : number of coherent draws that `step` moves along its leading axis, if it has any
     risk : costs (draws, ...) -> (...); by default their mean
     """

@@ -148,7 +148,7 @@ def spread(arrays: Sequence[Array]) -> Array:
 
 
 # Points that are plenty to estimate a level or to compare two methods.
-ENOUGH, STRETCH = 20_000, 1_000
+ENOUGH, SEGMENT = 20_000, 1_000
 
 
 def is_long(lengths: Iterable[int]) -> bool:
@@ -156,14 +156,14 @@ def is_long(lengths: Iterable[int]) -> bool:
     return sum(lengths) >= 2 * ENOUGH
 
 
-def stretches(lengths: Iterable[int]) -> list[tuple[int, slice]]:
+def segments(lengths: Iterable[int]) -> list[tuple[int, slice]]:
     """Parts of trajectories that stand for all: all of them, unless those are very long."""
     lengths = list(lengths)
     if not is_long(lengths):
         return [(i, slice(None)) for i in range(len(lengths))]
     every = sum(lengths) // ENOUGH
-    starts = ((i, k) for i, n in enumerate(lengths) for k in range(0, max(1, n - STRETCH), STRETCH))
-    return [(i, slice(k, k + STRETCH)) for i, k in list(starts)[::every]]
+    starts = ((i, k) for i, n in enumerate(lengths) for k in range(0, max(1, n - SEGMENT), SEGMENT))
+    return [(i, slice(k, k + SEGMENT)) for i, k in list(starts)[::every]]
 
 
 def joined(arrays: Sequence[Array]) -> Array:

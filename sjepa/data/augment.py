@@ -54,10 +54,10 @@ class FrameAugmentation:
         return x
 
 
-def _shifted(x: Tensor, most: int, generator: torch.Generator | None) -> Tensor:
+def _shifted(x: Tensor, max_shift: int, generator: torch.Generator | None) -> Tensor:
     height, width = x.shape[-2:]
     place = generator.device if generator is not None else x.device
-    moves = torch.randint(-most, most + 1, (len(x), 2), generator=generator, device=place)
+    moves = torch.randint(-max_shift, max_shift + 1, (len(x), 2), generator=generator, device=place)
     down = (torch.arange(height) - moves.cpu()[:, :1]).clamp(0, height - 1).to(x.device)
     right = (torch.arange(width) - moves.cpu()[:, 1:]).clamp(0, width - 1).to(x.device)
     return torch.stack([own[..., d, :][..., r] for own, d, r in zip(x, down, right, strict=True)])

@@ -63,7 +63,7 @@ class TrajectoryBatch:
 
 
 class Windows(NamedTuple):
-    """Overlapping stretches of H transitions, starting every `stride` points: S per trajectory.
+    """Overlapping segments of H transitions, starting every `stride` points: S per trajectory.
 
     ``z`` (B, S, H + 1, ...), ``dt`` (B, S, H), ``u`` (B, S, H + 1, m) or None, and ``valid``
     (B, S), which is False for windows that reach into the padding.
@@ -96,7 +96,7 @@ def windows(
     horizon : int
         Number of transitions in a window, at least 1 and less than T.
     stride : int, default=1
-        Distance between the starts of neighbouring windows.
+        Distance between the starts of neighboring windows.
     mask : bool Tensor (B, T), optional
         True where there is data, as in :class:`TrajectoryBatch`.
     u : Tensor (B, T, m), optional

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sjepa.data._check import Array, medians, resolved, squarable, stretches
+from sjepa.data._check import Array, medians, resolved, segments, squarable
 from sjepa.data.local_fit import local_polynomial, local_slopes
 from sjepa.data.names import numbered, with_velocity_names
 from sjepa.data.noise import noise_level
@@ -96,7 +96,7 @@ def differentiate(
     lam : float, optional
         For spline: fixed smoothing parameter.
     like : Smoothing, optional
-        What was found on other data of the same kind, used again.
+        Settings found on other data of the same kind, reused.
     """
     if len(trajectories.obs_shape) != 1:
         raise DataError(
@@ -156,7 +156,7 @@ def slope_error(trajectories: Trajectories, noise: Array | None = None) -> Array
     factor each time, so what separates them tells what the best of them still lacks; noise, be it
     rounding, comes on top.
     """
-    some = trajectories._cut(stretches(trajectories.lengths))
+    some = trajectories._cut(segments(trajectories.lengths))
     series = list(zip(some.t, some.x, strict=True))
     found = [[local_slopes(t, x, k // 2, k) for t, x in series] for k in (8, 6, 4)]
     inner = [slice(4, -4) if len(x) > 16 else slice(None) for x in some.x]
@@ -231,7 +231,7 @@ def _choose(
     """For each column, the most smoothing that agrees with all milder ones (Lepski's rule)."""
     every = max(1, round(trajectories.lengths.sum() / _SAMPLE))
     some = trajectories[::every]
-    some = some._cut(stretches(some.lengths))
+    some = some._cut(segments(some.lengths))
     room = max(9, int(medians(trajectories.lengths[None])[0]) // 3)
     candidates = [c for c in candidates if 2 * c[0] + 1 <= room] or list(candidates[:1])
     # Ends are left out: windows are shifted there and say little about their width.

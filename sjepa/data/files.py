@@ -61,7 +61,7 @@ def read(
         Name of the time column or array, or a constant step. By default ``t`` or ``time``, for
         tables also ``timestamp``, ``datetime``, ``date``, or the first column of dates.
     id : str, optional
-        For tables: the column that tells trajectories apart, by default ``trajectory`` if there.
+        For tables: the column that identifies trajectories, by default ``trajectory`` if there.
     columns, actions : sequences of str, optional
         For tables: what was observed and the control inputs. By default every column with no
         other role is observed.

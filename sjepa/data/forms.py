@@ -1,4 +1,4 @@
-"""Which form of the data to fit, decided by the data: noise, actions that are held, time scale."""
+"""Which form of the data to fit, by the data: noise, inputs under zero-order hold, time scale."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sjepa.data._check import Array, is_long, spread, stretches
+from sjepa.data._check import Array, is_long, segments, spread
 from sjepa.data.derivatives import Derivatives, differentiate, second_derivatives
 from sjepa.data.noise import noise_level
 from sjepa.data.rows import (
@@ -31,9 +31,9 @@ FORMS = ("auto", "derivative", "weak", "zoh", "discrete")
 
 # Noise above this share of a signal's spread makes the integral form the better one.
 NOISY = 1e-3
-# Stretches, a quarter of which is predicted from the others at a time. With long ones the fit would
+# Segments, a quarter of which is predicted from the others at a time. With long ones the fit would
 # have to reach states it never saw, and its error there says nothing about the actions.
-STRETCHES, FOLDS = 20, 4
+SEGMENTS, FOLDS = 20, 4
 # Rows that are plenty to compare two forms.
 MAX_ROWS = 4_000
 
@@ -84,7 +84,7 @@ def continuous_rows(
     form : the form to use, or "auto" to decide by the data
     trees : bool
         Whether rows must be values at points.
-    window : observations under one bump of the weak form
+    window : observations under one test function of the weak form
     options : those of :func:`differentiate`
     """
     if form == "weak" and trees:
@@ -97,7 +97,7 @@ def continuous_rows(
     noisy = None
     if form == "auto":
         form = "derivative"
-        if data.u is not None and is_held(found, library, points, used):
+        if data.u is not None and is_zoh(found, library, points, used):
             form = "zoh"
         elif not trees:
             noisy = is_noisy(data, *((found.noise, sizes) if order == 1 else ()))
@@ -147,32 +147,32 @@ def is_noisy(data: Trajectories, noise: Array | None = None, sizes: Array | None
     return False
 
 
-def is_held(
+def is_zoh(
     found: Derivatives, library: Library | None, points: int, columns: Any = slice(None)
 ) -> bool:
     """Whether actions held between samples explain the motion better than smooth ones do.
 
-    Both readings predict the same integrals, by least squares on all terms of a library, on
-    stretches that were not used to fit.
+    Both hypotheses predict the same integrals, by least squares on all terms of a library, on
+    segments that were not used to fit.
     """
-    data = found.trajectories._cut(stretches(found.trajectories.lengths))
+    data = found.trajectories._cut(segments(found.trajectories.lengths))
     if library is None:
         names = [*(data.names or ()), *(data.input_names or ())]
         library, columns = Library.polynomial(names, 2), slice(None)
-    smooth, held = (
+    smooth, zoh = (
         _held_out(*weak_rows(data, library, points, columns, hold=hold)) for hold in (False, True)
     )
-    return held < smooth
+    return zoh < smooth
 
 
 def _held_out(features: Array, targets: Array) -> float:
-    """Mean squared error on stretches left out, in units of each target's variance."""
+    """Mean squared error on held-out segments, in units of each target's variance."""
     every = -(-len(targets) // MAX_ROWS)
     features, targets = features[::every], targets[::every]
     scale = np.sqrt((features**2).mean(axis=0))
     features = features / np.where(scale > 0, scale, 1.0)
     targets = targets / np.maximum(targets.std(axis=0), 1e-300)
-    fold = np.arange(len(targets)) * STRETCHES // len(targets) % FOLDS
+    fold = np.arange(len(targets)) * SEGMENTS // len(targets) % FOLDS
     error = 0.0
     for k in range(FOLDS):
         inside, outside = fold != k, fold == k

@@ -64,7 +64,7 @@ def before(name: str) -> str:
 def with_history(trajectories: Trajectories, k: int, middle: bool = False) -> Trajectories:
     """Observations ``(k, *obs)`` that hold the last k, oldest first; each trajectory loses k - 1.
 
-    Two frames show a velocity. The new arrays are views of the old ones and need no memory. With
+    Two frames determine a velocity. The new arrays are views and need no memory. With
     `middle` a window stands at the time of its middle observation, whose state it shows best.
     """
     if k < 1:
@@ -125,9 +125,9 @@ def choose_history(trajectories: Trajectories, dimension: int) -> int:
     order = max(1, -(-dimension // size) - 1)
     level = noise_level([x.reshape(len(x), -1) for x in trajectories.x], trajectories.t)
     least = 2 * order + 5
-    most = min(int(trajectories.lengths.min()) // 4, round(PERIODS * _period(trajectories)))
+    longest = min(int(trajectories.lengths.min()) // 4, round(PERIODS * _period(trajectories)))
     best, lowest, k = least, np.inf, least
-    while k <= max(most, least) and lowest > QUIET:
+    while k <= max(longest, least) and lowest > QUIET:
         share = _noise_share(trajectories, (k + 1) // 2 if order > 1 else k, order, level)
         if share < lowest:
             best, lowest = k, share

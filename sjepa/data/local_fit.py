@@ -56,9 +56,9 @@ def local_polynomial(
         here = slice(begin, min(begin + together, n))
         rows = np.arange(here.start, here.stop)
         start = np.clip(rows - half, 0, n - width)
-        centre = rows - start  # position of each point in its own window
+        center = rows - start  # position of each point in its own window
         window = start[:, None] + np.arange(width)  # (c, width)
-        w = _weights(t[window], centre, degree)
+        w = _weights(t[window], center, degree)
         fitted = np.einsum("crw,cwd->rcd", w, x[window][..., columns])
         slope[here, columns] = fitted[1]
         if value is not None:
@@ -115,10 +115,10 @@ def _moving(
     return gain
 
 
-def _weights(t: Array, centre: Array, degree: int) -> Array:
+def _weights(t: Array, center: Array, degree: int) -> Array:
     """Weights (c, 2, width) that turn windows of data into value and slope at one point of each."""
     width = t.shape[1]
-    away = t - t[np.arange(len(t)), centre][:, None]
+    away = t - t[np.arange(len(t)), center][:, None]
     reach = np.abs(away).max(axis=1, keepdims=True)
     s = away / reach
     # Slightly wider than the window, or its last points would get no weight at all. A polynomial
@@ -129,7 +129,7 @@ def _weights(t: Array, centre: Array, degree: int) -> Array:
     weights = np.linalg.pinv(design)[:, :2] * root[:, None, :]
     weights[:, 1] /= reach
     if degree == width - 1:  # the polynomial goes through the point itself
-        weights[:, 0] = np.arange(width) == centre[:, None]
+        weights[:, 0] = np.arange(width) == center[:, None]
     return weights
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sjepa.data._check import Array, is_even, joined, medians, stretches
+from sjepa.data._check import Array, is_even, joined, medians, segments
 
 
 _ORDERS = range(3, 9)
@@ -19,17 +19,17 @@ def noise_level(
 ) -> Array:
     """Standard deviation (d,) of the white noise in each column of x (T, d), sampled at t (T,).
 
-    Neighbouring points are combined so that smooth motion cancels and noise does not (differences
+    Neighboring points are combined so that smooth motion cancels and noise does not (differences
     of order 3 to 8, exact on irregular grids); the median over time ignores outliers and sharp
-    turns. What is left of a noise-free signal is its roughness at the sampling step, usually
-    many orders below. Lists are pooled; fewer than five points tell nothing and give 0.
+    turns. A noise-free signal gives its roughness at the sampling step, usually
+    many orders of magnitude smaller. Lists are pooled; fewer than five points give 0.
 
     Noise that is larger in some places than in others has no typical size: `mean_square` gives
-    the root of its mean square instead of what the median says.
+    the root of its mean square instead of the median.
     """
     series = x if isinstance(x, list) else [x]
     times = t if isinstance(t, list) else [t]
-    cuts = stretches(map(len, series))
+    cuts = segments(map(len, series))
     times = [times[i][part] for i, part in cuts]
     series = [series[i][part].reshape(len(times[k]), -1) for k, (i, part) in enumerate(cuts)]
     levels = []

@@ -18,7 +18,7 @@ from sjepa.symbolic import Library
 # Takes a function of inputs (T, d) to its values on the rows of a regression.
 OnRows = Callable[[Callable[[Array], Array]], Array]
 
-# Neighbours of an interval, on either side, that the integral of a bump may look at.
+# Neighbors of an interval, on either side, that the integral of a test function may use.
 _MARGIN = 6
 # Rows of the weak form that are enough, whatever there is to overlap.
 _ENOUGH_ROWS = 100_000
@@ -46,7 +46,7 @@ def _trusted(series: list[Array], found: Derivatives) -> Array:
 
 
 def _where(rows: Array, good: Array) -> Array:
-    """Rows where `good`; one stretch of them is not copied."""
+    """Rows where `good`; one contiguous segment of them is not copied."""
     inside = np.flatnonzero(good)
     if len(inside) and len(inside) == inside[-1] - inside[0] + 1:
         return rows[inside[0] : inside[-1] + 1]
@@ -121,11 +121,11 @@ def weak_rows(
     *,
     hold: bool = False,
 ) -> tuple[Array, Array]:
-    """Integrals of a library's terms and of the derivatives against bumps over `points` samples.
+    """Integrals of library terms and derivatives against test functions over `points` samples.
 
     `columns` of states and actions are the library's inputs. With `hold` actions are constant
     during each step, otherwise as smooth as the states.
-    Trajectories shorter than a bump get one bump over their whole length.
+    Trajectories shorter than a test function get one over their whole length.
     """
     run, d = library.numpy(), trajectories.obs_shape[0]
     stride = _stride(trajectories, points, len(library))
@@ -162,7 +162,7 @@ def weak_functions(
 def _pieces(
     trajectories: Trajectories, points: int, stride: int, columns: Any, hold: bool
 ) -> Iterator[tuple[WeakWindows, Array, Array]]:
-    """Bumps, the inputs at their nodes, and the states: piece by piece, as terms are many."""
+    """Test functions, the inputs at their nodes, and the states, piece by piece to bound memory."""
     d = trajectories.obs_shape[0]
     usable = [i for i, n in enumerate(trajectories.lengths) if n >= 3]
     if not usable:
@@ -187,7 +187,8 @@ def _pieces(
 
 
 def _stride(trajectories: Trajectories, points: int, terms: int) -> int:
-    """Observations between bumps: less overlap where rows would take half the room of the data."""
+    """Observations between test functions: less overlap where rows would take half the memory of
+    the data."""
     total, d = int(trajectories.lengths.sum()), trajectories.obs_shape[0]
-    most = max(_ENOUGH_ROWS, total * d // (2 * terms))
-    return max(default_stride(points), -(-total // most))
+    max_rows = max(_ENOUGH_ROWS, total * d // (2 * terms))
+    return max(default_stride(points), -(-total // max_rows))

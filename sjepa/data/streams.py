@@ -159,7 +159,7 @@ def _bag_part(part: Any) -> Any:
 
 
 def _beginning(data: Trajectories) -> Trajectories:
-    """The first rows, in whole stretches."""
+    """The first rows, in whole segments."""
     cuts, left = [], PILOT_ROWS
     for i, n in enumerate(data.lengths):
         if left < 2:

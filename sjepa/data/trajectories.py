@@ -162,9 +162,9 @@ class Trajectories:
         states : bool
             Whether observations must be vectors; without names they are called x1, x2, ...
         """
-        from sjepa.data._given import given
+        from sjepa.data._as_trajectories import as_trajectories
 
-        return given(x, t, u, names, states, gaps)
+        return as_trajectories(x, t, u, names, states, gaps)
 
     @classmethod
     def from_frame(

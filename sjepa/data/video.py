@@ -31,7 +31,7 @@ VIDEO_ENDINGS = (*_DEMUXERS, ".gif")
 PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 # A frame has at most the pixels of 8K video.
 MAX_FRAME = 2**25
-# A video has at most this many pixels, and so many more for each byte of its file: films have a
+# A video has at most this many pixels, and so many more for each byte of its file: videos have a
 # hundred, renderings of a dot on black some hundreds, and bombs up to a million.
 MAX_PIXELS, PER_BYTE = 2**26, 1_000
 # What is kept of one video: 1 GiB as floating-point numbers.
@@ -45,7 +45,7 @@ def video(
     t: Any,
     *,
     state: Any = None,
-    grey: bool = False,
+    gray: bool = False,
     size: int | tuple[int, int] | None = None,
 ) -> Trajectories:
     """Videos given as arrays (T, H, W) or (T, H, W, C), one or a list of them.
@@ -56,14 +56,14 @@ def video(
     Parameters
     ----------
     t, state : as in :class:`Trajectories`
-    grey : bool
-        Colours to brightness.
+    gray : bool
+        Colors to brightness.
     size : int or (height, width), optional
         Resize, averaging over what a new pixel covers.
     """
     videos = x if isinstance(x, list | tuple) else [x]
     arrays = [
-        prepared([np.asarray(one)], grey, size, f"trajectory {i}") for i, one in enumerate(videos)
+        prepared([np.asarray(one)], gray, size, f"trajectory {i}") for i, one in enumerate(videos)
     ]
     return Trajectories(arrays, t, state=state)
 
@@ -72,7 +72,7 @@ def read_video(
     path: str | Path,
     *,
     step: float | None = None,
-    grey: bool = True,
+    gray: bool = True,
     size: int | tuple[int, int] | None = None,
     every: int = 1,
 ) -> Trajectories:
@@ -85,8 +85,8 @@ def read_video(
     ----------
     step : float, optional
         Time between frames; by default what the file says. Pictures have none: give it.
-    grey, size : as in :func:`video`
-        One value a pixel unless ``grey=False``.
+    gray, size : as in :func:`video`
+        One value a pixel unless ``gray=False``.
     every : int
         Keep every k-th frame.
     """
@@ -109,8 +109,8 @@ def read_video(
             if seconds is None:
                 raise DataError("it does not say how much time is between frames; give it.")
             chosen = islice(frames, 0, None, every)
-            stacks = _within_memory((f[None] for f in chosen), 1 if grey else 3, size)
-            x.append(prepared(stacks, grey, size, "the video"))
+            stacks = _within_memory((f[None] for f in chosen), 1 if gray else 3, size)
+            x.append(prepared(stacks, gray, size, "the video"))
         steps.append(seconds * every)
     times = [h * np.arange(len(a)) for h, a in zip(steps, x, strict=True)]
     return Trajectories(x, times)
@@ -132,7 +132,7 @@ def videos_of(path: Path) -> list[Path]:
 
 
 def prepared(
-    parts: Iterable[Array], grey: bool, size: int | tuple[int, int] | None, where: str
+    parts: Iterable[Array], gray: bool, size: int | tuple[int, int] | None, where: str
 ) -> Array:
     """Stacks (n, H, W) or (n, H, W, C) as one array (T, H, W) or (T, C, H, W) from 0 to 1."""
     done = []
@@ -147,7 +147,7 @@ def prepared(
             bright /= 1 if part.dtype.kind == "b" else np.iinfo(part.dtype).max
         if bright.ndim == 4:
             bright = bright[..., :3]  # without transparency
-            bright = bright @ _LUMA if grey and bright.shape[-1] == 3 else np.moveaxis(bright, 3, 1)
+            bright = bright @ _LUMA if gray and bright.shape[-1] == 3 else np.moveaxis(bright, 3, 1)
             bright = bright[:, 0] if bright.ndim == 4 and bright.shape[1] == 1 else bright
         done.append(_resized(bright, size))
     shapes = {a.shape[1:] for a in done}
@@ -296,12 +296,12 @@ def write_video(frames: Sequence[Array] | Array, path: str | Path, step: float) 
     array = np.asarray(frames)
     if array.ndim == 4:
         array = np.moveaxis(array, 1, -1)
-    grey = (255 * np.clip(array, 0, 1)).round().astype(np.uint8)
-    if grey.ndim == 3:
-        grey = np.repeat(grey[..., None], 3, axis=-1)
+    gray = (255 * np.clip(array, 0, 1)).round().astype(np.uint8)
+    if gray.ndim == 3:
+        gray = np.repeat(gray[..., None], 3, axis=-1)
     if path.suffix.lower() == ".gif":
         options = {"plugin": "pillow", "duration": 1000 * step, "loop": 0}
     else:
         options = {"plugin": "pyav", "codec": "libx264", "fps": round(1 / step)}
-    write_whole(path, iio.imwrite("<bytes>", grey, extension=path.suffix.lower(), **options))
+    write_whole(path, iio.imwrite("<bytes>", gray, extension=path.suffix.lower(), **options))
     return path

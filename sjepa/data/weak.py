@@ -1,4 +1,4 @@
-"""The weak form: integrals against smooth bumps, instead of derivatives of noisy data."""
+"""The weak form: integrals against smooth test functions, instead of derivatives of noisy data."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from sjepa.data._check import Array, median_step, spread, stretches
+from sjepa.data._check import Array, median_step, segments, spread
 from sjepa.data.derivatives import Derivatives
 from sjepa.errors import DataError
 
 
 # Largest factor by which interpolation may multiply noise; 1.3 for equal steps, 3.1 at the ends.
 SWING = 4.0
-# A bump spans this many times spread over root mean square velocity (2 pi would be a period).
+# A test function spans this many times spread over root mean square velocity (2 pi would be a
+# period).
 TURN = 1.3
 MIN_POINTS = 5
 _CHUNK = 8_192  # intervals of all windows built at once; bounds the memory
@@ -23,25 +24,25 @@ _CHUNK = 8_192  # intervals of all windows built at once; bounds the memory
 class WeakWindows(NamedTuple):
     """Integrals over K windows as matrices that act on one trajectory's columns.
 
-    ``phi @ f`` is the integral of bump times f, and ``-dphi @ x`` that of bump times dx/dt, for
-    any column (T,) or columns (T, d). Both are sparse (K, T). ``centre`` (K,) are the times of
-    the bumps' tops. With zero-order hold ``phi`` is (K, 2 (T - 1)) and acts on the values that f
-    has at the starts of all steps, followed by those at their ends.
+    ``phi @ f`` is the integral of test function times f, and ``-dphi @ x`` that of test function
+    times dx/dt, for any column (T,) or columns (T, d). Both are sparse (K, T). ``center`` (K,) are
+    the times of the test functions' maxima. With zero-order hold ``phi`` is (K, 2 (T - 1)) and acts
+    on the values of f at the starts of all steps, followed by those at their ends.
     """
 
     phi: scipy.sparse.csr_array
     dphi: scipy.sparse.csr_array
-    centre: Array
+    center: Array
 
 
 def window_points(found: Derivatives, sizes: Array | None = None) -> int:
-    """Observations under one bump: a share of the time in which the fastest column turns around.
+    """Observations under one test function: a share of the time scale of the fastest column.
 
     A sine has a root mean square velocity of angular frequency times spread, which makes
     spread over velocity the time scale of anything that moves. `sizes` are the spreads, if known.
     """
     data = found.trajectories
-    cuts = stretches(data.lengths)
+    cuts = segments(data.lengths)
     rows = np.concatenate([found.x_dot[i][part][found.valid[i][part]] for i, part in cuts])
     sizes = spread(data.x) if sizes is None else sizes
     moving = sizes > 0
@@ -55,7 +56,7 @@ def window_points(found: Derivatives, sizes: Array | None = None) -> int:
 
 
 def default_stride(points: int) -> int:
-    """Observations between neighbouring bumps."""
+    """Observations between neighboring test functions."""
     return max(1, points // 8)
 
 
@@ -63,11 +64,11 @@ def weak_windows(
     t: Array, *, points: int, stride: int | None = None, power: int = 4, hold: bool = False,
     first: Array | None = None,
 ) -> WeakWindows:  # fmt: skip
-    """Bumps (1 - s**2)**power on overlapping stretches of a trajectory.
+    """Test functions (1 - s**2)**power on overlapping segments of a trajectory.
 
-    Between observations f is a polynomial through its six neighbours, and bump times polynomial
-    is integrated exactly; so both matrices are right to sixth order in the step, and the two
-    sides agree exactly for polynomials up to degree five. Where observations nearly coincide in
+    Between observations f is a polynomial through its six neighbors, and test function times
+    polynomial is integrated exactly; so both matrices are right to sixth order in the step, and the
+    two sides agree exactly for polynomials up to degree five. Where observations nearly coincide in
     time f is a straight line between two of them.
 
     Parameters
@@ -75,14 +76,14 @@ def weak_windows(
     t : array (T,)
         Times of one trajectory.
     points : int
-        Observations under one bump. More averages more noise; a bump should stay shorter than
+        Observations under one test function. More average more noise; it should stay shorter than
         the fastest thing of interest (see :func:`window_points`).
     stride : int, optional
-        Observations between neighbouring bumps; by default an eighth of `points`.
+        Observations between neighboring test functions; by default an eighth of `points`.
     power : int, default=4
-        Smoothness of the bump where it meets zero, at least 1.
+        Smoothness of the test function where it meets zero, at least 1.
     first : array of int, optional
-        Where bumps begin, in place of `stride`.
+        Where test functions begin, in place of `stride`.
     hold : bool
         Whether f jumps at observations, as under actions with zero-order hold; f and x are then
         straight lines within each step, since x has a kink at both of its ends.
@@ -96,7 +97,7 @@ def weak_windows(
         raise DataError(f"stride and power must be at least 1, got {stride} and {power}.")
 
     size = min(6, n)
-    start = np.clip(np.arange(n - 1) - (size // 2 - 1), 0, n - size)  # neighbours of an interval
+    start = np.clip(np.arange(n - 1) - (size // 2 - 1), 0, n - size)  # neighbors of an interval
     nodes, weights = np.polynomial.legendre.leggauss(power + size // 2 + 1)  # exact for both
     if first is None:
         first = np.arange(0, n - points + 1, stride)
@@ -121,7 +122,7 @@ def _matrices(
     radius = ((t[first + inside] - t[first]) / 2)[:, None, None]
     local = span - first[0]
     s = (times[local] - middle) / radius  # (K, inside, g)
-    bump = (1 - s**2) ** power
+    window = (1 - s**2) ** power
     slope = -2 * power * s * (1 - s**2) ** (power - 1) / radius
     lengths = (half * weights)[..., None]
 
@@ -136,16 +137,16 @@ def _matrices(
         ends = np.stack([1 - nodes, 1 + nodes], axis=1) / 2 * lengths
         both = span[..., None] + np.array([0, steps])
         line = span[..., None] + np.array([0, 1])
-        return matrix(bump, ends, both, 2 * steps), matrix(slope, ends, line, len(t))
+        return matrix(window, ends, both, 2 * steps), matrix(slope, ends, line, len(t))
     own = start[used]
     basis = _lagrange(t[own[:, None] + np.arange(size)], times)
     basis = _tame(basis, used - own, nodes) * lengths
     columns = own[local][..., None] + np.arange(size)
-    return matrix(bump, basis, columns, len(t)), matrix(slope, basis, columns, len(t))
+    return matrix(window, basis, columns, len(t)), matrix(slope, basis, columns, len(t))
 
 
 def _tame(basis: Array, first: Array, nodes: Array) -> Array:
-    """Straight lines where neighbours nearly coincide.
+    """Straight lines where neighbors nearly coincide.
 
     Through unevenly spaced points a polynomial swings far beyond them and multiplies their noise;
     the sum of the basis sizes says by how much.

@@ -16,7 +16,7 @@ from sjepa.discovery.proposals import SELECT_SHARE, search_map, select_weakly, s
 from sjepa.discovery.space import kind_of
 from sjepa.search.ladder import Ladder
 from sjepa.symbolic import Front, Gram, Grammar, Library
-from sjepa.symbolic.shapes import Shape
+from sjepa.symbolic.term_templates import TermTemplate as Shape
 
 
 # Rows and a library to sums over data that are not in memory, or without one to some of the rows.

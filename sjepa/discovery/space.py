@@ -12,7 +12,10 @@ from sjepa.data import Trajectories
 from sjepa.data.names import state_names, with_velocity_names
 from sjepa.errors import ConfigError, DataError
 from sjepa.symbolic import Grammar, Library
-from sjepa.symbolic.shapes import Shape, open_numbers
+from sjepa.symbolic.term_templates import (
+    TermTemplate as Shape,
+    nonlinear_parameters as open_numbers,
+)
 
 
 # Fewer observations than this for each candidate term call for a smaller default library.

@@ -111,7 +111,7 @@ def saved_from(model: Any) -> Saved:
         encoder, given = None, _name_of(model.encoder)
     facts = {
         "diagnostics": list(model.diagnostics_),
-        "doubts": list(getattr(model, "doubts_", ())),
+        "warnings": list(getattr(model, "warnings_", ())),
         "figures": finite(getattr(model, "figures_", {})),
         "verdict": model.verdict_.to_dict() if getattr(model, "verdict_", None) else None,
         "n_features_in": model.n_features_in_,
@@ -183,18 +183,18 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
     notes, names, actions = (
         facts.get(k) for k in ("diagnostics", "feature_names_in", "action_names")
     )
-    doubts, figures = facts.get("doubts", []), facts.get("figures", {})
+    warnings, figures = facts.get("warnings", []), facts.get("figures", {})
     count, step = facts.get("n_features_in"), facts.get("step")
     shape, length = facts.get("obs_shape", [count]), facts.get("history_length", 1)
     numbers = isinstance(count, int) and isinstance(step, float) and isinstance(shape, list)
     numbers = numbers and all(isinstance(n, int) for n in (*shape, facts.get("seed", 0), length))
     numbers = numbers and isinstance(figures, dict)
     numbers = numbers and all(isinstance(n, float) for n in figures.values())
-    if not numbers or not all(_texts(given) for given in (notes, names, actions, doubts)):
+    if not numbers or not all(_texts(given) for given in (notes, names, actions, warnings)):
         raise FormatError(
             "The model's config.json is damaged: its facts are not as they should be."
         )
-    notes, doubts = list(_shown(notes or ())), list(_shown(doubts))
+    notes, warnings = list(_shown(notes or ())), list(_shown(warnings))
     front = saved.front
     model.front_ = replace(front, notes=_shown(front.notes), verdict=_readable(front.verdict))
     model.diagnostics_, model.n_features_in_, model.obs_shape_ = notes, count, tuple(shape)
@@ -210,7 +210,7 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
         except (AttributeError, TypeError):
             raise FormatError("The model's config.json is damaged: its dimensions.") from None
         model.dimensions_ = pd.DataFrame([asdict(one) for one in tried])
-    model.doubts_, model.figures_, model.rivals_ = doubts, figures, []
+    model.warnings_, model.figures_, model.rivals_ = warnings, figures, []
     verdict = facts.get("verdict")
     model.verdict_ = model.front_.verdict
     if verdict is not None:

@@ -12,7 +12,7 @@ import sympy
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, TransformerTags
 
-from sjepa.control import Linearisation, linearise
+from sjepa.control import Linearization, linearize
 from sjepa.data import Trajectories
 from sjepa.data.history import middle_of, windows, with_history
 from sjepa.errors import ConfigError, DataError
@@ -71,7 +71,7 @@ class Fitted(BaseEstimator):
     front_: Front
     encoder_: Callable[[Any], Any]
     diagnostics_: list[str]
-    doubts_: list[str]
+    warnings_: list[str]
     verdict_: Verdict | None
     action_names_: Sequence[str]
     step_: float
@@ -174,7 +174,7 @@ class Fitted(BaseEstimator):
         """What law and correction give at observations ``(n, *obs)`` and actions (n, m).
 
         Velocities, or the next coordinates for a map. A law of second order gives accelerations and
-        needs the times `t`: the velocity at a point comes from its neighbours. Many trajectories
+        needs the times `t`: the velocity at a point comes from its neighbors. Many trajectories
         give a list.
         """
         check_is_fitted(self, "law_")
@@ -247,7 +247,7 @@ class Fitted(BaseEstimator):
         return self._windows(trajectories).map(lambda x: encode_all(self.encoder_, [x])[0])
 
     def posterior(self, x: Any, t: Any = None, u: Any = None, **settings: Any) -> Posterior:
-        """Which law moves the coordinates, how sure that is, and what follows; encoder fixed.
+        """Posterior over the laws of the coordinates, with the encoder fixed.
 
         Candidates are searched with this model's backend and library on one part of the
         trajectories and compared on the rest. `settings` are those of
@@ -271,14 +271,14 @@ class Fitted(BaseEstimator):
         found = posterior(latent, **{**defaults, **settings})
         return found.of_observations(self._encode, len(self.obs_shape_))
 
-    def linearize(self, z: Any, u: Any = None, dt: float | None = None) -> Linearisation:
+    def linearize(self, z: Any, u: Any = None, dt: float | None = None) -> Linearization:
         """First-order model around coordinates z (..., d) and actions u (..., m).
 
         `dt` is the length of a step of the integrated transition, by default the median step of
-        the data; see :func:`sjepa.control.linearise`.
+        the data; see :func:`sjepa.control.linearize`.
         """
         check_is_fitted(self, "law_")
-        return linearise(self.transition_, z, u, self.step_ if dt is None else dt)
+        return linearize(self.transition_, z, u, self.step_ if dt is None else dt)
 
     def score(self, x: Any, t: Any = None, u: Any = None) -> float:
         """R2 of simulated against encoded coordinates over whole trajectories (1 is perfect).
@@ -334,34 +334,36 @@ class Fitted(BaseEstimator):
         *,
         held_out: Any = None,
         title: str = "",
-        film: Any = None,
+        video: Any = None,
     ) -> Path:
         """Write a self-contained HTML page about the result; see :mod:`sjepa.report`.
 
         With observations `x`, times `t` and actions `u` it also shows the simulated paths beside
         them, and with `held_out` ones (Trajectories, or (x, t) or (x, t, u)) how every law does on
-        those. A `film`, frames or a Trajectories of them, is shown in place of the first of the
+        those. A `video`, frames or a Trajectories of them, is shown in place of the first of the
         data, as that of an episode under control.
         """
         from sjepa.report import write_report
 
         check_is_fitted(self, "law_")
-        return write_report(self, path, x, t, u, held_out=held_out, title=title, film=film)
+        return write_report(self, path, x, t, u, held_out=held_out, title=title, video=video)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """The settings that differ from the defaults and, once fitted, the law and its doubts."""
+        """The settings that differ from the defaults and, once fitted, the law and its warnings."""
         lines = self.law_.lines(digits=4) if hasattr(self, "law_") else []
         figures = getattr(self, "figures_", {})
         if "rollout_held_out" in figures:
             out, seen = figures["rollout_held_out"], figures["rollout_training"]
             lines.append(
-                f"(rollouts miss {out:.2g} of the variance held out, {seen:.2g} in training)"
+                f"(rollout error {out:.2g} of the variance held out, {seen:.2g} in training)"
             )
-        lines += [f"! {doubt}" for doubt in getattr(self, "doubts_", ())]
+        lines += [f"! {warning}" for warning in getattr(self, "warnings_", ())]
         return "\n".join([super().__repr__(N_CHAR_MAX), *(f"    {line}" for line in lines)])
 
     def _html_repr(self) -> str:
-        """What notebooks show: the law, typeset, and its doubts, above scikit-learn's settings."""
+        """What notebooks show: the law, typeset, and its warnings, above the settings."""
         law = self.law_._repr_html_() if hasattr(self, "law_") else ""
-        doubts = "".join(f"<p>! {escape(doubt)}</p>" for doubt in getattr(self, "doubts_", ()))
-        return law + doubts + str(super()._html_repr())
+        warnings = "".join(
+            f"<p>! {escape(warning)}</p>" for warning in getattr(self, "warnings_", ())
+        )
+        return law + warnings + str(super()._html_repr())

@@ -20,7 +20,7 @@ from sjepa.errors import TrainingDiverged
 from sjepa.estimator.check_data import check_data
 from sjepa.estimator.files import apply_saved, plain_params, saved_from
 from sjepa.estimator.fitted import Fitted
-from sjepa.estimator.kinds import draw_seed
+from sjepa.estimator.parameter_types import draw_seed
 from sjepa.estimator.validate import validate, way_of
 from sjepa.models import Transition
 from sjepa.runs import Run, fingerprint, writable
@@ -29,38 +29,38 @@ from sjepa.runs.recorder import RunRecorder
 from sjepa.runs.saving import read as read_saved
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.training import (
-    MOST_COORDINATES,
+    MAX_COORDINATES,
     CorrectionSettings,
-    Learned,
+    FitResult,
+    as_library,
     correction_figures,
     fewest_coordinates,
-    learn_alternating,
+    fit_alternating,
+    fit_frozen,
+    fit_joint,
     learn_correction,
-    learn_elegant,
-    learn_frozen,
     refine_hybrid,
-    written,
 )
 from sjepa.training.alternating.ranks import rank, together
+from sjepa.training.libraries import coordinate_grammar
 from sjepa.training.options import search_budget
-from sjepa.training.terms import coordinate_grammar
 
 
 class SJEPA(Fitted):
-    """Learn coordinates of observations and the shortest adequate law of their motion.
+    """Learn coordinates of observations and the simplest adequate law of their dynamics.
 
     Parameters
     ----------
     latent_dim : int or "auto", default=2
         Number of coordinates, called z1, z2, ...; "auto" takes the fewest, up to three, that have
-        an adequate law, and keeps what was seen in `dimensions_`.
+        an adequate law, and reports those tried in `dimensions_`.
     backend : name, mapping with a "name", Backend class or instance, or list of them
-        Backend of the symbolic search where coordinates are fixed or alternate with it. In the
-        elegant search a backend other than the default proposes structures for a second run; one
+        Backend of the symbolic search for fixed coordinates and for the alternating search. In the
+        joint search a backend other than the default proposes structures for a second run; one
         that writes trees of the `grammar` may propose terms that the default library lacks.
-    search : "elegant" or "alternating"
-        Search structures and coordinates together (the default), or in turns as in the paper. With
-        a given encoder nothing alternates, and "alternating" minimises the paper's L_frozen, for
+    search : "joint" or "alternating"
+        Search structures and coordinates jointly (the default), or in turns as in the paper. With
+        a given encoder nothing alternates, and "alternating" minimizes the paper's L_frozen, for
         coordinates of a scale of about 1.
     encoder : "auto", "identity", or a callable or nn.Module
         "auto" learns the coordinates. "identity" takes the observations as coordinates, anything
@@ -70,14 +70,15 @@ class SJEPA(Fitted):
         How `latent_dim` coordinates are read off the embeddings of a frozen encoder; "learned"
         trains the read-out together with the law. "auto" is "pca" where the encoder gives more
         values than `latent_dim`, or names; with encoder="identity" beyond 16 columns.
-    library, grammar : what may be written, in the names z1, z2, ...
+    library, grammar : candidate terms or expressions, in the names z1, z2, ...
         A library may be a list of terms such as ``["z1", "sin(z1)"]``. By default 1, z, sin z,
         cos z, squares and products.
     delta : float or "auto"
-        Largest adequate validation risk; "auto" estimates the noise floor and says so. For the
-        alternating search a number is the paper's δ_pred: L_pred is held at it by a multiplier.
+        Largest adequate validation risk; "auto" estimates it from the noise floor and reports it.
+        For the alternating search a number is the paper's δ_pred: L_pred is constrained to it by a
+        multiplier.
     delta_roll : float, optional
-        Largest adequate error of free rollouts, as a share of the variance of the coordinates.
+        Largest adequate rollout error, as a share of the variance of the coordinates.
     select : "mdl", optional
         Take the law with the shortest code (minimum description length) instead of the simplest
         adequate one.
@@ -85,7 +86,7 @@ class SJEPA(Fitted):
         A bounded network that learns the residual of the law; "neural_only" leaves the law out.
         With ``order=2`` it adds to the accelerations.
         Options are those of :class:`sjepa.training.CorrectionSettings`. The alternating search
-        learns it together with coordinates and law, the others afterwards; the elegant search with
+        learns it together with coordinates and law, the others afterwards; the joint search with
         ``{"joint": "coordinates"}`` refines all three together at its end.
     integrator : str, default="rk4"
     dynamics : "continuous" or "discrete"
@@ -95,22 +96,22 @@ class SJEPA(Fitted):
         Whether the law gives first or second time derivatives of the coordinates.
     history : int or "auto", optional
         Coordinates are read off windows of this many successive observations, for states that a
-        single one does not show; "auto" chooses the length by the noise (`history_length_`). They
-        belong to the middle of their window: a trajectory loses ``history - 1`` of them.
+        single one does not determine; "auto" chooses the length by the noise (`history_length_`).
+        They belong to the middle of their window: a trajectory loses ``history - 1`` of them.
     device : "auto", "cpu", "cuda" or "mps"
         Where the alternating search trains.
     random_state : int, numpy RandomState or Generator, optional
-        None draws a new seed for every fit; `seed_` tells which.
+        None draws a new seed for every fit, kept in `seed_`.
     progress : callable, optional
         Called with a line of text and the share of the work done.
     feature_names : sequence of str, optional
         Names of the coordinates in the law; by default z1, z2, ..., or with ``encoder="identity"``
         the names that the data come with.
     options : mapping, optional
-        Effort of the search. For the elegant search the fields of
-        :class:`sjepa.training.elegant.SearchBudget`; for the alternating search ``cycles``,
+        Settings of the search. For the joint search the fields of
+        :class:`sjepa.training.joint.SearchBudget`; for the alternating search ``cycles``,
         ``warm_epochs``, ``dynamics_epochs``, ``space_epochs``, the weights ``lambda_s`` and
-        ``lambda_r``, ``printed`` (the paper's Algorithm 1 to the letter, with
+        ``lambda_r``, ``as_published`` (the paper's Algorithm 1 to the letter, with
         ``integrator="euler"``) and the fields of
         :class:`sjepa.training.alternating.TrainingConfig`. Where the coordinates are given,
         ``form`` and ``window`` of :func:`sjepa.discover`.
@@ -126,16 +127,16 @@ class SJEPA(Fitted):
     front_ : Front
     equations_ : DataFrame
         The front as a table: complexity, loss, score, equation, and which row was chosen. `law_`
-        is that row, with its numbers refined where the way of learning does so.
+        is that row, with its coefficients refined if the search does so.
     diagnostics_ : list of str
-        Remarks about the result, in plain words.
-    doubts_ : list of str
-        Those of them that call the result into question; ``print(model)`` shows them too.
+        Diagnostics of the result.
+    warnings_ : list of str
+        Diagnostics that call the result into question; ``print(model)`` shows them too.
     figures_ : dict
-        Of the elegant search: ``noise_floor``, ``residual`` (both as shares of the variance of
-        changes, on held-out trajectories), their ``ratio``, ``residual_training``,
-        ``rollout_held_out``, ``rollout_training``, and whether the law is ``adequate``. Of given
-        coordinates ``residual_training`` and, where free runs were made, ``free_run``: their mean
+        Of the joint search: ``noise_floor``, ``residual`` (both as shares of the variance of
+        the increments, on held-out trajectories), their ``ratio``, ``residual_training``,
+        ``rollout_held_out``, ``rollout_training``, and whether the law is ``adequate``. With given
+        coordinates ``residual_training`` and, where simulations were made, ``free_run``: their mean
         squared error in units of the noise. Of every law with a correction ``rho_corr``, the
         energy of the correction as a share of that of the whole prediction.
     rivals_ : list
@@ -143,9 +144,9 @@ class SJEPA(Fitted):
     encoder_ : callable
         Observations ``(..., *obs)`` to coordinates (..., d).
     latent_dim_ : int
-        Number of coordinates of the law.
+        Number of coordinates in the law.
     dimensions_ : DataFrame
-        With ``latent_dim="auto"``, a row for each number of coordinates that was tried: residual,
+        With ``latent_dim="auto"``, a row for each number of coordinates tried: residual,
         noise floor, complexity of the law (C_dyn where it is adequate), and the law.
     history_length_ : int
         Observations in a window; 1 without a `history`.
@@ -174,7 +175,7 @@ class SJEPA(Fitted):
         latent_dim: int | Literal["auto"] = 2,
         *,
         backend: str | Mapping[str, Any] | type[Backend] | Backend | Sequence[Any] = "stlsq",
-        search: Literal["elegant", "alternating"] = "elegant",
+        search: Literal["joint", "alternating"] = "joint",
         encoder: str | Callable[[Any], Any] = "auto",
         head: str = "auto",
         library: Library | Sequence[str] | None = None,
@@ -267,34 +268,34 @@ class SJEPA(Fitted):
             self.verbose if first else False, progress=self.progress if first else None
         )
         callbacks = [Log(), *check_callbacks(self.callbacks), bar]
-        journal = RunRecorder(callbacks, None if run is None else run.checkpoint)
+        recorder = RunRecorder(callbacks, None if run is None else run.checkpoint)
         for callback in callbacks:
             callback.on_start(self)
         try:
             with bar:
-                learned = self._learn(self._windows(trajectories), journal)
+                learned = self._learn(self._windows(trajectories), recorder)
         except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:
             raise TrainingDiverged(
                 f"The search left the range of numbers ({error!s:.80}); rescale the data, or give "
                 "more of them."
             ) from error
-        self._keep(learned, trajectories, journal.table())
-        journal.conclude(self.law_, self.figures_)
+        self._keep(learned, trajectories, recorder.table())
+        recorder.conclude(self.law_, self.figures_)
         for callback in callbacks:
             callback.on_end(self)
         return self
 
-    def _keep(self, learned: Learned, trajectories: Trajectories, history: pd.DataFrame) -> SJEPA:
+    def _keep(self, learned: FitResult, trajectories: Trajectories, history: pd.DataFrame) -> SJEPA:
         """Become the fitted model of what a search has found."""
         # Canonical, so that the law that is saved and read again is the same to the last bit.
         self.law_: Law = learned.law.canonical()
         self.front_: Front = learned.front
         self.encoder_ = learned.encoder
         self.latent_dim_ = len(self.law_.outputs)
-        self.doubts_: list[str] = list(learned.doubts)
+        self.warnings_: list[str] = list(learned.warnings)
         k = self.history_length_
         past = [f"coordinates are those of the middle of {k} successive observations."]
-        self.diagnostics_: list[str] = [*past[: k > 1], *learned.notes, *learned.doubts]
+        self.diagnostics_: list[str] = [*past[: k > 1], *learned.notes, *learned.warnings]
         self.figures_: dict[str, float] = dict(learned.figures)
         self.rivals_: list[Any] = list(learned.rivals)
         self.verdict_ = learned.verdict
@@ -314,19 +315,19 @@ class SJEPA(Fitted):
                     encoded, self.law_, self.correction, self.integrator, self.seed_
                 )
             self._moved_by = (self.law_, transition)
-            figures, doubts = correction_figures(transition, encoded)
+            figures, warnings = correction_figures(transition, encoded)
             self.figures_ |= figures
-            self.doubts_ += doubts
+            self.warnings_ += warnings
             said = [f"rho_corr {v:.3g}: the correction's share." for v in figures.values()]
-            self.diagnostics_ += [*said, *doubts]
+            self.diagnostics_ += [*said, *warnings]
         if trajectories.names is not None:
             self.feature_names_in_ = np.array(trajectories.names, dtype=object)
         return self
 
     def _choose_history(self, trajectories: Trajectories) -> int:
         if self.history == "auto":
-            most = MOST_COORDINATES if self.latent_dim == "auto" else self.latent_dim
-            return choose_history(trajectories, most)
+            max_dimension = MAX_COORDINATES if self.latent_dim == "auto" else self.latent_dim
+            return choose_history(trajectories, max_dimension)
         return int(self.history or 1)
 
     def check(self, trajectories: Trajectories) -> None:
@@ -334,17 +335,17 @@ class SJEPA(Fitted):
         validate(self, trajectories)
         check_data(trajectories, states=isinstance(self.encoder, str) and self.encoder != "auto")
 
-    def _learn(self, trajectories: Trajectories, journal: RunRecorder) -> Learned:
+    def _learn(self, trajectories: Trajectories, recorder: RunRecorder) -> FitResult:
         seed = self.seed_
         held = None if isinstance(self.delta, str) else float(self.delta)
         trained: dict[str, Any] = {
-            "device": self.device, "journal": journal, "options": self.options,
+            "device": self.device, "recorder": recorder, "options": self.options,
             "correction": self.correction, "delta": held,
         }  # fmt: skip
         if self.encoder != "auto":
-            return learn_frozen(
+            return fit_frozen(
                 trajectories, self.encoder, self._space(None), self.backend, seed,
-                self.latent_dim, journal, head=self.head, order=self.order, delta=self.delta,
+                self.latent_dim, recorder, head=self.head, order=self.order, delta=self.delta,
                 dynamics=self.dynamics, integrator=self.integrator,
                 feature_names=self.feature_names, select=self.select, delta_roll=self.delta_roll,
                 phase=trained if way_of(self) == "frozen" else None,
@@ -354,30 +355,30 @@ class SJEPA(Fitted):
             assert self.latent_dim != "auto"
             space = self._space(self.latent_dim, trajectories.input_names or ())
             with together(self.device) as trained["device"]:
-                return learn_alternating(
+                return fit_alternating(
                     trajectories, space, self.latent_dim, self.backend, self.integrator, seed=seed,
                     dynamics=self.dynamics, **trained,
                 )  # fmt: skip
         if self.latent_dim == "auto":
-            most = min(MOST_COORDINATES, int(np.prod(trajectories.obs_shape)))
+            max_dimension = min(MAX_COORDINATES, int(np.prod(trajectories.obs_shape)))
             may_grow = search_budget(self.options).grow
 
-            def learn(d: int, grow: bool) -> Learned:
-                with journal.part(grow * most + d - 1, most * (1 + may_grow)):
-                    return self._learn_elegant(trajectories, journal, d, grow)
+            def learn(d: int, grow: bool) -> FitResult:
+                with recorder.part(grow * max_dimension + d - 1, max_dimension * (1 + may_grow)):
+                    return self._learn_joint(trajectories, recorder, d, grow)
 
-            learned, tried = fewest_coordinates(learn, most, may_grow)
+            learned, tried = fewest_coordinates(learn, max_dimension, may_grow)
             self.dimensions_ = pd.DataFrame([asdict(one) for one in tried])
         else:
-            learned = self._learn_elegant(trajectories, journal, self.latent_dim)
+            learned = self._learn_joint(trajectories, recorder, self.latent_dim)
         hybrid = CorrectionSettings.joint_of(self.correction)
         if hybrid is not None and hybrid.joint == "coordinates":
             learned = refine_hybrid(trajectories, learned, hybrid, seed)
         return learned
 
-    def _learn_elegant(
-        self, trajectories: Trajectories, journal: RunRecorder, d: int, grow: bool | None = None
-    ) -> Learned:
+    def _learn_joint(
+        self, trajectories: Trajectories, recorder: RunRecorder, d: int, grow: bool | None = None
+    ) -> FitResult:
         """With `d` coordinates; `grow` is said where several numbers of them are compared."""
         space, options = self._space(d, trajectories.input_names or ()), dict(self.options or {})
         grammar = self.grammar
@@ -387,8 +388,8 @@ class SJEPA(Fitted):
             space = space.library(space.inputs[:d])
         if grow is not None:
             options["grow"] = grow
-        return learn_elegant(
-            trajectories, space, d, self.order, self.delta, self.backend, self.seed_, journal,
+        return fit_joint(
+            trajectories, space, d, self.order, self.delta, self.backend, self.seed_, recorder,
             options, delta_roll=self.delta_roll, select=self.select,
             windows=self.history_length_ > 1, stage="" if grow is None else f"{d} coordinates ",
             grammar=grammar,
@@ -400,9 +401,9 @@ class SJEPA(Fitted):
             return given
         names = list(self.feature_names or numbered("z", dimension))
         if given is not None:
-            return written(given, names, actions)
+            return as_library(given, names, actions)
         library = Library.paper(names, actions)
-        if self.search == "elegant" and dimension <= 2 and not actions:
+        if self.search == "joint" and dimension <= 2 and not actions:
             library += Library.polynomial(names, 3)  # Duffing, Van der Pol, double wells
         return library
 

@@ -18,7 +18,7 @@ from sjepa.data.names import numbered
 from sjepa.errors import ConfigError, LawError, NumericalWarning, warn_caller
 from sjepa.estimator.checks import check_is_fitted, check_sample_weight, validate_data
 from sjepa.estimator.fitted import Equations
-from sjepa.estimator.kinds import draw_seed
+from sjepa.estimator.parameter_types import draw_seed
 from sjepa.search.ladder import Ladder
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.verdict import Verdict

@@ -14,18 +14,18 @@ from sjepa.backend import Backend
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError
-from sjepa.estimator.kinds import check_each, naming
+from sjepa.estimator.parameter_types import check_each, naming
 from sjepa.symbolic import Grammar, Library
 from sjepa.training import WAYS, CorrectionSettings
 from sjepa.training.alternating.fixed import check_fixed
-from sjepa.training.options import is_printed, search_budget, training_plan
+from sjepa.training.options import is_as_published, search_budget, training_plan
 
 
 # What is no setting of the way at hand: the words for it, and why each is not read.
 GIVEN = "where the coordinates are given"
 UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "elegant": (
-        "by search='elegant'",
+    "joint": (
+        "by search='joint'",
         {
             "head": "it reads coordinates off a given encoder",
             "device": "it trains on the CPU",
@@ -38,7 +38,7 @@ UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "head": "it reads coordinates off a given encoder",
             "delta_roll": "rollouts are part of its risk; see the options of the search",
             "select": "its cycles are compared by their risk",
-            "order": "it learns laws of first order; use search='elegant'",
+            "order": "it learns laws of first order; use search='joint'",
         },
     ),
     "frozen": (
@@ -47,7 +47,7 @@ UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "delta_roll": "rollouts are part of its risk; see the options of the search",
             "select": "its checkpoints are compared by their risk",
             "history": "it is for a search with encoder='auto'",
-            "order": "it learns laws of first order; use search='elegant'",
+            "order": "it learns laws of first order; use search='joint'",
         },
     ),
     "given": (
@@ -61,7 +61,7 @@ UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "learned head": (
         "by head='learned'",
         {
-            "search": "it is the elegant one",
+            "search": "it is the joint one",
             "history": "it is for a search with encoder='auto'",
             "options": "they are those of a search with encoder='auto'",
             "device": "it trains on the CPU",
@@ -73,7 +73,7 @@ UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
 }
-# What `sjepa.discover` may be told about given coordinates.
+# Options of `sjepa.discover` for given coordinates.
 FORM_OPTIONS = ("form", "window")
 # Fewer observations decide nothing about coordinates.
 MIN_POINTS = 20
@@ -102,9 +102,9 @@ def validate(model: Any, trajectories: Trajectories) -> None:
         _refuse_unless_default(model, name, where, why)
     if model.dynamics == "discrete":
         _refuse_unless_default(model, "integrator", "by dynamics='discrete'", "a map has no steps")
-    if way == "elegant" and model.order == 2 and not make_backend(model.backend).trees:
+    if way == "joint" and model.order == 2 and not make_backend(model.backend).trees:
         why = "the library is searched whole; backends that write trees can add to it"
-        _refuse_unless_default(model, "backend", "by search='elegant' with order=2", why)
+        _refuse_unless_default(model, "backend", "by search='joint' with order=2", why)
     _check_together(model, way)
     _check_with_data(model, way, trajectories)
 
@@ -128,7 +128,7 @@ def _check_together(model: Any, way: str) -> None:
     if model.integrator == "verlet" and model.order == 1:
         raise ConfigError("integrator='verlet' needs order=2; use 'rk4'.", "integrator")
     with naming("options"):
-        if way == "elegant":
+        if way == "joint":
             search_budget(model.options)
         if way in ("alternating", "frozen"):
             training_plan(model.options, model.backend)
@@ -145,10 +145,10 @@ def _check_together(model: Any, way: str) -> None:
     if way not in ("alternating", "frozen"):
         return
     with naming("options"):
-        printed = is_printed(model.options)
-    if printed and model.dynamics == "continuous" and model.integrator != "euler":
+        as_published = is_as_published(model.options)
+    if as_published and model.dynamics == "continuous" and model.integrator != "euler":
         raise ConfigError(
-            "Algorithm 1 as printed is forward Euler: integrator='euler'.", "integrator"
+            "Algorithm 1 as published is forward Euler: integrator='euler'.", "integrator"
         )
 
 
@@ -157,9 +157,9 @@ def _check_correction(given: CorrectionSettings, way: str) -> None:
         if not given.neural_only:
             given.check_joint()
     elif given.joint == "coordinates":
-        if way != "elegant" or given.neural_only:
+        if way != "joint" or given.neural_only:
             raise ConfigError(
-                "correction: joint='coordinates' is for search='elegant', whose encoder can move."
+                "correction: joint='coordinates' is for search='joint', whose encoder can move."
             )
         replace(given, joint=False).check_joint("where coordinates move with the correction")
 
@@ -204,9 +204,9 @@ def _check_with_data(model: Any, way: str, trajectories: Trajectories) -> None:
 
 def _check_auto(model: Any, way: str) -> None:
     """Several numbers of coordinates are compared by the search that says what is adequate."""
-    if way != "elegant":
+    if way != "joint":
         raise ConfigError(
-            f"latent_dim='auto' is not read {UNREAD[way][0]}: it needs search='elegant'.",
+            f"latent_dim='auto' is not read {UNREAD[way][0]}: it needs search='joint'.",
             "latent_dim",
         )
     for name in ("library", "grammar", "feature_names"):

@@ -12,8 +12,8 @@ import sympy
 from sjepa.inference.segments import Segments
 from sjepa.symbolic import Law
 from sjepa.symbolic.emit import NUMPY, run
+from sjepa.symbolic.law_methods import order_of
 from sjepa.symbolic.program import Program, compile_program
-from sjepa.symbolic.use import order_of
 
 
 # Paths end here, in units of the spread around the mean: a law that blows up is wrong by enough.

@@ -74,7 +74,7 @@ class Segments:
         theirs. With `zoh` inputs are constant during each step.
         """
         take = second_derivatives if order == 2 else partial(differentiate, like=smoothing)
-        parts = _check.stretches(data.lengths)
+        parts = _check.segments(data.lengths)
         sample = data._cut(parts)
         found = derivatives or take(sample)
         noise = found.noise if order == 1 else noise_level(sample.x, sample.t)

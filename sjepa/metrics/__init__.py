@@ -12,7 +12,7 @@ from sjepa.metrics.latents import (
     LatentSpread,
     WithinShare,
     latent_spread,
-    neighbour_test,
+    neighbor_test,
     within_trajectory_share,
 )
 from sjepa.metrics.rollouts import (
@@ -27,7 +27,7 @@ from sjepa.metrics.rollouts import (
     path_r2,
     rollout_bound,
     rollout_score,
-    stretch_errors,
+    segment_errors,
 )
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 
@@ -53,13 +53,13 @@ __all__ = [
     "latent_spread",
     "lipschitz",
     "mean_squared_error",
-    "neighbour_test",
+    "neighbor_test",
     "path_r2",
     "plain",
     "probe_r2",
     "r2",
     "rollout_bound",
     "rollout_score",
-    "stretch_errors",
+    "segment_errors",
     "within_trajectory_share",
 ]

@@ -1,4 +1,4 @@
-"""Which shortcut, if any, a result has taken: in plain words, with the figure that shows it."""
+"""Diagnostics: which shortcut, if any, a result has taken, and the figure that shows it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sjepa.metrics.arrays import as_array
-from sjepa.metrics.latents import latent_spread, neighbour_test
+from sjepa.metrics.latents import latent_spread, neighbor_test
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, narrowest
 
 
@@ -21,27 +21,27 @@ CORRECTION_SHARE = 0.5
 # what integration errors leave of an exact law.
 NOT_NOISE = 5.0
 RESIDUAL = 3e-4
-# The same for bent coordinates, which bend towards whatever law they are given: only a residual
-# near the noise tells a true law from a wrong one there.
-BENT_NOT_NOISE = 2.0
-BENT_RESIDUAL = 2e-5
-# Rollouts over a horizon miss at most this much of the variance of the coordinates. Coordinates can
-# satisfy a law along their own paths that leads elsewhere from every start.
-MISSED = 0.2
-# Laws of more units of complexity than this for each coordinate (and order) are long: coordinates
-# that may bend, or that are noisy enough to hide it, satisfy many of them.
+# The same for nonlinear encoders, which can be fitted to many laws: only a residual near the noise
+# separates a true law from a wrong one there.
+NONLINEAR_NOT_NOISE = 2.0
+NONLINEAR_RESIDUAL = 2e-5
+# Largest rollout error over a horizon, as a share of the variance of the coordinates. Coordinates
+# can satisfy a law along their own paths although rollouts diverge from them.
+MAX_ROLLOUT_ERROR = 0.2
+# Laws of more units of complexity than this for each coordinate (and order) are long: nonlinear
+# coordinates, or noisy ones, satisfy many of them.
 SHORT = 3.0
 # Less than this is not worth a word, noise or not.
 SMALL = 1e-4
-# Neighbours whose futures differ by this share of what those of random pairs do are no states.
+# Neighbors whose futures differ by this share of what those of random pairs do are no states.
 UNDECIDED = 0.3
-# Beyond this many values the nearest neighbours are no longer near.
+# Beyond this many values the nearest neighbors are no longer near.
 NEAR_VALUES = 6
 
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """Something a user should know: what, the figure, its limit, and a sentence."""
+    """A diagnostic: its name, the figure, its limit, and a sentence."""
 
     name: str
     value: float
@@ -77,29 +77,29 @@ def diagnose_latents(
     return shortcuts(checks.check(z, observations, flags, actions=actions), checks)
 
 
-def shortcuts(admission: CollapseReport, checks: CollapseChecks) -> list[Diagnostic]:
+def shortcuts(check_report: CollapseReport, checks: CollapseChecks) -> list[Diagnostic]:
     """Conserved quantities and folding, from what the checks measured.
 
-    Coordinates that hardly move also fail the neighbour test; that is then not called folding.
+    Coordinates that hardly move also fail the neighbor test; that is then not called folding.
     """
     findings = []
-    if admission.within < checks.within:
+    if check_report.within < checks.within:
         findings.append(
             Diagnostic(
-                "conserved-quantity collapse", admission.within, checks.within,
+                "conserved-quantity collapse", check_report.within, checks.within,
                 f"some direction of the latent space is nearly constant along every trajectory: "
-                f"only {admission.within:.1%} of its variance is motion (at least "
+                f"only {check_report.within:.1%} of its variance is motion (at least "
                 f"{checks.within:.0%} is asked for). It encodes which trajectory this is, for "
                 "instance its energy, not where the system is on it.",
             )
         )  # fmt: skip
-    if not admission.neighbour <= checks.neighbour and not findings:
+    if not check_report.neighbor <= checks.neighbor and not findings:
         findings.append(
             Diagnostic(
-                "folding", admission.neighbour, checks.neighbour,
-                f"different states share one latent point: observations of nearest neighbours "
-                f"differ by {admission.neighbour:.0%} of what random pairs differ by (at most "
-                f"{checks.neighbour:.0%} is asked for). Squares and products of the true "
+                "folding", check_report.neighbor, checks.neighbor,
+                f"different states share one latent point: observations of nearest neighbors "
+                f"differ by {check_report.neighbor:.0%} of what random pairs differ by (at most "
+                f"{checks.neighbor:.0%} is asked for). Squares and products of the true "
                 "coordinates do this; they move at twice the frequency.",
             )
         )  # fmt: skip
@@ -127,19 +127,19 @@ def dimensional_collapse(ratio: float, limit: float, dim: int, spread: Any) -> D
 def diagnose_law(
     risk: float, delta: float, noise_floor: float = 0.0, correction_share: float | None = None
 ) -> list[Diagnostic]:
-    """Name what is wrong with a law: too much is left over, or something else does its work.
+    """Diagnose a law: its residual is too large, or a correction does its work.
 
-    `risk` is the unexplained share of the variance of changes; `correction_share` the part of
-    the predicted velocity, in mean square, that a neural correction contributes.
+    `risk` is the unexplained share of the variance of the increments; `correction_share` the part
+    of the predicted velocity, in mean square, that a neural correction contributes.
     """
     findings = []
     if risk > delta:
-        noise = f"; noise alone would leave {noise_floor:.2g}" if noise_floor else ""
+        noise = f"; the noise floor is {noise_floor:.2g}" if noise_floor else ""
         findings.append(
             Diagnostic(
                 "under-fit law", risk, delta,
-                f"the law leaves {risk:.2g} of the variance of changes unexplained, more than "
-                f"the {delta:.2g} that counts as adequate{noise}. Offer more terms, more "
+                f"the unexplained variance of the increments is {risk:.2g}, more than the adequate "
+                f"{delta:.2g}{noise}. Offer more terms, more "
                 "coordinates or a larger budget.",
             )
         )  # fmt: skip
@@ -149,81 +149,83 @@ def diagnose_law(
                 "correction absorbing the law", correction_share, CORRECTION_SHARE,
                 f"the neural correction contributes {correction_share:.0%} of the velocity (at "
                 f"most {CORRECTION_SHARE:.0%} is asked for): the equation printed is not what "
-                "moves the state. Penalise the correction more, or offer more terms.",
+                "moves the state. Penalize the correction more, or offer more terms.",
             )
         )  # fmt: skip
     return findings
 
 
 def largest_residual(noise_floor: float, linear: bool = True) -> float:
-    """What a law may leave of the variance of changes and still be called adequate."""
+    """Largest unexplained variance of the increments (1 - R²) of an adequate law."""
     if linear:
         return max(NOT_NOISE * noise_floor, RESIDUAL)
-    return max(BENT_NOT_NOISE * noise_floor, BENT_RESIDUAL)
+    return max(NONLINEAR_NOT_NOISE * noise_floor, NONLINEAR_RESIDUAL)
 
 
 def diagnose_residual(risk: float, noise_floor: float, linear: bool = True) -> list[Diagnostic]:
-    """Whether what a law leaves over is far more than noise: then the law is not adequate.
+    """Whether the residual of a law is far above the noise floor: then the law is not adequate.
 
     `linear` says whether the coordinates are linear in the observations.
     """
     limit = largest_residual(noise_floor, linear)
     if not risk > limit:
         return []
-    bent = "" if linear else " Coordinates can be bent to suit a wrong law this well."
+    nonlinear = "" if linear else " A nonlinear encoder can fit a wrong law this well."
     return [
         Diagnostic(
             "not adequate", risk, limit,
-            f"the law is not adequate: it leaves {risk:.2g} of the variance of changes "
-            f"unexplained, {times_noise(risk, noise_floor)}. Law or coordinates are approximate "
-            f"at best.{bent} Offer more terms or coordinates, more data, or more effort "
+            f"the law is not adequate: the unexplained variance of the increments is {risk:.2g}, "
+            f"{times_noise(risk, noise_floor)}. Law or coordinates are approximate "
+            f"at best.{nonlinear} Offer more terms or coordinates, more data, or a larger budget "
             "(options={'effort': 3}).",
         )
     ]  # fmt: skip
 
 
 def diagnose_rollouts(held_out: float, training: float = 0.0) -> list[Diagnostic]:
-    """Whether a law leads elsewhere than the coordinates go, within the horizon of a search."""
+    """Whether rollouts of a law diverge from the coordinates within the horizon of a search."""
     missed = max(held_out, training)
-    if missed <= MISSED:
+    if missed <= MAX_ROLLOUT_ERROR:
         return []
-    whose = "held-out" if held_out > MISSED else "training"
+    whose = "held-out" if held_out > MAX_ROLLOUT_ERROR else "training"
     return [
         Diagnostic(
-            "rollouts fail", missed, MISSED,
-            f"rollouts from {whose} observations miss {missed:.2g} of the variance of the "
-            "coordinates within the horizon of the search: law or starting points, which noise may "
-            "spoil, do not predict. Smooth the data, give more of them, or offer other terms.",
+            "rollouts fail", missed, MAX_ROLLOUT_ERROR,
+            f"rollouts from {whose} observations have an error of {missed:.2g} of the variance of "
+            "the coordinates within the horizon of the search: the law, or initial states from "
+            "noisy data, do not predict. Smooth the data, give more, or offer other terms.",
         )
     ]  # fmt: skip
 
 
-def diagnose_forgetting(neighbour: float, most: float) -> list[Diagnostic]:
-    """Whether coordinates lose far more of the observations than others of the same data do."""
-    if neighbour <= most:
+def diagnose_information_loss(neighbor: float, limit: float) -> list[Diagnostic]:
+    """Whether coordinates lose far more information than others of the same data do."""
+    if neighbor <= limit:
         return []
     return [
         Diagnostic(
-            "forgetting", neighbour, most,
-            f"observations of nearest neighbours differ by {neighbour:.2g} of what random pairs "
-            f"differ by, where other coordinates of the same data keep it below {most:.2g}: "
-            "part of the state may be forgotten, such as the distance from a cycle. Compare "
+            "information loss", neighbor, limit,
+            f"observations of nearest neighbors differ by {neighbor:.2g} of what random pairs "
+            f"differ by, where other coordinates of the same data keep it below {limit:.2g}: "
+            "the encoder may not be injective and lose part of the state, such as the "
+            "distance from a limit cycle. Compare "
             "rollouts with trajectories that were not fitted, or give more of them.",
         )
     ]  # fmt: skip
 
 
 def diagnose_length(cost: float, coordinates: int, order: int = 1) -> list[Diagnostic]:
-    """Whether a law is long for coordinates that bend to suit it, or that should bend."""
-    most = SHORT * coordinates * order
-    if cost <= most:
+    """Whether a law is long for coordinates that may compensate for wrong terms."""
+    limit = SHORT * coordinates * order
+    if cost <= limit:
         return []
     return [
         Diagnostic(
-            "long law", cost, most,
-            f"the law has a complexity of {cost:g}, more than {most:g}: curved coordinates, or "
-            "straight ones of curved sensors, suit many laws that long, and a shorter one in "
-            "others may have been missed. Give more or cleaner data, or fewer terms (library=).",
+            "long law", cost, limit,
+            f"the law has a complexity of {cost:g}, more than {limit:g}: nonlinear "
+            "encoders, or linear ones of nonlinear sensors, fit many laws of that length, and a "
+            "shorter one in other coordinates may exist. Give more or "
+            "cleaner data, or fewer terms (library=).",
         )
     ]  # fmt: skip
 
@@ -231,7 +233,7 @@ def diagnose_length(cost: float, coordinates: int, order: int = 1) -> list[Diagn
 def diagnose_hidden(
     observations: Any, mask: Any, ahead: int, actions: Any | None = None
 ) -> list[Diagnostic]:
-    """Whether observations (B, T, values) leave open what comes next: then a state is hidden.
+    """Whether observations (B, T, values) do not determine the next ones: then a state is hidden.
 
     With actions (B, T, m): what comes next under the same actions.
     """
@@ -244,38 +246,39 @@ def diagnose_hidden(
     # Half a period ahead an oscillator is where its place alone says, whatever its velocity.
     for steps in {ahead, max(1, ahead // 4)}:
         change = x - np.roll(x, steps, axis=1)  # what is rolled in at the start is not looked at
-        shares.append(neighbour_test(x, change, flags, ahead=steps, actions=actions))
+        shares.append(neighbor_test(x, change, flags, ahead=steps, actions=actions))
     open_share = max(shares)
     if not open_share > UNDECIDED:
         return []
     return [
         Diagnostic(
             "hidden state", open_share, UNDECIDED,
-            "what is observed does not decide what comes next: observations that look alike go on "
-            f"{open_share:.0%} as differently as random ones. A state is hidden; read it off "
+            "observations do not determine the next ones: similar observations diverge "
+            f"{open_share:.0%} as much as random ones. A state is hidden; read it off "
             "several successive observations (history='auto'), or measure more.",
         )
     ]  # fmt: skip
 
 
 def small_residual(risk: float, noise_floor: float) -> list[str]:
-    """What to say of a law that is adequate although noise does not explain what it leaves."""
+    """Notes on an adequate law whose residual noise does not explain."""
     if not risk > max(NOT_NOISE * noise_floor, SMALL):
         return []
     return [
-        f"what the law leaves ({risk:.2g} of the variance of changes) is small but not noise: "
-        f"{times_noise(risk, noise_floor)}. A small term may be missing, or the coordinates may "
-        "be slightly bent. Offer more terms (library=), or a larger effort (options)."
+        f"the residual ({risk:.2g} of the variance of the increments) is small but not noise: "
+        f"{times_noise(risk, noise_floor)}. A small term may be missing, or the "
+        "encoder may be slightly nonlinear. Offer more terms (library=), or a larger "
+        "budget (options)."
     ]
 
 
 def times_noise(risk: float, noise_floor: float) -> str:
-    """A residual beside what noise alone would leave, in words."""
+    """A residual as a multiple of the noise floor."""
     times = risk / max(noise_floor, 1e-300)
     if times >= 1000:
-        return f"where noise alone would leave {noise_floor:.2g}"
+        return f"where the noise floor is {noise_floor:.2g}"
     size = f"{times:.0f} times" if times >= 9.5 else f"{times:.1f} times"
-    return f"{size} what noise alone would leave ({noise_floor:.2g})"
+    return f"{size} the noise floor ({noise_floor:.2g})"
 
 
 def plain(findings: Sequence[Diagnostic]) -> str:

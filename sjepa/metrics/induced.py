@@ -36,8 +36,8 @@ class InducedComplexity:
     Attributes
     ----------
     value : float
-        The smallest complexity of a law that leaves at most `delta` of the variance of every
-        coordinate's velocity unexplained; infinity if there is none.
+        The smallest complexity of a law whose unexplained share of the variance is at most `delta`
+        for every coordinate's velocity; infinity if there is none.
     law : Law or None
         A law that attains it.
     delta : float
@@ -73,7 +73,7 @@ def induced_complexity(
     seed: int = 0,
     order: int = 1,
 ) -> InducedComplexity:
-    """How complicated the simplest adequate law is in the coordinates of an encoder.
+    """Complexity of the simplest adequate law in the coordinates of an encoder.
 
     This is the law-only variant of the paper's C_dyn: no correction, and the tolerance is a share
     of the variance of each coordinate's velocity, so that it has no units. (With a correction the
@@ -92,8 +92,8 @@ def induced_complexity(
         after them.
     delta : float or "auto"
         The unexplained share of the variance of each coordinate's velocity (with ``order=2``:
-        acceleration) that is tolerated.
-        "auto" asks for nine tenths of what the whole library can explain, on a log scale.
+        acceleration) that is tolerated;
+        "auto" requires nine tenths of what the whole library explains, on a log scale.
     backend : name, mapping, class or instance
         Only one that `proves` certifies its answer.
     order : 1 or 2

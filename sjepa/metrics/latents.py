@@ -1,4 +1,4 @@
-"""Is the representation informative? Spread, motion along trajectories, and neighbours."""
+"""Is the representation informative? Spread, motion along trajectories, and neighbors."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +12,9 @@ from sjepa.errors import DataError
 from sjepa.metrics.arrays import as_array, as_rows
 
 
-# Neighbours among which one with similar actions is looked for, and stretches of time over which
+# Neighbors among which one with similar actions is looked for, and segments of time over which
 # actions are averaged.
-AMONG, STRETCHES = 10, 8
+AMONG, SEGMENTS = 10, 8
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,19 @@ class LatentSpread:
 def latent_spread(z: Any) -> LatentSpread:
     """How much, and in how many directions, latents (..., d) vary.
 
-    The effective rank is exp of the entropy of the normalised covariance eigenvalues: 2 for two
+    The effective rank is exp of the entropy of the normalized covariance eigenvalues: 2 for two
     equal directions, 1 for a line, 0 for a constant.
     """
     z = as_rows(z)
-    centred = z - z.mean(0)
-    eigenvalues = np.linalg.eigvalsh(centred.T @ centred / len(z)).clip(min=0.0)
+    centered = z - z.mean(0)
+    eigenvalues = np.linalg.eigvalsh(centered.T @ centered / len(z)).clip(min=0.0)
     trace = eigenvalues.sum()
     if trace <= 1e-14 * np.mean(z**2):  # what rounding leaves of a constant
         effective_rank = 0.0
     else:
         share = eigenvalues[eigenvalues > 0] / trace
         effective_rank = float(np.exp(-(share * np.log(share)).sum()))
-    return LatentSpread(float(centred.std(0).min()), float(trace), effective_rank)
+    return LatentSpread(float(centered.std(0).min()), float(trace), effective_rank)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def within_trajectory_share(z: Any, mask: Any | None = None) -> WithinShare:
     return WithinShare(float(shares.mean()), float(shares[0]))
 
 
-def neighbour_test(
+def neighbor_test(
     z: Any,
     observations: Any,
     mask: Any | None = None,
@@ -78,19 +78,19 @@ def neighbour_test(
     max_points: int = 4000,
     seed: int = 0,
 ) -> float:
-    """Do points that are neighbours in z look alike? About 0 if z is the state, 1 if constant.
+    """Do points that are neighbors in z look alike? About 0 if z is the state, 1 if constant.
 
-    The mean squared distance of the observations of nearest neighbours in z, divided by that of
+    The mean squared distance of the observations of nearest neighbors in z, divided by that of
     random pairs. Needs no labels and no reconstruction, and sees every shortcut at once:
     measured on the pendulum 0.0013 for the true state, 0.43 with one coordinate missing, 0.63
     folded, 0.76 for functions of the energy, 0.98 for a constant.
 
     z is (B, T, d), observations (B, T, ...), mask (B, T). With nuisance variation in the
-    observations compare what is seen ``ahead`` steps later. Coordinates are standardised first,
+    observations compare what is seen ``ahead`` steps later. Coordinates are standardized first,
     since their scale is a gauge. At most ``max_points`` points are used; beyond about six
-    latent dimensions their neighbours are no longer near, and the value says little.
+    latent dimensions their neighbors are no longer near, and the value says little.
 
-    Under ``actions`` (B, T, m) what is seen ahead is compared with that of the neighbour, of the
+    Under ``actions`` (B, T, m) what is seen ahead is compared with that of the neighbor, of the
     nearest few on other trajectories, under the most similar actions. Similar is what does the
     same to a linear model of what is seen ahead, and what it does is taken off.
     """
@@ -100,25 +100,25 @@ def neighbour_test(
     valid = np.ones(z.shape[:2], bool) if mask is None else as_array(mask) > 0
     steps = max(z.shape[1] - ahead, 0)
     valid = valid[:, :steps] & valid[:, ahead:]
-    pushes = None
+    inputs_ahead = None
     if actions is not None and ahead and steps:
-        pushes, own = _pushes(as_array(actions), ahead)[valid], np.nonzero(valid)[0]
+        inputs_ahead, own = _input_means(as_array(actions), ahead)[valid], np.nonzero(valid)[0]
     z, x = z[:, :steps][valid], x[:, ahead:][valid]
     if len(z) < 3:
-        raise DataError(f"The neighbour test needs at least 3 valid points, got {len(z)}.")
+        raise DataError(f"The neighbor test needs at least 3 valid points, got {len(z)}.")
     rng = np.random.default_rng(seed)
     chosen = rng.choice(len(z), size=min(max_points, len(z)), replace=False)
     z, x = z[chosen], x[chosen].reshape(len(chosen), -1)
-    # Identical points have no nearest neighbour among them; a touch of noise draws one.
+    # Identical points have no nearest neighbor among them; a touch of noise draws one.
     jitter = 1e-6 * z.std(0) + 1e-12 * (1.0 + np.abs(z.mean(0)))
     z = z + jitter * rng.standard_normal(z.shape)
-    among = 1 if pushes is None else min(AMONG, len(z) - 1)
+    among = 1 if inputs_ahead is None else min(AMONG, len(z) - 1)
     _, index = cKDTree(z / z.std(0)).query(z / z.std(0), k=1 + among)
     nearest = index[:, 1]
-    if pushes is not None:
-        done = _done(z, pushes[chosen], x)
-        x = x - done
-        apart = ((done[:, None] - done[index[:, 1:]]) ** 2).sum(-1)
+    if inputs_ahead is not None:
+        effect = _input_effect(z, inputs_ahead[chosen], x)
+        x = x - effect
+        apart = ((effect[:, None] - effect[index[:, 1:]]) ** 2).sum(-1)
         # Points of one trajectory share what is hidden, and their actions if they are close.
         apart[own[chosen][index[:, 1:]] == own[chosen][:, None]] = np.inf
         nearest = np.take_along_axis(index[:, 1:], apart.argmin(1)[:, None], 1)[:, 0]
@@ -127,26 +127,26 @@ def neighbour_test(
     return float(near / random) if random > 0 else float("nan")
 
 
-def _pushes(u: np.ndarray, ahead: int) -> np.ndarray:
-    """Means (B, T - ahead, values) of the actions over stretches of the next `ahead` steps."""
+def _input_means(u: np.ndarray, ahead: int) -> np.ndarray:
+    """Means (B, T - ahead, values) of the actions over segments of the next `ahead` steps."""
     sums = np.pad(u.cumsum(1), ((0, 0), (1, 0), (0, 0)))
-    ends = np.unique(np.linspace(0, ahead, STRETCHES + 1).round().astype(int))
+    ends = np.unique(np.linspace(0, ahead, SEGMENTS + 1).round().astype(int))
     steps = u.shape[1] - ahead
     upto = [sums[:, end : end + steps] for end in ends]
     parts = [(b - a) / k for a, b, k in zip(upto, upto[1:], np.diff(ends), strict=False)]
     return np.concatenate(parts, axis=-1)
 
 
-def _done(z: np.ndarray, pushes: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _input_effect(z: np.ndarray, inputs_ahead: np.ndarray, x: np.ndarray) -> np.ndarray:
     """What actions do to x (n, values) in its best linear model of z and the actions."""
-    rows = np.column_stack([np.ones(len(z)), z, pushes])
-    return np.asarray(pushes @ np.linalg.lstsq(rows, x, rcond=None)[0][1 + z.shape[1] :])
+    rows = np.column_stack([np.ones(len(z)), z, inputs_ahead])
+    return np.asarray(inputs_ahead @ np.linalg.lstsq(rows, x, rcond=None)[0][1 + z.shape[1] :])
 
 
 def within_shares(z: Tensor, mask: Tensor | None = None, ridge: float = 1e-5) -> Tensor:
     """Share of variance that lies within trajectories, for d directions, ascending: (d,).
 
-    The directions are those in which the share is extreme (generalised eigenvectors of the
+    The directions are those in which the share is extreme (generalized eigenvectors of the
     within against the total covariance), so mixing a conserved coordinate into a moving one
     does not hide it. ``ridge``, a fraction of the mean variance, gives a direction without any
     variation the share 0.

@@ -1,4 +1,4 @@
-"""Long free rollouts: errors, divergence, how a bound and a correction explain them."""
+"""Long rollouts: errors, divergence, how a bound and a correction explain them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -53,10 +53,10 @@ def rollout_score(
     return RolloutScore(float(error.mean()), float(np.mean(~alive[:, -1])), error.mean(0))
 
 
-def stretch_errors(
-    transition: Transition, states: Trajectories, horizon: int = 10, most: int = 1000
+def segment_errors(
+    transition: Transition, states: Trajectories, horizon: int = 10, max_starts: int = 1000
 ) -> np.ndarray:
-    """Squared errors (n, K, d) of free rollouts from starts spread over trajectories of states.
+    """Squared errors (n, K, d) of rollouts from starts spread over trajectories of states.
 
     Their mean is L_roll in the units of the training losses, that of the first step L_pred. Shorter
     trajectories shorten the horizon; what leaves the range of numbers is infinite.
@@ -64,7 +64,7 @@ def stretch_errors(
     data = TrajectoryBatch.make(states, dtype=torch.float64)
     horizon = min(horizon, data.dt.shape[1])
     cut = windows(data.x, data.dt, horizon, mask=data.mask, u=data.u)
-    every = -(-int(cut.valid.sum()) // most)
+    every = -(-int(cut.valid.sum()) // max_starts)
     z, dt = cut.z[cut.valid][::every], cut.dt[cut.valid][::every]
     u = None if cut.u is None else cut.u[cut.valid][::every][:, :-1]
     with torch.no_grad():
@@ -114,9 +114,9 @@ def correction_recovery(c_train: Any, r_train: Any, c_test: Any, r_test: Any) ->
     )
     energy = c_train @ c_train
     scale = float(c_train @ r_train / energy) if energy > 0 else 0.0
-    centred = r_test - r_test.mean()
+    centered = r_test - r_test.mean()
     with np.errstate(divide="ignore", invalid="ignore"):
-        score = 1.0 - ((r_test - scale * c_test) ** 2).sum() / (centred @ centred)
+        score = 1.0 - ((r_test - scale * c_test) ** 2).sum() / (centered @ centered)
         correlation = np.corrcoef(c_test, r_test)[0, 1]
     return CorrectionRecovery(scale, float(correlation), float(score))
 
@@ -175,7 +175,7 @@ class RolloutCheck:
 
 
 def check_rollout_bound(rollout: Any, truth: Any, one_step: Any, lipschitz: float) -> RolloutCheck:
-    """Compare free rollouts with the bound from their own one-step errors.
+    """Compare rollouts with the bound from their own one-step errors.
 
     rollout and truth are (N, K + 1, d) and include the start; one_step (N, K, d) holds the
     predictions made from each true state but the last. δ is the largest one-step error.

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from sjepa.metrics.arrays import as_array
-from sjepa.metrics.latents import latent_spread, neighbour_test, within_trajectory_share
+from sjepa.metrics.latents import latent_spread, neighbor_test, within_trajectory_share
 
 
-# Neighbours may differ by FORGETFUL times what those in other coordinates of the same data do, and
+# Neighbors may differ by FORGETFUL times what those in other coordinates of the same data do, and
 # by FORGOTTEN of what random pairs differ by in any case.
-FORGETFUL, FORGOTTEN = 5.0, 0.004
+LOSS_FACTOR, NEGLIGIBLE_LOSS = 5.0, 0.004
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class CollapseReport:
     min_std: float
     effective_rank: float
     within: float
-    neighbour: float
+    neighbor: float
     reasons: tuple[str, ...]
 
     @property
-    def admitted(self) -> bool:
+    def passed(self) -> bool:
         return not self.reasons
 
 
@@ -39,19 +39,19 @@ class CollapseChecks:
     Parameters
     ----------
     variance : float, default=1e-3
-        Smallest variance of any direction of the standardised coordinates: scale is a gauge.
+        Smallest variance of any direction of the standardized coordinates: scale is a gauge.
     within : float, default=0.15
         Smallest share of variance, in any direction, that is motion along trajectories. Set it
         to 0 when the state truly contains constants of motion.
-    neighbour : float, default=0.25
-        Largest result of the neighbour test.
+    neighbor : float, default=0.25
+        Largest result of the neighbor test.
     ahead : int, default=0
         Compare the observations this many steps later, for observations with nuisance variation.
     """
 
     variance: float = 1e-3
     within: float = 0.15
-    neighbour: float = 0.25
+    neighbor: float = 0.25
     ahead: int = 0
 
     def check(
@@ -68,7 +68,7 @@ class CollapseChecks:
         valid = z[flags]
         spread = latent_spread(valid)
         within = within_trajectory_share(z, flags).worst if self.within > 0 else 1.0
-        near = neighbour_test(
+        near = neighbor_test(
             z, observations, flags, ahead=self.ahead, actions=actions, max_points=points
         )
         reasons = []
@@ -76,21 +76,21 @@ class CollapseChecks:
             reasons.append("variance")
         if within < self.within:
             reasons.append("within")
-        if not near <= self.neighbour:
-            reasons.append("neighbour")
+        if not near <= self.neighbor:
+            reasons.append("neighbor")
         return CollapseReport(
             spread.min_std, spread.effective_rank, float(within), float(near), tuple(reasons)
         )
 
 
-def most_forgotten(reports: Iterable[CollapseReport]) -> float:
-    """The largest result of the neighbour test that is honest beside other coordinates.
+def max_information_loss(reports: Iterable[CollapseReport]) -> float:
+    """The largest result of the neighbor test that is acceptable beside other coordinates.
 
-    Where some coordinates keep nearly all that is observed, others that lose far more of it take a
-    shortcut: the phase on a limit cycle without the distance from it has a shorter law.
+    Where some coordinates keep nearly all information, others that lose far more take a shortcut:
+    the phase on a limit cycle without the distance from it has a shorter law.
     """
-    least = min((report.neighbour for report in reports), default=float("inf"))
-    return max(FORGOTTEN, FORGETFUL * least)
+    least = min((report.neighbor for report in reports), default=float("inf"))
+    return max(NEGLIGIBLE_LOSS, LOSS_FACTOR * least)
 
 
 def narrowest(rows: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""The angle of a thing that goes round: no single linear read-out has it, two of them have."""
+"""The angle of a circular coordinate: two linear read-outs determine it, a single one cannot."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Angle(nn.Module):
         self.register_buffer("offset", torch.zeros(2))
 
     def point(self, x: Tensor) -> Tensor:
-        """The two read-outs (..., 2): about 1 from the centre wherever the thing is."""
+        """The two read-outs (..., 2): about 1 from the center wherever the thing is."""
         flat = flatten_observations(x, self.obs_shape)
         return flat @ self.weight.to(x.dtype) + self.offset.to(x.dtype)
 
@@ -38,7 +38,7 @@ class Angle(nn.Module):
 
 
 def turn(encoder: object) -> float | None:
-    """By how much the coordinate of an encoder grows in a turn; None if nothing goes round."""
+    """The period of the coordinate of an encoder; None if it is not circular."""
     parts = list(_parts(encoder)) if isinstance(encoder, nn.Module) else []
     place = next((i for i, part in enumerate(parts) if isinstance(part, Angle)), None)
     if place is None:

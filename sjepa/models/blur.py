@@ -75,8 +75,8 @@ def choose_blur(series: Sequence[np.ndarray]) -> Blur | None:
 
 def _leading_share(frames: Tensor) -> float:
     rows = frames.flatten(1)
-    centred = rows - rows.mean(0)
-    gram = centred @ centred.T if len(rows) < rows.shape[1] else centred.T @ centred
+    centered = rows - rows.mean(0)
+    gram = centered @ centered.T if len(rows) < rows.shape[1] else centered.T @ centered
     values = torch.linalg.eigvalsh(gram).clamp_min(0).flip(0)
     total = float(values.sum())
     return float(values[:COMPONENTS].sum()) / total if total > 0 else 1.0

@@ -169,7 +169,7 @@ class FrameEncoder(nn.Module):
             raise ConfigError(
                 f"cnn needs frames (H, W) or (C, H, W), got {self.obs_shape}; use 'mlp'."
             )
-        # Everything before (H, W) is a channel: colours, and the frames of a history.
+        # Everything before (H, W) is a channel: colors, and the frames of a history.
         self.frame = (prod(self.obs_shape[:-2]), *self.obs_shape[-2:])
         sizes = [self.frame[0], channels, 2 * channels, 2 * channels]
         layers: list[nn.Module] = []

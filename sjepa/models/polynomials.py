@@ -1,4 +1,4 @@
-"""Encoders that are polynomials of whitened observations: curved, and linear in their numbers."""
+"""Polynomial encoders of whitened observations: nonlinear, but linear in their weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 # A monomial that adds less than this share of its own spread to the others is left out.
 REDUNDANT = 1e-4
-# High degrees swing where data are rare, so they count as more bending than low ones.
+# High degrees swing where data are rare, so their curvature weight is higher.
 ROUGHNESS = 2
 
 
@@ -83,7 +83,7 @@ class PolynomialEncoder(nn.Module):
             raise ValueError(f"a factor is not one of {self.rank} components")
 
     def features(self, x: Tensor) -> Tensor:
-        """p(x) (..., features); beyond the data they saw only the linear ones go on."""
+        """p(x) (..., features); outside the training range only the linear ones extrapolate."""
         inside = _monomials(x.clamp(self.low, self.high), self.factors[self.rank :])
         return (torch.cat([x, inside], dim=-1) - self.mean) @ self.matrix
 
@@ -102,20 +102,20 @@ class PolynomialEncoder(nn.Module):
 
     @property
     def curvature(self) -> Tensor:
-        """How much each of p counts as bending: nothing if linear, cubes more than squares."""
+        """Curvature weight of each feature of p: zero for linear ones, cubes more than squares."""
         degree = (self.factors < self.rank).sum(1)
         return (degree - 1.0).to(self.mean) ** ROUGHNESS
 
-    def bending(self) -> Tensor:
-        """How bent each coordinate is (d,): shares of its variance, weighted by their curvature."""
+    def curvature_penalty(self) -> Tensor:
+        """Curvature of each coordinate (d,): shares of its variance, weighted by `curvature`."""
         size = self.linear.weight.detach().square()
         return (size * self.curvature).sum(1) / size.sum(1).clamp_min(1e-300)
 
 
 def _products(
-    weights: Sequence[int], size: int, most: int, first: int = 0
+    weights: Sequence[int], size: int, max_degree: int, first: int = 0
 ) -> Iterator[tuple[int, ...]]:
-    """Ascending choices of `size` factors from `first` on that weigh at most `most` together.
+    """Ascending choices of `size` factors from `first` on that weigh at most `max_degree` together.
 
     Of 40 components there are millions of choices of seven, and hardly any of them is light enough.
     """
@@ -123,9 +123,9 @@ def _products(
         yield ()
         return
     for i in range(first, len(weights)):
-        if size * weights[i] > most:  # weights ascend
+        if size * weights[i] > max_degree:  # weights ascend
             return
-        for rest in _products(weights, size - 1, most - weights[i], i):
+        for rest in _products(weights, size - 1, max_degree - weights[i], i):
             yield (i, *rest)
 
 

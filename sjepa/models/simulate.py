@@ -308,13 +308,13 @@ def integrate_zoh(
 ) -> Simulation:
     """Solve dz/dt = field((z, u)) where row i of u (T, m) is held from t[i] to t[i + 1].
 
-    Each stretch of equal actions is integrated on its own: a solver that steps over a jump would
+    Each segment of equal actions is integrated on its own: a solver that steps over a jump would
     lose its accuracy. Options are those of :func:`integrate`.
     """
     z0, t, u = np.asarray(z0, dtype=float), np.asarray(t, dtype=float), np.asarray(u, dtype=float)
     if u.shape[:1] != t.shape:
         raise DataError(f"Needs one row of actions per time, got {u.shape} for {t.shape} times.")
-    deadline = monotonic() + float(options.pop("max_seconds", 60.0))  # for all stretches together
+    deadline = monotonic() + float(options.pop("max_seconds", 60.0))  # for all segments together
     z = np.full((len(t), len(z0)), np.nan)
     z[0], reached, evaluations, start = z0, 1, 0, 0
     while start < len(t) - 1:

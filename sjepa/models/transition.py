@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sjepa.errors import ConfigError, DataError, lookup
 from sjepa.models.integrators import INTEGRATORS, join
 from sjepa.symbolic import Law
-from sjepa.symbolic.use import order_of
+from sjepa.symbolic.law_methods import order_of
 
 
 class Transition(nn.Module):
@@ -126,7 +126,7 @@ class Transition(nn.Module):
         u: Tensor | None = None,
         steps: int | None = None,
     ) -> Tensor:
-        """Free rollout from every start in z0 (..., d) at once: (..., K + 1, d), z0 included.
+        """Rollout from every start in z0 (..., d) at once: (..., K + 1, d), z0 included.
 
         dt is (..., K) or one number for all steps, u is (..., K, m). K comes from whichever
         of them has a time axis, otherwise from ``steps``.
@@ -145,7 +145,7 @@ class Transition(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The rollout, and the raw correction c at each state it left, (..., K, d).
 
-        The corrections are those that R_corr penalises along a rollout. They cost no extra
+        The corrections are those that R_corr penalizes along a rollout. They cost no extra
         evaluation: every integrator starts with the field at the present state.
         """
         states, corrections = [z0], []

@@ -9,14 +9,14 @@ from sjepa.errors import DataError
 from sjepa.models.layers import ObsShape, as_shape, flatten_observations
 
 
-# Above this many observed values the covariance matrix is no longer cheap to diagonalise.
+# Above this many observed values the covariance matrix is no longer cheap to diagonalize.
 EXACT_UP_TO = 1024
 # Principal components settle long before this many rows; more only cost memory.
 MAX_ROWS = 20_000
 
 
 class Whitening(nn.Module):
-    """Centre observations, keep their leading principal components, scale each to variance 1.
+    """Center observations, keep their leading principal components, scale each to variance 1.
 
     (..., *obs) -> (..., rank). Put it in front of an encoder::
 
@@ -67,11 +67,11 @@ class Whitening(nn.Module):
         if not len(rows) or not rows.isfinite().all():
             raise DataError("Whitening needs finite observations; drop or fill NaN and inf.")
         mean = rows.mean(0)
-        centred = rows - mean
-        total = centred.square().sum() / len(rows)
+        centered = rows - mean
+        total = centered.square().sum() / len(rows)
         if total <= 0:
             raise DataError("Whitening needs observations that vary; all of them are equal.")
-        variance, axes = _principal_components(centred, min(max_rank, *centred.shape))
+        variance, axes = _principal_components(centered, min(max_rank, *centered.shape))
         # Components at rounding level are noise that whitening would blow up to unit variance.
         variance = variance[variance > 1e-12 * total]
         if rank is None:
@@ -87,18 +87,18 @@ class Whitening(nn.Module):
         return (flatten_observations(x, self.obs_shape) - self.mean) @ self.matrix
 
 
-def _principal_components(centred: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def _principal_components(centered: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Largest variances (count,), descending, and their directions (size, count)."""
-    n, size = centred.shape
+    n, size = centered.shape
     if size <= EXACT_UP_TO:
-        variance, axes = torch.linalg.eigh(centred.T @ centred / n)
+        variance, axes = torch.linalg.eigh(centered.T @ centered / n)
         return variance.flip(0)[:count], axes.flip(1)[:, :count]
     # Subspace iteration from a fixed start: the same data give the same components.
     generator = torch.Generator().manual_seed(0)
     extra = min(count + 10, n, size)
-    start = torch.randn(size, extra, generator=generator, dtype=centred.dtype).to(centred.device)
+    start = torch.randn(size, extra, generator=generator, dtype=centered.dtype).to(centered.device)
     basis = torch.linalg.qr(start).Q
     for _ in range(6):
-        basis = torch.linalg.qr(centred.T @ (centred @ basis)).Q
-    _, singular, right = torch.linalg.svd(centred @ basis, full_matrices=False)
+        basis = torch.linalg.qr(centered.T @ (centered @ basis)).Q
+    _, singular, right = torch.linalg.svd(centered @ basis, full_matrices=False)
     return singular[:count].square() / n, (basis @ right.T)[:, :count]

@@ -32,7 +32,7 @@ class HistoryWindow(nn.Module):
     """Give each observation its own past: (..., T, *obs) -> (..., T, k, *obs).
 
     Entry t holds X_{t-k+1}, ..., X_t, oldest first. Before the start of a trajectory the first
-    observation is repeated, so nothing is ever read from the future or from a neighbour.
+    observation is repeated, so nothing is ever read from the future or from a neighbor.
     """
 
     def __init__(self, k: int, obs_shape: ObsShape) -> None:

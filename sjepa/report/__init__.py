@@ -23,7 +23,7 @@ def write_report(
     held_out: Any = None,
     title: str = "",
     recipe: Sequence[str] = (),
-    film: Any = None,
+    video: Any = None,
 ) -> Path:
     """Write a page about a fitted model, a front, a law, or a ReportData.
 
@@ -48,7 +48,7 @@ def write_report(
     content = source if isinstance(source, ReportData) else None
     if content is None:
         content = collect(
-            source, data, t, u, held_out=held_out, title=title, recipe=recipe, film=film
+            source, data, t, u, held_out=held_out, title=title, recipe=recipe, video=video
         )
     page = render(content)
     write_whole(path, page.encode())

@@ -24,7 +24,7 @@ from matplotlib.transforms import IdentityTransform
 from sjepa.models import Simulator
 from sjepa.models.simulate import plane_velocity
 from sjepa.report.content import ReportData
-from sjepa.report.words import power, pretty
+from sjepa.report.text import power, pretty
 from sjepa.symbolic import Front
 
 
@@ -33,7 +33,7 @@ WIDTH = 420.0
 LEFT, RIGHT, TOP, BOTTOM = 56.0, 8.0, 8.0, 34.0
 # Losses below this are rounding; on a logarithmic axis they would squeeze the rest.
 MIN_LOSS = 1e-16
-COLOURS = 4
+COLORS = 4
 # Beyond this complexity the short laws need more room than the long ones.
 CROWDED = 20.0
 # Arrows a side of a portrait, steps between pale and dark ones, and half their length.
@@ -43,7 +43,7 @@ MAX_COORDINATES = 4
 # Colors that stand for variables of the style sheet, so that one drawing is light and dark.
 GRID, AXIS, SOFT, PAPER = "#0000d1", "#0000d2", "#0000d3", "#0000d4"
 _VARIABLES = {GRID: "--grid", AXIS: "--arrow", SOFT: "--soft", PAPER: "--paper"} | {
-    f"#0000c{i}": f"--c{i}" for i in range(1, COLOURS + 1)
+    f"#0000c{i}": f"--c{i}" for i in range(1, COLORS + 1)
 }
 STYLE: Any = {
     "svg.fonttype": "none", "font.size": 11, "axes.labelsize": 12, "axes.labelpad": 3,
@@ -57,7 +57,7 @@ STYLE: Any = {
 
 
 def color(i: int) -> str:
-    return f"#0000c{i % COLOURS + 1}"
+    return f"#0000c{i % COLORS + 1}"
 
 
 class Drawing:
@@ -258,9 +258,9 @@ def _wide(values: np.ndarray, margin: float) -> tuple[float, float]:
     return low - more, high + more
 
 
-def pairs(size: int, most: int = 3) -> list[tuple[int, int]]:
+def pairs(size: int, max_pairs: int = 3) -> list[tuple[int, int]]:
     """Which coordinates are drawn against each other."""
-    return list(combinations(range(size), 2))[:most]
+    return list(combinations(range(size), 2))[:max_pairs]
 
 
 @rc_context(STYLE)
@@ -279,7 +279,7 @@ def portrait(data: ReportData, axes: tuple[int, int]) -> str:
     for i, trail in enumerate(data.trails):
         ax.plot(trail.seen[:, a], trail.seen[:, b], color=color(i))
         ax.plot(*trail.seen[0, [a, b]], "o", color=color(i), ms=7, mec=PAPER, mew=1.5)
-    words = f"Portrait in {names[0]} and {names[1]} with the law's directions"
+    words = f"Phase portrait in {names[0]} and {names[1]} with the law's directions"
     return drawn.svg(words, data.start)
 
 
@@ -354,8 +354,8 @@ def training(history: pd.DataFrame, column: str) -> str:
 
 
 @rc_context(STYLE)
-def film_curve(t: np.ndarray, z: np.ndarray, names: Sequence[str]) -> tuple[str, list[str]]:
-    """Coordinates over the time of a film, a line for the present, and its place at each frame."""
+def video_curve(t: np.ndarray, z: np.ndarray, names: Sequence[str]) -> tuple[str, list[str]]:
+    """Coordinates over the time of a video, a line for the present, and its place at each frame."""
     drawn = Drawing(170.0)
     ax = drawn.axes("time", "")
     for j, column in enumerate(z.T):
@@ -365,4 +365,4 @@ def film_curve(t: np.ndarray, z: np.ndarray, names: Sequence[str]) -> tuple[str,
         f'<path id="now" class="now" transform="translate({x[0]} 0)" '
         f'd="M0 {TOP:g}V{drawn.height - BOTTOM:g}"/>'
     )
-    return drawn.svg(f"{', '.join(map(pretty, names))} over the time of the film"), x
+    return drawn.svg(f"{', '.join(map(pretty, names))} over the time of the video"), x

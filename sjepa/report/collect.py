@@ -9,12 +9,12 @@ from typing import Any
 from sjepa.data import Trajectories
 from sjepa.data.history import middle_of
 from sjepa.errors import ConfigError
-from sjepa.report.beside import MAX_SIMULATED, Beside, near
+from sjepa.report.comparison import MAX_SIMULATED, Comparison, near
 from sjepa.report.content import ReportData, entries_of
-from sjepa.report.film import film_of, given_film
 from sjepa.report.history import history_table
-from sjepa.report.recipe import law_recipe, model_recipe
-from sjepa.report.words import FORMS, data_facts, model_facts, model_held_out, path_notes
+from sjepa.report.reproduce import law_recipe, model_recipe
+from sjepa.report.text import FORMS, data_facts, model_facts, model_held_out, path_notes
+from sjepa.report.video import as_video, video_of
 from sjepa.symbolic import Front, Law
 
 
@@ -27,7 +27,7 @@ def collect(
     held_out: Any = None,
     title: str = "",
     recipe: Sequence[str] = (),
-    film: Any = None,
+    video: Any = None,
 ) -> ReportData:
     """Whatever holds a law becomes the data of a report.
 
@@ -41,7 +41,7 @@ def collect(
         Data that the search did not see; every law gets a score on them.
     title : str
     recipe : lines that make the result again; written from the settings if left out
-    film : frames ``(T, *obs)`` or Trajectories, optional
+    video : frames ``(T, *obs)`` or Trajectories, optional
         What is shown of a model in place of the first of the data, as an episode under control;
         the id of a trajectory is its caption.
     """
@@ -59,9 +59,9 @@ def collect(
         raise ConfigError("The model is not fitted: call fit first.")
     else:
         raise ConfigError(f"A report is of a model, a front or a law, got {type(source).__name__}.")
-    if film is not None:
+    if video is not None:
         names = made.names or tuple(made.law.inputs)
-        made = replace(made, film=given_film(source, film), names=names)
+        made = replace(made, video=as_video(source, video), names=names)
     if trajectories is not None and (labels := trajectories.labels):
         legend = "; ".join(f"{symbol}: {label}" for symbol, label in labels.items())
         made = replace(
@@ -87,8 +87,8 @@ def _of_law(
     form = "" if front is None else front.form
     data = ReportData("Equations of motion", law, front, entries, start)
     facts = data_facts(states, law.inputs)
-    beside = None if states is None else Beside.of(moved_by or law, states, form)
-    judge = None if held_out is None else Beside.of(moved_by or law, held_out, form)
+    beside = None if states is None else Comparison.of(moved_by or law, states, form)
+    judge = None if held_out is None else Comparison.of(moved_by or law, held_out, form)
     followed = near(entries, start) if follow else {start}
     if judge is not None:
         entries = tuple(
@@ -113,13 +113,13 @@ def _of_law(
         facts["Backend"] = front.backend
     verdict = None if front is None else front.verdict
     reasons = () if verdict is None else verdict.reasons
-    doubts = reasons if verdict is not None and verdict.adequate is False else ()
+    warnings = reasons if verdict is not None and verdict.adequate is False else ()
     notes = () if front is None else front.notes
     if verdict is not None:
         facts["Verdict"] = verdict.word
     return replace(
-        data, entries=entries, facts=facts, doubts=(*path_notes(entries[start]), *doubts),
-        notes=(*(r for r in reasons if r not in doubts), *notes),
+        data, entries=entries, facts=facts, warnings=(*path_notes(entries[start]), *warnings),
+        notes=(*(r for r in reasons if r not in warnings), *notes),
         recipe=("import sjepa", *law_recipe(law)),
     )  # fmt: skip
 
@@ -136,19 +136,19 @@ def _of_model(
     same = bool(front is not None and front.form)
     data = _of_law(law, front, z, others, model, follow=same)
     facts = {**data.facts, **model_facts(model)}
-    doubts = getattr(model, "doubts_", ())
-    notes = [str(n) for n in getattr(model, "diagnostics_", ()) if n not in doubts]
-    film = None
+    warnings = getattr(model, "warnings_", ())
+    notes = [str(n) for n in getattr(model, "diagnostics_", ()) if n not in warnings]
+    video = None
     if observations is not None and z is not None:
         shape = " × ".join(map(str, observations.obs_shape))
         facts["Observation"] = f"{shape} values"
-        film = film_of(observations, z.x[0], middle_of(getattr(model, "history_length_", 1)))
+        video = video_of(observations, z.x[0], middle_of(getattr(model, "history_length_", 1)))
         if getattr(model, "correction", None) is not None:
             notes.insert(0, "The simulated paths are those of the law and its neural correction.")
     history = getattr(model, "history_", None)
     return replace(
-        data, title="Coordinates and law", facts=facts, notes=tuple(notes), film=film,
-        doubts=(*path_notes(data.entries[data.start]), *map(str, doubts)),
+        data, title="Coordinates and law", facts=facts, notes=tuple(notes), video=video,
+        warnings=(*path_notes(data.entries[data.start]), *map(str, warnings)),
         dimensions=getattr(model, "dimensions_", data.dimensions),
         history=data.history if history is None else history_table(history),
         held_out=model_held_out(model), recipe=tuple(model_recipe(model)),

@@ -59,7 +59,7 @@ class Entry:
 
 
 @dataclass(frozen=True, eq=False)
-class Film:
+class VideoFrames:
     """A few frames (k, rows, columns[, 3]) of a video, as bytes, and the coordinates (k, d)."""
 
     frames: np.ndarray
@@ -80,7 +80,7 @@ class ReportData:
     front : Front or None
     entries : the laws of the front, and the chosen one where it is not among them
     start : which entry the chosen law is
-    doubts : what calls the chosen law into question, in plain words
+    warnings : what calls the chosen law into question
     notes : what else there is to know
     trails : trajectories of coordinates that are drawn
     trajectories : names of all that were simulated
@@ -88,9 +88,9 @@ class ReportData:
     points : states (n, d) at which the velocities of data and laws are compared
     history : table of training figures against ``step``; may be empty
     facts : short label -> short text, whatever law is shown
-    held_out : in words, what the result was judged on besides the data it was fitted to
+    held_out : text, the data other than the training data that the result was evaluated on
     dimensions : table of the numbers of coordinates that were tried; may be empty
-    film : Film or None
+    video : VideoFrames or None
     recipe : lines of code or commands that make the result again
     """
 
@@ -99,7 +99,7 @@ class ReportData:
     front: Front | None = None
     entries: tuple[Entry, ...] = ()
     start: int = 0
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     trails: tuple[Trail, ...] = ()
     trajectories: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ class ReportData:
     facts: Mapping[str, str] = field(default_factory=dict)
     held_out: str = ""
     dimensions: pd.DataFrame = field(default_factory=pd.DataFrame)
-    film: Film | None = None
+    video: VideoFrames | None = None
     recipe: tuple[str, ...] = ()
 
     @property

@@ -56,19 +56,19 @@
     setTimeout(() => { byId("copied").textContent = ""; }, 2000);
   }));
 
-  const film = byId("film");
-  if (film) {
-    const style = getComputedStyle(film);
+  const video = byId("video");
+  if (video) {
+    const style = getComputedStyle(video);
     const columns = Number(style.getPropertyValue("--columns"));
     const rows = Number(style.getPropertyValue("--rows"));
-    const words = film.dataset.words.split("|"), places = film.dataset.places.split(" ");
+    const words = video.dataset.words.split("|"), places = video.dataset.places.split(" ");
     const slider = byId("frame"), play = byId("play");
     let timer = 0;
-    film.classList.add("reel");
+    video.classList.add("reel");
     const seek = (k) => {
       slider.value = k;
       const x = (k % columns) / columns, y = Math.floor(k / columns) / rows;
-      film.firstElementChild.style.transform = `translate(${-100 * x}%, ${-100 * y}%)`;
+      video.firstElementChild.style.transform = `translate(${-100 * x}%, ${-100 * y}%)`;
       byId("when").textContent = words[k];
       byId("now").setAttribute("transform", `translate(${places[k]} 0)`);
     };

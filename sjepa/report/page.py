@@ -17,9 +17,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from sjepa.report import charts
-from sjepa.report.content import Entry, Film, ReportData
-from sjepa.report.film import sheet
-from sjepa.report.words import listed, number, numbers, pretty, r2, sentence
+from sjepa.report.content import Entry, ReportData, VideoFrames
+from sjepa.report.text import listed, number, numbers, pretty, r2, sentence
+from sjepa.report.video import sheet
 from sjepa.symbolic.export.html import equations
 from sjepa.symbolic.intervals import LEVEL, Interval
 
@@ -54,7 +54,7 @@ def render(data: ReportData) -> str:
         style=Markup(_asset("page.css")),
         kind="next values" if data.law.dynamics == "discrete" else "time derivatives",
         outputs=listed(data.law.outputs),
-        doubts=[sentence(doubt) for doubt in data.doubts],
+        warnings=[sentence(warning) for warning in data.warnings],
         notes=[sentence(note) for note in data.notes],
         dimensions=[_dimension(row) for row in data.dimensions.to_dict("records")],
         laws=laws,
@@ -63,7 +63,7 @@ def render(data: ReportData) -> str:
         terms=[] if front is None else [_term(row) for row in front.intervals],
         level=f"{LEVEL:.0%}",
         **_motion(data),
-        film=None if data.film is None else _film(data.film, data.names),
+        video=None if data.video is None else _video(data.video, data.names),
         training=[
             (Markup(charts.training(data.history, c)), _FIGURES.get(c, str(c)))
             for c in data.history.columns
@@ -146,7 +146,7 @@ def _motion(data: ReportData) -> dict[str, Any]:
     names = data.law.inputs[size:]
     residuals = [] if data.points is None else range(min(size, charts.MAX_COORDINATES))
     return {
-        "coordinates": _coloured(data.names),
+        "coordinates": _colored(data.names),
         "actions": ", ".join(map(pretty, names)) if acted else "",
         "rollouts": [
             (Markup(charts.rollout(data, k)), _scored(data, k, trail.name))
@@ -163,8 +163,8 @@ def _motion(data: ReportData) -> dict[str, Any]:
     }
 
 
-def _coloured(names: tuple[str, ...]) -> list[tuple[str, int]]:
-    return [(pretty(n), i % charts.COLOURS + 1) for i, n in enumerate(names)]
+def _colored(names: tuple[str, ...]) -> list[tuple[str, int]]:
+    return [(pretty(n), i % charts.COLORS + 1) for i, n in enumerate(names)]
 
 
 def _scored(data: ReportData, k: int, name: str = "") -> Markup:
@@ -185,16 +185,16 @@ def _score(entry: Entry, k: int) -> str:
     return ends.get(status, f"R² {r2(entry.scores[k])}")
 
 
-def _film(film: Film, names: tuple[str, ...]) -> dict[str, Any]:
-    address, columns, rows, width, height = sheet(film)
-    own = names[: film.z.shape[1]]
-    curve, places = charts.film_curve(film.t, film.z, own)
+def _video(video: VideoFrames, names: tuple[str, ...]) -> dict[str, Any]:
+    address, columns, rows, width, height = sheet(video)
+    own = names[: video.z.shape[1]]
+    curve, places = charts.video_curve(video.t, video.z, own)
     words = []
-    for t, z in zip(film.t, film.z, strict=True):
+    for t, z in zip(video.t, video.z, strict=True):
         values = [f"{pretty(name)} = {number(v)}" for name, v in zip(own, z, strict=True)]
         words.append(f"t = {number(t)}: {', '.join(values)}")
     return {
-        "name": film.name, "address": Markup(address), "columns": columns, "rows": rows,
-        "width": width, "height": height, "count": len(film.frames), "curve": Markup(curve),
+        "name": video.name, "address": Markup(address), "columns": columns, "rows": rows,
+        "width": width, "height": height, "count": len(video.frames), "curve": Markup(curve),
         "words": "|".join(words), "places": " ".join(places),
     }  # fmt: skip

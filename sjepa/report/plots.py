@@ -12,7 +12,7 @@ from sjepa.data import Trajectories
 from sjepa.errors import DataError
 from sjepa.models import Simulator
 from sjepa.models.simulate import plane_velocity
-from sjepa.report.beside import drawn
+from sjepa.report.comparison import drawn
 from sjepa.report.history import history_table
 from sjepa.symbolic import Front, Law
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-COLOURS = ("#1f5a96", "#c44e1c", "#2f7d54", "#7b5ea7")
+COLORS = ("#1f5a96", "#c44e1c", "#2f7d54", "#7b5ea7")
 
 
 def plot_front(front: Front, ax: Axes | None = None) -> Axes:
@@ -30,11 +30,11 @@ def plot_front(front: Front, ax: Axes | None = None) -> Axes:
     return front.plot(ax)
 
 
-def plot_rollouts(law: Law, states: Trajectories, most: int = 4) -> Figure:
-    """States over time: what was seen, faint, and the law's path from the first point."""
+def plot_rollouts(law: Law, states: Trajectories, max_trajectories: int = 4) -> Figure:
+    """States over time: measured (faint), and simulated from the first point."""
     from matplotlib.figure import Figure
 
-    trails = drawn(law, states[: min(most, len(states))])
+    trails = drawn(law, states[: min(max_trajectories, len(states))])
     if not trails:
         raise DataError("The law cannot be simulated: its outputs are not its first inputs.")
     names = Simulator(law).names
@@ -42,9 +42,9 @@ def plot_rollouts(law: Law, states: Trajectories, most: int = 4) -> Figure:
     axes: Any = figure.subplots(len(trails), 1, sharex=True, squeeze=False)[:, 0]
     for ax, (trail, path) in zip(axes, trails, strict=True):
         for j, name in enumerate(names):
-            colour = COLOURS[j % len(COLOURS)]
-            ax.plot(trail.t, trail.seen[:, j], color=colour, lw=4.5, alpha=0.25)
-            ax.plot(trail.t, path.z[:, j], color=colour, lw=1.3, label=f"${_tex(name)}$")
+            color = COLORS[j % len(COLORS)]
+            ax.plot(trail.t, trail.seen[:, j], color=color, lw=4.5, alpha=0.25)
+            ax.plot(trail.t, path.z[:, j], color=color, lw=1.3, label=f"${_tex(name)}$")
         low, high = trail.seen.min(), trail.seen.max()
         margin = 0.5 * (high - low) or 1.0
         bottom, top = ax.get_ylim()
@@ -62,7 +62,7 @@ def plot_portrait(
     axes: tuple[int, int] = (0, 1),
     ax: Axes | None = None,
     *,
-    most: int = 6,
+    max_trajectories: int = 6,
 ) -> Axes:
     """Trajectories and the law's vector field in two coordinates, the others at their mean."""
     from matplotlib.figure import Figure
@@ -86,10 +86,10 @@ def plot_portrait(
         x, y, velocity[..., 0], velocity[..., 1],
         color="0.72", linewidth=0.7, density=1.1, arrowsize=0.8,
     )  # fmt: skip
-    for i, path in enumerate(paths[:most]):
-        colour = COLOURS[i % len(COLOURS)]
-        ax.plot(path[:, a], path[:, b], color=colour, lw=1.4)
-        ax.plot(path[0, a], path[0, b], "o", color=colour, ms=4.5, mec="white", mew=0.8)
+    for i, path in enumerate(paths[:max_trajectories]):
+        color = COLORS[i % len(COLORS)]
+        ax.plot(path[:, a], path[:, b], color=color, lw=1.4)
+        ax.plot(path[0, a], path[0, b], "o", color=color, ms=4.5, mec="white", mew=0.8)
     ax.set(
         xlabel=f"${_tex(simulator.names[a])}$", ylabel=f"${_tex(simulator.names[b])}$",
         xlim=(x[0], x[-1]), ylim=(y[0], y[-1]),
@@ -110,7 +110,7 @@ def plot_training(history: Any) -> Figure:
     for ax, column in zip(_rows(figure, len(columns)), columns, strict=True):
         values = table[column].to_numpy(float)
         known = np.isfinite(values)
-        ax.plot(table["step"].to_numpy(float)[known], values[known], color=COLOURS[0], lw=1.3)
+        ax.plot(table["step"].to_numpy(float)[known], values[known], color=COLORS[0], lw=1.3)
         if (values[known] > 0).all() and values[known].max() > 30 * values[known].min():
             ax.set_yscale("log")
         ax.set_ylabel(str(column).replace("$", r"\$"))

@@ -1,4 +1,4 @@
-"""The best law so far, in a small file that can be read while a search goes on."""
+"""The best law so far, in a small file that can be read while a search runs."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class BestLaw:
         share: float,
     ) -> None:
         """Write a law, whatever stood there before; `figures` may lack some."""
-        told = [figures.get("residual"), figures.get("noise_floor"), complexity, share]
-        numbers = [float(v) if v is not None and math.isfinite(v) else None for v in told]
+        values = [figures.get("residual"), figures.get("noise_floor"), complexity, share]
+        numbers = [float(v) if v is not None and math.isfinite(v) else None for v in values]
         self._write({"law": list(law), **dict(zip(_NUMBERS, numbers, strict=True))})
 
     def _write(self, data: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 ================  =============================================================================
 run.json          settings, where the data came from, and a fingerprint of them
 checkpoint.*      the state of the search (safetensors), replaced as it goes
-best.json         the best law so far, while a search goes on; in the end the model's
+best.json         the best law so far, while a search runs; in the end the model's
 log.txt           what happened when
 config.json, ...  the model of :mod:`sjepa.runs.saving`, once the run has finished
 ================  =============================================================================

@@ -31,7 +31,7 @@ _HISTORY = ("stage", "cycle", "epoch", *_METRICS, "law")
 class RunRecorder:
     """Tells callbacks what happens, keeps the history and saves the state of a search.
 
-    A journal can be called like a ``progress`` function. Without a `path` nothing is saved.
+    A recorder can be called like a ``progress`` function. Without a `path` nothing is saved.
 
     Parameters
     ----------
@@ -144,14 +144,14 @@ class RunRecorder:
 
 
 class Stage:
-    """One named piece of a journal; see :class:`sjepa.training.elegant.context.Memory`."""
+    """One named stage of a recorder; see :class:`sjepa.training.joint.context.Memory`."""
 
-    def __init__(self, journal: RunRecorder, name: str) -> None:
-        self.journal, self.name = journal, name
+    def __init__(self, recorder: RunRecorder, name: str) -> None:
+        self.recorder, self.name = recorder, name
 
     def get(self) -> Any:
-        return self.journal._stages.get(self.name)
+        return self.recorder._stages.get(self.name)
 
     def put(self, data: Any) -> None:
-        self.journal._stages[self.name] = data
-        self.journal.save(lambda: {"stages": self.journal._stages})
+        self.recorder._stages[self.name] = data
+        self.recorder.save(lambda: {"stages": self.recorder._stages})

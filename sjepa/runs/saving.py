@@ -24,7 +24,7 @@ from torch import nn
 
 from sjepa.errors import ConfigError, FormatError
 from sjepa.models import Transition
-from sjepa.models.stored import describe, rebuild
+from sjepa.models.serialization import from_spec, to_spec
 from sjepa.storage import (
     digest_of,
     read_bounded,
@@ -165,14 +165,14 @@ def _within(folder: Path, make: Callable[[], Any]) -> Any:
         raise FormatError(f"{folder} is damaged. {error}") from None
 
 
-def _verified(folder: Path, config: Mapping[str, Any], name: str, most: int | None) -> bytes:
+def _verified(folder: Path, config: Mapping[str, Any], name: str, max_bytes: int | None) -> bytes:
     """The bytes of a file that matches its checksum (none are returned for large files)."""
     sums = config.get("checksums")
     wanted = sums.get(name) if isinstance(sums, dict) else None
-    if most is None:
+    if max_bytes is None:
         found, content = digest_of(folder / name), b""
     else:
-        content = read_bounded(folder / name, most)
+        content = read_bounded(folder / name, max_bytes)
         found = hashlib.sha256(content).hexdigest()
     if found != wanted:
         raise FormatError(f"{folder / name} is damaged, or of another model than config.json.")
@@ -182,17 +182,17 @@ def _verified(folder: Path, config: Mapping[str, Any], name: str, most: int | No
 def _rebuilt(folder: Path, description: Any, tensors: Any, name: str) -> nn.Module | None:
     if description is None:
         return None
-    held = tensors.get(name) if isinstance(tensors, dict) else None
-    if not isinstance(held, dict):
+    stored = tensors.get(name) if isinstance(tensors, dict) else None
+    if not isinstance(stored, dict):
         raise FormatError(f"{folder}/model.safetensors is damaged: it holds no {name}.")
-    module: nn.Module = _within(folder, lambda: rebuild(description, held))
+    module: nn.Module = _within(folder, lambda: from_spec(description, stored))
     return module
 
 
 def _described(name: str, part: nn.Module | None) -> Any:
     if part is None:
         return None
-    if (description := describe(part)) is None:
+    if (description := to_spec(part)) is None:
         kind = type(part).__name__
         raise ConfigError(f"A part ({name}) of type {kind} cannot be stored as plain data.")
     return description

@@ -10,7 +10,7 @@ from scipy.stats import qmc
 
 from sjepa.errors import LawError
 from sjepa.symbolic import Law
-from sjepa.symbolic.use import order_of
+from sjepa.symbolic.law_methods import order_of
 from sjepa.symbolic.verdict import Verdict
 
 

@@ -37,8 +37,8 @@ from sjepa.search.parametric import Source, on_library, solve_open
 from sjepa.search.quotients import quotient_sets
 from sjepa.symbolic import Front, Law, Library
 from sjepa.symbolic.front import Candidate
-from sjepa.symbolic.shapes import Shape, weight, wide
 from sjepa.symbolic.snap import variants
+from sjepa.symbolic.term_templates import TermTemplate, extended_templates, weight
 from sjepa.symbolic.verdict import Domain, Rival, Verdict
 
 
@@ -94,7 +94,10 @@ class Ladder:
     effort: Effort = Effort()
 
     def climb(
-        self, problem: Problem, templates: Sequence[Shape] | Literal["wide"] | None, extend: bool
+        self,
+        problem: Problem,
+        templates: Sequence[TermTemplate] | Literal["wide"] | None,
+        extend: bool,
     ) -> Climbed:
         """The law of the problem's library and of term templates, and how far to believe it."""
         floor = self._floor
@@ -319,7 +322,7 @@ class Ladder:
         return on_library(self._thinned(problem), library, self._on_rows)
 
     def _parametric(
-        self, problem: Problem, templates: list[Shape], also: Source | None = None
+        self, problem: Problem, templates: list[TermTemplate], also: Source | None = None
     ) -> tuple[Front, Problem]:
         """The backend's front with the parameters of term templates found on the rows."""
         floor = self._floor
@@ -333,11 +336,13 @@ class Ladder:
             limit, clean, lambda: self._time_left(problem), also if clean else None,
         )  # fmt: skip
 
-    def _templates(self, names: Sequence[str], points: np.ndarray) -> list[Shape]:
+    def _templates(self, names: Sequence[str], points: np.ndarray) -> list[TermTemplate]:
         inputs = () if self.data is None else self.data.input_names or ()
         low = points.min(axis=0) > -BELOW * np.ptp(points, axis=0) * self._noisy
         states = [n for n in names if n not in inputs]
-        return wide(states, inputs, [n for n, ok in zip(names, low, strict=True) if ok])
+        return extended_templates(
+            states, inputs, [n for n, ok in zip(names, low, strict=True) if ok]
+        )
 
     def _dense(self, problem: Problem) -> np.ndarray:
         """About what noise leaves: all terms of the library, for the rows they leave free."""

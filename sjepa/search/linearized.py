@@ -24,7 +24,7 @@ from sjepa.inference.noise import Array
 from sjepa.inference.probes import inputs_along, response
 from sjepa.inference.shooting import ShootingFit, blocks
 from sjepa.symbolic import Law, Library
-from sjepa.symbolic.shapes import Shape, weight
+from sjepa.symbolic.term_templates import TermTemplate, weight
 
 
 # Segments that tell which sets are promising, their observations, and columns of one equation.
@@ -43,7 +43,7 @@ class Column:
     weight: float
     parameters: int
     term: sympy.Expr | None = None
-    shape: Shape | None = None
+    shape: TermTemplate | None = None
     values: tuple[float, ...] = ()
 
 
@@ -51,12 +51,12 @@ class Column:
 class Template:
     """A term template with the places on a grid at which it is looked at."""
 
-    shape: Shape
+    shape: TermTemplate
     places: Array
     weight: float
 
 
-def on_grid(shapes: Sequence[Shape], points: Array) -> list[Template]:
+def on_grid(shapes: Sequence[TermTemplate], points: Array) -> list[Template]:
     """The templates at places that the points (rows, inputs) suggest, no more than MAX_COLUMNS."""
     places = [shape.places(points) for shape in shapes]
     every = max(1, -(-sum(map(len, places)) // MAX_COLUMNS))
@@ -144,7 +144,7 @@ class _Equation:
         at = len(self.columns)
         for i, term in enumerate(plain):
             if self.columns[i].parameters > 1:
-                shape, numbers = Shape.of(term, fit.law.inputs)
+                shape, numbers = TermTemplate.of(term, fit.law.inputs)
                 tangents.append(partial(_tangents, shape, np.array(numbers)))
                 self.tied[i] = list(range(at, at + len(numbers)))
                 at += len(numbers)
@@ -315,11 +315,11 @@ def _solve(root: Array, v: Array) -> Array:
     return np.asarray(solve_triangular(root, v, lower=True, check_finite=False)) if len(v) else v
 
 
-def _tangents(shape: Shape, values: Array, x: Array) -> Array:
+def _tangents(shape: TermTemplate, values: Array, x: Array) -> Array:
     return np.asarray(shape.with_slopes(x, values)[:, 1:])
 
 
-def _slopes(shape: Shape, places: Array, x: Array) -> Array:
+def _slopes(shape: TermTemplate, places: Array, x: Array) -> Array:
     """Derivatives (rows, places) by the parameter; 0 where there are more than one."""
     if places.shape[1] != 1:
         return np.zeros((len(x), len(places)))

@@ -18,11 +18,11 @@ import sympy
 from sjepa.backend.base import Backend
 from sjepa.backend.problem import Problem
 from sjepa.errors import LawError
-from sjepa.symbolic import Front, Gram, Law, Library, canonicalise
+from sjepa.symbolic import Front, Gram, Law, Library, canonicalize
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.gram import MAX_SIZE
-from sjepa.symbolic.shapes import Shape, weight
 from sjepa.symbolic.snap import variants
+from sjepa.symbolic.term_templates import TermTemplate as Shape, weight
 
 
 Array = np.ndarray
@@ -389,4 +389,4 @@ def _fitted(expr: sympy.Expr, problem: Problem, y: Array, of: OnRows) -> tuple[f
     found = sympy.Add(
         *(sympy.Float(c) * t for c, t in zip(coefficients.tolist(), moved, strict=True))
     )
-    return error, canonicalise(found)
+    return error, canonicalize(found)

@@ -16,9 +16,9 @@ import numpy as np
 import sympy
 
 from sjepa.search.parametric import Array, Columns, Placed, _Search, polish, projected
-from sjepa.symbolic import Library, canonicalise
+from sjepa.symbolic import Library, canonicalize
 from sjepa.symbolic.parse import symbol
-from sjepa.symbolic.shapes import Shape, weight
+from sjepa.symbolic.term_templates import TermTemplate as Shape, weight
 
 
 # Monomials of a numerator at first, their highest degree, and how many may be left.
@@ -139,7 +139,7 @@ def _spelt(grid: Columns, y: Array, floor: float, one: Quotient) -> Iterator[Pla
     )
     p, variance = sympy.Add(*map(sympy.Mul, one.numbers.tolist(), one.below)), float(np.var(y))
     for monomial, column in zip(one.above, above.T, strict=True):
-        term = canonicalise(monomial / p).as_coeff_Mul()[1]
+        term = canonicalize(monomial / p).as_coeff_Mul()[1]
         if (own := weight(term)) > HEAVIEST:
             continue
         columns = np.column_stack([grid.fixed[:, plain], column / (below @ one.numbers)])

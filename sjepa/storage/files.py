@@ -170,12 +170,12 @@ def _reading(path: Path) -> Iterator[BufferedReader]:
         raise FormatError(f"{path} cannot be read ({error.strerror or error}).") from None
 
 
-def read_bounded(path: Path, most: int) -> bytes:
-    """The bytes of a plain file of at most `most` bytes."""
-    if (size := regular(path)) > most:
-        raise FormatError(f"{path} has {size} bytes, more than such a file can have ({most}).")
+def read_bounded(path: Path, max_bytes: int) -> bytes:
+    """The bytes of a plain file of at most `max_bytes` bytes."""
+    if (size := regular(path)) > max_bytes:
+        raise FormatError(f"{path} has {size} bytes, more than such a file can have ({max_bytes}).")
     with _reading(path) as file:
-        return file.read(most)
+        return file.read(max_bytes)
 
 
 def digest_of(path: Path) -> str:

@@ -1,6 +1,6 @@
 """Expressions apart from any network or search."""
 
-from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.front import Candidate, Front
 from sjepa.symbolic.gram import Gram
 from sjepa.symbolic.grammar import Grammar
@@ -17,7 +17,7 @@ __all__ = [
     "Grammar",
     "Law",
     "Library",
-    "canonicalise",
+    "canonicalize",
     "parse",
     "refit",
 ]

@@ -6,7 +6,7 @@ searching for a nicer expression: doubles become the decimal fractions that peop
 
 1. constants are folded, bottom up;
 2. products and integer powers of sums are multiplied out, as long as the result stays small;
-3. terms over the same denominator are gathered and common factors cancelled;
+3. terms over the same denominator are gathered and common factors canceled;
 4. numbers become doubles again (whole numbers stay whole).
 
 Only rewrites that hold wherever the input is defined are used. A term is dropped only where
@@ -40,19 +40,19 @@ DIGITS = 14
 MAX_CONSTANT_EXPONENT = 50
 
 
-def canonicalise(expr: sympy.Expr) -> sympy.Expr:
+def canonicalize(expr: sympy.Expr) -> sympy.Expr:
     """The canonical form: equal for equal expressions, stable under repetition.
 
     >>> x, y = sympy.symbols("x y", real=True)
-    >>> canonicalise((x + 1) * (x - 1.0) + 1) == canonicalise(x**2)
+    >>> canonicalize((x + 1) * (x - 1.0) + 1) == canonicalize(x**2)
     True
     """
-    return _reduced(_exact(expr, canonicalise))
+    return _reduced(_exact(expr, canonicalize))
 
 
 def factored(expr: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
     """The form to evaluate, and the canonical one: the same where factors save no addition."""
-    exact = _exact(expr, canonicalise)
+    exact = _exact(expr, canonicalize)
     canonical = _reduced(exact)
     kept: dict[sympy.Symbol, sympy.Expr] = {}
     whole = _exact(expr, lambda case: factored(case)[0]) if expr.has(sympy.Piecewise) else exact
@@ -62,7 +62,7 @@ def factored(expr: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
         shorter = _reduced(whole).xreplace(kept)
         if _additions(shorter) <= _additions(canonical):
             # Of its rounded numbers: what is read back from text has no others.
-            return shorter, canonicalise(shorter)
+            return shorter, canonicalize(shorter)
     return canonical, canonical
 
 

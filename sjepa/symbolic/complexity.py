@@ -137,7 +137,7 @@ def _tree(expr: sympy.Basic, w: Mapping[str, float], seen: Seen = None) -> float
     row = NODES.get(expr.func)
     if row is None:
         raise LawError(f"{expr.func.__name__} is not in the operator table.")
-    calls = len(expr.args) - 1 if row.most > 2 else 1  # a maximum of three is two maxima
+    calls = len(expr.args) - 1 if row.max_arity > 2 else 1  # a maximum of three is two maxima
     return w[row.name] * calls + sum(_tree(a, w, seen) for a in expr.args)
 
 

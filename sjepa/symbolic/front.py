@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sjepa.errors import FormatError, LawError, SjepaError
-from sjepa.symbolic import use
+from sjepa.symbolic import law_methods
 from sjepa.symbolic.complexity import MEASURES
-from sjepa.symbolic.intervals import Interval, interval_lines, least_inclusion, read_intervals
+from sjepa.symbolic.intervals import Interval, interval_lines, min_inclusion, read_intervals
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.verdict import Verdict
 
@@ -36,7 +36,7 @@ MAX_LAWS = 10_000
 
 @dataclass(frozen=True)
 class Candidate:
-    """One law on a front: how long it is and how well it fits.
+    """One law on a front: its complexity and its loss.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Candidate:
 
 @dataclass(frozen=True, repr=False)
 class Front:
-    """Laws that no other law beats in both complexity and loss, simplest first.
+    """Pareto front of laws in complexity and loss, simplest first.
 
     Indexing and iteration give :class:`Candidate` rows. `measure` says which complexity orders
     the front; both are in the table.
@@ -127,7 +127,7 @@ class Front:
         notes: Sequence[str] = (),
         min_gain: float = 0.0,
     ) -> Front:
-        """Sort, drop repeated laws and those another one beats.
+        """Sort; drop duplicates and dominated laws.
 
         A longer law must lower the loss by the share `min_gain` to be kept.
         """
@@ -193,7 +193,7 @@ class Front:
     def to_frame(self) -> pd.DataFrame:
         """A table with the columns PySR users know, and both complexities by name.
 
-        `inclusion` is that of each law's least sure term; `intervals` has all of them.
+        `inclusion` is the smallest of each law's terms; `intervals` has all of them.
         """
         import pandas as pd
 
@@ -212,16 +212,16 @@ class Front:
                 "standard_error": [
                     math.nan if c.standard_error is None else c.standard_error for c in self
                 ],
-                "inclusion": [least_inclusion(self.intervals, c.law) for c in self],
+                "inclusion": [min_inclusion(self.intervals, c.law) for c in self],
             }
         )
 
-    validate = use.validate
-    next_experiment = use.next_experiment
-    update = use.update
+    validate = law_methods.validate
+    next_experiment = law_methods.next_experiment
+    update = law_methods.update
 
     def position(self, law: Law) -> int | None:
-        """Which candidate a law is: the same one, or the same before its numbers were refined."""
+        """Position of a law on the front, also if its coefficients were refined since."""
         for i, candidate in enumerate(self):
             if candidate.law == law:
                 return i
@@ -248,7 +248,7 @@ class Front:
         )
 
     def shortest(self, rows: int) -> Law:
-        """The law of the least description length, for `rows` rows of data: residuals,
+        """The law of the smallest description length, for `rows` rows of data: residuals,
         coefficients and structure in one code (MDL)."""
         self._require_candidates()
         return min(self, key=lambda c: c.law.description_length(c.loss, rows)).law
@@ -258,8 +258,8 @@ class Front:
 
         Chosen is the simplest law whose evidence is within one standard error of the highest. The
         knee, of a front that was not compared with data, is the simplest law that reaches 90 % of
-        the fall of the logarithm of the loss, or that leaves less than 1e-7 of the variance
-        unexplained, whichever comes first.
+        the fall of the logarithm of the loss, or whose unexplained variance is below 1e-7,
+        whichever comes first.
         """
         return self.best_candidate().law
 
@@ -338,8 +338,8 @@ class Front:
             raise FormatError("Its front has no law at the place of the chosen one.")
         form = str(data.get("form", ""))
         intervals = read_intervals(data.get("intervals", []))
-        told = None if verdict is None else Verdict.from_dict(verdict)
-        return cls(candidates, measure, backend, tuple(notes), form, chosen, intervals, told)
+        checked = None if verdict is None else Verdict.from_dict(verdict)
+        return cls(candidates, measure, backend, tuple(notes), form, chosen, intervals, checked)
 
 
 def _candidate(one: Any, row: int) -> Candidate:
@@ -381,7 +381,7 @@ def knee(best: float, worst: float = 1.0, exact: float = EXACT) -> float:
 
 
 def combine_outputs(
-    fronts: Sequence[Sequence[tuple[float, float, Any]]], min_gain: float = 0.0, most: int = 400
+    fronts: Sequence[Sequence[tuple[float, float, Any]]], min_gain: float = 0.0, max_laws: int = 400
 ) -> list[tuple[float, tuple[float, ...], tuple[Any, ...]]]:
     """Join one front for each output into a front of whole laws.
 
@@ -398,7 +398,7 @@ def combine_outputs(
         c, total = c.ravel(), total.ravel()
         order = np.lexsort((total, c))
         lowest = np.fmin.accumulate(np.append(np.inf, total[order]))
-        kept = order[total[order] < lowest[:-1]][:most]
+        kept = order[total[order] < lowest[:-1]][:max_laws]
         complexities, losses = c[kept], total[kept]
         picked = [(*picked[k // len(own)], k % len(own)) for k in kept.tolist()]
     joint: list[tuple[float, tuple[float, ...], tuple[Any, ...]]] = []

@@ -67,7 +67,7 @@ class Gram:
     weight : float
         Sum of the sample weights.
     near : Residuals, optional
-        The same sums of what a law near the best one leaves of the targets: losses of laws that
+        The same sums for the residuals of a law near the best one: losses of laws that
         are nearly exact are differences of these small sums and keep their digits.
 
     Examples

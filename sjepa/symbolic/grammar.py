@@ -10,7 +10,7 @@ from typing import Any
 import sympy
 
 from sjepa.errors import LawError
-from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.complexity import EACH_DEGREE, split_terms, term_weight, weights_for_tree
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.library import Library, distinct
@@ -190,14 +190,14 @@ class Grammar:
             for s in node.free_symbols:
                 if self.role(str(s)) not in roles:
                     return f"{to_text(node)} applies {row.name} to {s}, a {self.role(str(s))}"
-        for inner, most in self.nested.get(row.name, {}).items():
+        for inner, max_nested in self.nested.get(row.name, {}).items():
             inside = sum(
                 1
                 for argument in node.args
                 for part in sympy.preorder_traversal(argument)
                 if part.func in NODES and NODES[part.func].name == inner
             )
-            if inside > most:
+            if inside > max_nested:
                 return f"{to_text(node)} has {inside} {inner} inside {row.name}"
         return None
 
@@ -218,7 +218,7 @@ class Grammar:
         multiply = {"mul", "square", "cube", "pow"} & set(self.operators)
         degree = int(max_weight) + 1 if multiply else 1
         for parts in _multisets(factors, degree, max_weight):
-            term = canonicalise(sympy.Mul(*parts))
+            term = canonicalize(sympy.Mul(*parts))
             if term_weight(term) <= max_weight and self._free_form(term):
                 yield term
         if {"div", "inv", "safe_div"} & set(self.operators):
@@ -230,12 +230,12 @@ class Grammar:
             if row.arity == 1 and row.node is not None:
                 yield from (row.build(s) for s in inputs)
 
-    def _quotients(self, inputs: Sequence[sympy.Symbol], most: float) -> Iterator[sympy.Expr]:
+    def _quotients(self, inputs: Sequence[sympy.Symbol], max_weight: float) -> Iterator[sympy.Expr]:
         divide = operator("safe_div" if "safe_div" in self.operators else "div").build
         for a in (sympy.S.One, *inputs):
             for b in inputs:
                 term = divide(a, b)
-                if a != b and term_weight(term) <= most and self._free_form(term):
+                if a != b and term_weight(term) <= max_weight and self._free_form(term):
                     yield term
 
     def _free_form(self, term: sympy.Expr) -> bool:
@@ -276,17 +276,17 @@ def _operator_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _multisets(
-    factors: Sequence[tuple[sympy.Expr, float]], most: int, weight: float
+    factors: Sequence[tuple[sympy.Expr, float]], max_factors: int, weight: float
 ) -> Iterator[tuple[sympy.Expr, ...]]:
     """Up to so many factors that can weigh no more: of long lists nearly all products weigh more,
     and writing those down to find out would take minutes."""
     for i, (factor, own) in enumerate(factors):
-        for times in range(1, most + 1):
+        for times in range(1, max_factors + 1):
             left = weight - own - EACH_DEGREE * (times - 1)
             if left < 0:
                 break
             yield (factor,) * times
-            for rest in _multisets(factors[i + 1 :], most - times, left):
+            for rest in _multisets(factors[i + 1 :], max_factors - times, left):
                 yield (*(factor,) * times, *rest)
 
 

@@ -1,4 +1,4 @@
-"""How sure the terms of a law are: how often they are chosen again, and where their numbers lie."""
+"""Uncertainty of the terms of a law: inclusion frequencies, and intervals of their coefficients."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Interval:
     ----------
     output, term : str
     coefficient : float
-        That of the chosen law; 0 for a term that it does not have.
+        Of the chosen law; 0 for a term that it does not have.
     low, high : float
-        Between these lie 90 % of the coefficients of the chosen structure on resampled data.
+        90 % interval of the coefficient of the chosen structure on resampled data.
     inclusion : float
         Share of the resamples in which the search chose the term.
     """
@@ -60,7 +60,7 @@ def interval_lines(rows: Sequence[Interval], digits: int = 4) -> list[str]:
     return lines
 
 
-def least_inclusion(rows: Sequence[Interval], law: Law) -> float:
+def min_inclusion(rows: Sequence[Interval], law: Law) -> float:
     """How often the law's least sure term is chosen on resampled data; NaN if none were drawn."""
     if not rows:
         return math.nan

@@ -12,7 +12,7 @@ import sympy
 from sympy import Matrix
 
 from sjepa.errors import FormatError, LawError
-from sjepa.symbolic import complexity as measures, use, write
+from sjepa.symbolic import complexity as measures, law_methods, write
 from sjepa.symbolic.calculus import jacobian
 from sjepa.symbolic.canonical import factored
 from sjepa.symbolic.equation import Equation
@@ -33,7 +33,7 @@ class Law:
     """Equations in canonical form, one for each output.
 
     Build one with :meth:`from_string`, :meth:`from_json`, :meth:`from_pysr` or
-    :meth:`from_pysindy`; laws compare and hash by meaning, so ``x + 0`` equals ``x``.
+    :meth:`from_pysindy`; laws compare and hash by value, so ``x + 0`` equals ``x``.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Law:
     expressions : tuple of sympy.Expr
         One for each output, in the input symbols.
     coefficients : numpy array
-        The numbers that can be refitted. Whole numbers and exponents belong to the structure.
+        The coefficients that can be refitted. Integers and exponents belong to the structure.
     dynamics : "continuous" or "discrete"
         Whether the expressions are time derivatives or the next value itself.
 
@@ -215,7 +215,7 @@ class Law:
 
     @property
     def skeleton(self) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Symbol, ...], np.ndarray]:
-        """Structure and numbers apart: expressions in ``c[0]``, ``c[1]``, ..., and their values."""
+        """Structure, expressions in ``c[0]``, ``c[1]``, ..., and the values of the coefficients."""
         stripped, symbols, values = self._skeleton
         return stripped, symbols, values.copy()
 
@@ -227,7 +227,7 @@ class Law:
 
     @property
     def free(self) -> bool:
-        """Whether it is known to be sums with a number before every term, and nowhere else."""
+        """Whether it is sums with one coefficient before every term and none elsewhere."""
         return "equations" in self.__dict__ and all(e.free for e in self.equations)
 
     @cached_property
@@ -239,7 +239,7 @@ class Law:
         return compile_program(stripped, self.symbols, symbols)
 
     def with_coefficients(self, values: Sequence[float] | np.ndarray) -> Law:
-        """The same structure with other numbers; a coefficient of exactly 0 removes its term."""
+        """The same structure with other coefficients; exactly 0 removes a term."""
         stripped, symbols, old = self._skeleton
         values = np.asarray(values, dtype=float)
         if values.shape != old.shape or not np.isfinite(values).all():
@@ -272,7 +272,7 @@ class Law:
         return self._replace([rounded(e, digits) for e in self.expressions])
 
     def threshold(self, smallest: float) -> Law:
-        """Drop the terms whose coefficient is smaller than this in size."""
+        """Drop the terms whose coefficient is smaller than this in absolute value."""
         from sjepa.symbolic.canonical import threshold
 
         if not isinstance(smallest, int | float | np.number):
@@ -372,7 +372,7 @@ class Law:
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False)
 
     def numpy(self) -> NumpyLaw:
-        """A vectorised function: array (..., inputs) to array (..., outputs)."""
+        """A vectorized function: array (..., inputs) to array (..., outputs)."""
         from sjepa.symbolic.emit import NumpyLaw
 
         return NumpyLaw(self.program, self.coefficients.tolist())
@@ -399,15 +399,15 @@ class Law:
     _repr_latex_ = write.notebook_latex
     _repr_html_ = write.notebook_html
 
-    # Using; see :mod:`sjepa.symbolic.use` ---------------------------------------------------------
+    # Using; see :mod:`sjepa.symbolic.law_methods` -----------------------------------------------
 
-    __call__ = use.evaluate
-    simulate = use.simulate
-    score = use.score
-    equivalent = use.equivalent
-    fit = use.fit
-    save = use.save
-    load = classmethod(use.load)
+    __call__ = law_methods.evaluate
+    simulate = law_methods.simulate
+    score = law_methods.score
+    equivalent = law_methods.equivalent
+    fit = law_methods.fit
+    save = law_methods.save
+    load = classmethod(law_methods.load)
 
 
 def _order(node: sympy.Basic) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 import sympy
 
 from sjepa.errors import ConfigError, LawError
-from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.complexity import interned, term_weight
 from sjepa.symbolic.equation import Equation
 from sjepa.symbolic.law import Dynamics, Law
@@ -36,7 +36,7 @@ class Library:
     terms : tuple of sympy.Expr
         Canonical and distinct, without numerical factors.
     weights : numpy array (terms,)
-        What each term costs in the ``terms`` complexity.
+        Weight of each term in the ``terms`` complexity.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class Library:
         """`canonical=False` says that the terms are in canonical form already."""
         self.inputs = check_names(inputs, "input")
         self.terms = tuple(
-            interned((canonicalise(t) if canonical else t).as_coeff_Mul()[1]) for t in terms
+            interned((canonicalize(t) if canonical else t).as_coeff_Mul()[1]) for t in terms
         )
         if not self.terms:
             raise LawError("A library needs at least one term.")
@@ -145,7 +145,7 @@ class Library:
 
     @classmethod
     def of(cls, value: Library | Sequence[str] | None, inputs: Sequence[str]) -> Library | None:
-        """What a user may give as ``library=``: a Library, a list of terms, or nothing."""
+        """A Library from what ``library=`` accepts: a Library, a list of terms, or None."""
         if value is None or isinstance(value, Library):
             return value
         if isinstance(value, str) or not all(isinstance(t, str) for t in value):
@@ -218,7 +218,7 @@ class Library:
         allowed = np.ones((len(self), len(outputs)), dtype=bool)
         for j, output in enumerate(outputs):
             if output in mask:
-                wanted = [canonicalise(parse(t, self.inputs)) for t in mask[output]]
+                wanted = [canonicalize(parse(t, self.inputs)) for t in mask[output]]
                 if missing := [t for t in wanted if t not in self.terms]:
                     raise LawError(
                         f"The mask of {output!r} lists {to_text(missing[0])}, which is not a term "
@@ -233,7 +233,7 @@ class Library:
         return Law(self.terms, self.inputs, names, "discrete", canonical=False)
 
     def numpy(self) -> NumpyLaw:
-        """Vectorised features: array (..., inputs) to array (..., terms)."""
+        """Vectorized features: array (..., inputs) to array (..., terms)."""
         return self._features.numpy()
 
     def torch(self) -> TorchLaw:
@@ -270,7 +270,7 @@ class Library:
         if self._plain:
             return Equation.sum(values, self.terms)
         parts = (sympy.Mul(sympy.Float(c), t) for c, t in zip(values, self.terms, strict=True) if c)
-        return Equation.of(canonicalise(sympy.Add(*parts)))
+        return Equation.of(canonicalize(sympy.Add(*parts)))
 
     @cached_property
     def _plain(self) -> bool:
@@ -326,7 +326,7 @@ def distinct(terms: Iterable[sympy.Expr]) -> list[sympy.Expr]:
     """Terms without their coefficients, each once, in the order they came."""
     seen: dict[sympy.Expr, None] = {}
     for term in terms:
-        bare = canonicalise(term).as_coeff_Mul()[1]
+        bare = canonicalize(term).as_coeff_Mul()[1]
         if not bare.is_zero:
             seen.setdefault(bare)
     return list(seen)

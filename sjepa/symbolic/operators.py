@@ -34,7 +34,7 @@ class Operator:
     build : callable
         Makes the SymPy expression from SymPy arguments.
     node : type or None
-        The class by which the operator is recognised in a SymPy tree, and which LaTeX and MathML
+        The class by which the operator is recognized in a SymPy tree, and which LaTeX and MathML
         are printed from. None for spellings that turn into other nodes at once (``square``
         becomes a power).
     calls : mapping
@@ -51,7 +51,7 @@ class Operator:
         Other spellings that are read: PySR's, PySINDy's, numpy's.
     example : tuple of float
         Arguments inside the domain, for self-checks.
-    most : int
+    max_arity : int
         Most arguments that are read, where that is more than `arity`.
     """
 
@@ -66,7 +66,7 @@ class Operator:
     operon: str = ""
     aliases: tuple[str, ...] = ()
     example: tuple[float, ...] = (0.7,)
-    most: int = 0
+    max_arity: int = 0
 
     def __post_init__(self) -> None:
         if self.define is None and self.node is not None:
@@ -99,7 +99,7 @@ def _elsewhere(path: str, *arguments: Any) -> Any:
 
 
 # Weights of the nodes that are not function calls, on the same scale as the table's. They are
-# multiples of one half so that PySR, which rounds complexities to integers, can honour them
+# multiples of one half so that PySR, which rounds complexities to integers, can honor them
 # doubled. The order constant < variable < product < quotient < transcendental holds for
 # nodes and for the smallest expression of each kind: 0.5 < 1 < 3.5 < 4 < 4.5.
 CONSTANT = 0.5
@@ -143,7 +143,7 @@ def _apart(condition: sympy.Basic) -> sympy.Basic:
 def _everywhere(
     name: str, node: Any, weight: float = TRANSCENDENTAL, *, operon: bool = True, **row: Any
 ) -> Operator:
-    """A function of one argument that every library has, by its own name unless told."""
+    """A function of one argument that every library has, by its own name by default."""
     calls = {library: name for library in ("numpy", "torch", "casadi", "c")} | row.pop("calls", {})
     row = {"build": node, "pysr": name, "operon": name.capitalize() if operon else ""} | row
     return Operator(name, 1, weight, node=node, calls=calls, **row)
@@ -159,16 +159,16 @@ _ROWS = (
     _everywhere("atan", sympy.atan, calls={"numpy": "arctan"}, aliases=("arctan",)),
     _everywhere("asinh", sympy.asinh, calls={"numpy": "arcsinh"}, aliases=("arcsinh",), operon=False),
     _everywhere("exp", sympy.exp, aliases=("safe_exp",)),
-    _everywhere("log", sympy.log, build=_log, aliases=("safe_log", "ln"), most=2),
+    _everywhere("log", sympy.log, build=_log, aliases=("safe_log", "ln"), max_arity=2),
     _everywhere("erf", sympy.erf, calls={"numpy": "scipy.special.erf"}, operon=False),
     _everywhere("Abs", sympy.Abs, 1.0, calls={"numpy": "abs", "torch": "abs", "casadi": "fabs", "c": "fabs"}, pysr="abs", aliases=("abs",)),
     _everywhere("sign", sympy.sign, 1.0, operon=False),
     _everywhere("floor", sympy.floor, 2.0),
     _everywhere("ceil", sympy.ceiling, 2.0, aliases=("ceiling",)),
-    Operator("Max", 2, 2.0, safe.Max, safe.Max, {"c": "fmax"}, own.maximum, "max", "Fmax", ("max", "fmax"), (0.7, -0.2, 1.1), most=64),
-    Operator("Min", 2, 2.0, safe.Min, safe.Min, {"c": "fmin"}, own.minimum, "min", "Fmin", ("min", "fmin"), (0.7, -0.2, 1.1), most=64),
+    Operator("Max", 2, 2.0, safe.Max, safe.Max, {"c": "fmax"}, own.maximum, "max", "Fmax", ("max", "fmax"), (0.7, -0.2, 1.1), max_arity=64),
+    Operator("Min", 2, 2.0, safe.Min, safe.Min, {"c": "fmin"}, own.minimum, "min", "Fmin", ("min", "fmin"), (0.7, -0.2, 1.1), max_arity=64),
     Operator("Mod", 2, 2.5, sympy.Mod, sympy.Mod, {"numpy": "mod", "torch": "remainder"}, own.floor_mod, "mod", "", ("mod",), (2.7, 0.8)),
-    Operator("Heaviside", 1, 2.0, sympy.Heaviside, sympy.Heaviside, {}, own.heaviside, "heaviside", "", ("heaviside",), most=2),
+    Operator("Heaviside", 1, 2.0, sympy.Heaviside, sympy.Heaviside, {}, own.heaviside, "heaviside", "", ("heaviside",), max_arity=2),
     # Domain-safe operators.
     Operator("safe_div", 2, QUOTIENT, safe.safe_div, safe.safe_div, pysr="safe_div", example=(0.7, 1.3)),
     Operator("exp_clip", 1, _T, safe.exp_clip, safe.exp_clip, pysr="exp_clip"),
@@ -206,7 +206,7 @@ OPERATORS: dict[str, Operator] = {}
 # Every accepted spelling of a call, ours and other people's.
 SPELLINGS: dict[str, Operator] = {}
 
-# Operators that are recognised as nodes of a SymPy tree.
+# Operators that are recognized as nodes of a SymPy tree.
 NODES: dict[type, Operator] = {}
 
 # Values by name for each library that has been asked for.

@@ -317,9 +317,9 @@ class _Reader:
         return self.apply(node, row, arguments)
 
     def check_arity(self, node: ast.AST, row: Operator, given: int) -> None:
-        least, most = row.arity, max(row.arity, row.most)
-        if not least <= given <= most:
-            wanted = f"{least}" if least == most else f"{least} to {most}"
+        least, max_arity = row.arity, max(row.arity, row.max_arity)
+        if not least <= given <= max_arity:
+            wanted = f"{least}" if least == max_arity else f"{least} to {max_arity}"
             raise self.fail(node, f"{row.name} takes {wanted} arguments, got {given}")
 
     def apply(self, node: ast.AST, row: Operator, arguments: list[sympy.Expr]) -> sympy.Expr:

@@ -76,7 +76,7 @@ def power(base: sympy.Expr, exponent: sympy.Expr) -> sympy.Expr:
 
 
 def tame(expr: sympy.Expr) -> sympy.Expr:
-    """Numbers and exponents whose fractions have grown beyond use, as the doubles they are."""
+    """Numbers and exponents whose fractions are too long to use, as the doubles they are."""
     number, rest = expr.as_coeff_Mul()
     if rest.is_Pow and rest.exp.is_Rational and rest.exp.q > 10**MAX_DIGITS:
         rest = rest.base ** rational(float(rest.exp))

@@ -1,4 +1,4 @@
-"""Find the best numbers for a given structure."""
+"""Find the best coefficients for a given structure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def refit(
 ) -> Law:
     """The same structure with the coefficients that fit these data best.
 
-    Multipliers of terms are solved for exactly. Numbers inside functions are moved by trust-region
+    Multipliers of terms are solved for exactly. Nonlinear parameters are moved by trust-region
     least squares from where they are. Every term gets a free coefficient, those of size 1
     included; an output for which nothing better is found keeps its numbers.
     """

@@ -1,4 +1,4 @@
-"""Numbers inside functions that are nearly simple ones: sin(1.0002*q) is probably sin(q)."""
+"""Nonlinear parameters that are nearly simple numbers: sin(1.0002*q) is probably sin(q)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import sympy
 
 from sjepa.errors import SjepaError
-from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.complexity import split_terms
 
 
@@ -20,17 +20,17 @@ SIMPLE = (0.0, 0.5, 1.0, 2.0, 3.0)
 def variants(expr: sympy.Expr) -> Iterator[sympy.Expr]:
     """The canonical expression, and the same with inner numbers made simple."""
     try:
-        base = canonicalise(expr)
+        base = canonicalize(expr)
         yield base
         for tolerance in SNAPS:
             snapped = [sympy.Float(c) * _snap(t, tolerance) for c, t in split_terms(base)]
-            yield canonicalise(sympy.Add(*snapped))
+            yield canonicalize(sympy.Add(*snapped))
     except SjepaError:  # a constant that is not finite
         return
 
 
 def _snap(node: sympy.Expr, tolerance: float) -> sympy.Expr:
-    """Replace the numbers inside a term that are close to simple ones."""
+    """Replace the nonlinear parameters of a term that are close to simple numbers."""
     if node.is_Float:
         near = min(SIMPLE, key=lambda s: abs(abs(float(node)) - s))
         close = abs(abs(float(node)) - near) <= tolerance * max(near, 0.2)

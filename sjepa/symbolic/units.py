@@ -1,6 +1,6 @@
 """Units: which terms can stand in an equation at all.
 
-Metres do not add up with seconds, and a sine takes no metres. Coefficients may carry units of their
+Meters do not add up with seconds, and a sine takes no meters. Coefficients may carry units of their
 own, as a spring constant does; or they may not, and then every term has the unit of its equation.
 Units are read by pint, which takes an angle in radians for a plain number.
 """
@@ -111,7 +111,7 @@ def _read(name: str, text: str) -> Dimension:
     try:
         unit = pint.get_application_registry().Unit("" if text.strip() == "1" else text)
         found = {k: Fraction(v).limit_denominator(1000) for k, v in unit.dimensionality.items()}
-    except Exception as error:  # pint raises errors of Python's tokeniser as well as its own
+    except Exception as error:  # pint raises errors of Python's tokenizer as well as its own
         reason = " ".join(str(error).split())[:80]
         raise ConfigError(
             f"The unit {text!r} of {name} cannot be read ({reason}).", "units"

@@ -35,14 +35,14 @@ class Domain:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Which law to believe, whether it is good enough, and what cannot be told.
+    """The chosen law, whether it is adequate, its alternatives, and the reasons.
 
     Attributes
     ----------
     law : Law
         The law of the highest evidence.
     adequate : bool or None
-        Whether what it leaves is noise: True, False, or None where the data do not tell.
+        Whether its residuals are noise: True, False, or None if the data do not decide.
     rivals : tuple of Rival
         Other laws within odds of 20 to 1, most likely first.
     reasons : tuple of str

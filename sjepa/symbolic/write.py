@@ -65,7 +65,7 @@ def julia(law: Law, name: str = "law") -> str:
 
 
 def python(law: Law, name: str = "law") -> str:
-    """Python source of a vectorised numpy function that does not need this package."""
+    """Python source of a vectorized numpy function that does not need this package."""
     from sjepa.symbolic.export.numpy import python_source
 
     return python_source(law, name)
@@ -86,8 +86,8 @@ def torch(
     """A differentiable module: tensor (..., inputs) to tensor (..., outputs).
 
     By default (True, or "terms") the multiplier of every term is trained, also where it is 1
-    or another whole number, and so are the doubles inside functions; exponents and whole
-    numbers inside functions are structure. A list says which coefficients follow the
+    or another whole number, and so are the doubles inside functions; exponents and integers
+    inside functions are part of the structure. A list says which coefficients follow the
     gradient: one entry for each of `coefficients`, or of the default module's. False trains
     nothing.
     """

@@ -1,35 +1,35 @@
 """Three ways to a law: structures and coordinates together, in turns, or on fixed coordinates."""
 
-from sjepa.training.alternating.learn import learn_alternating
+from sjepa.training.alternating.learn import fit_alternating
 from sjepa.training.correction import (
     CorrectionSettings,
     correction_figures,
     learn_correction,
 )
-from sjepa.training.elegant.dimension import MOST as MOST_COORDINATES, Dimension, fewest_coordinates
-from sjepa.training.elegant.hybrid import refine_hybrid
-from sjepa.training.elegant.learn import learn_elegant
-from sjepa.training.frozen import learn_frozen
-from sjepa.training.result import Frozen, Learned, identity
-from sjepa.training.terms import written
+from sjepa.training.frozen import fit_frozen
+from sjepa.training.joint.dimension import MAX_COORDINATES, Dimension, fewest_coordinates
+from sjepa.training.joint.hybrid import refine_hybrid
+from sjepa.training.joint.learn import fit_joint
+from sjepa.training.libraries import as_library
+from sjepa.training.result import FitResult, Frozen, identity
 
 
-WAYS = ("elegant", "alternating")
+WAYS = ("joint", "alternating")
 
 __all__ = [
-    "MOST_COORDINATES",
+    "MAX_COORDINATES",
     "WAYS",
     "CorrectionSettings",
     "Dimension",
+    "FitResult",
     "Frozen",
-    "Learned",
+    "as_library",
     "correction_figures",
     "fewest_coordinates",
+    "fit_alternating",
+    "fit_frozen",
+    "fit_joint",
     "identity",
-    "learn_alternating",
     "learn_correction",
-    "learn_elegant",
-    "learn_frozen",
     "refine_hybrid",
-    "written",
 ]

@@ -21,7 +21,7 @@ from sjepa.errors import ConfigError, did_you_mean
 from sjepa.metrics import correction_ratio, diagnose_law
 from sjepa.models import Correction, NeuralField, Residual, Scaled, Transition
 from sjepa.symbolic import Law
-from sjepa.symbolic.use import order_of
+from sjepa.symbolic.law_methods import order_of
 from sjepa.training.alternating.conditions import FROZEN
 from sjepa.training.losses import correction_penalty, one_step_loss, rollout_loss
 
@@ -39,7 +39,7 @@ class CorrectionSettings:
         No law at all: the neural predictor that a law is compared with.
     joint : bool or "coordinates"
         Whether the law's coefficients move too. By default the law stays as it was found. With
-        "coordinates", after the elegant search, the encoder moves as well, and the correction is
+        "coordinates", after the joint search, the encoder moves as well, and the correction is
         weighed by lambda_c.
     module : nn.Module, optional
         Takes the place of the built-in network: states joined with actions (..., d + m) to
@@ -131,7 +131,7 @@ class CorrectionSettings:
 def correction_figures(
     transition: Transition, encoded: Trajectories
 ) -> tuple[dict[str, float], list[str]]:
-    """How much of a hybrid's prediction is its correction: ρ_corr over all states, and doubts."""
+    """How much of a hybrid's prediction is its correction: ρ_corr over all states, and warnings."""
     if transition.symbolic is None or transition.correction is None:
         return {}, []
     moved = with_velocities(encoded) if transition.order == 2 else encoded
@@ -245,7 +245,7 @@ def _network(
 
 @dataclass(frozen=True)
 class _Windows:
-    """All stretches of some steps: states z (n, K + 1, d), dt (n, K), u (n, K, m) or None."""
+    """All segments of some steps: states z (n, K + 1, d), dt (n, K), u (n, K, m) or None."""
 
     z: Tensor
     dt: Tensor

@@ -13,18 +13,18 @@ from torch import nn
 from sjepa.data import Trajectories, TrajectoryBatch
 from sjepa.data.names import numbered
 from sjepa.discovery import discover
-from sjepa.metrics import stretch_errors
+from sjepa.metrics import segment_errors
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.models.pretrained.heads import HeadedEncoder, choose_head
 from sjepa.models.transition import Transition
 from sjepa.runs.recorder import RunRecorder
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.law import Dynamics
-from sjepa.training.alternating.fixed import learn_fixed
-from sjepa.training.elegant import SearchBudget, elegant_search
-from sjepa.training.refine import refine
-from sjepa.training.result import Frozen, Learned, identity
-from sjepa.training.terms import check_width, coordinate_names, library_for, written
+from sjepa.training.alternating.fixed import fit_fixed
+from sjepa.training.joint import SearchBudget, joint_search
+from sjepa.training.libraries import as_library, check_width, coordinate_names, library_for
+from sjepa.training.result import FitResult, Frozen, identity
+from sjepa.training.rollout_fit import refine
 
 
 Space = Library | Grammar | None
@@ -33,7 +33,7 @@ Space = Library | Grammar | None
 MAX_COLUMNS = 16
 
 
-def learn_frozen(
+def fit_frozen(
     trajectories: Trajectories,
     encoder: str | Callable[[Any], Any],
     space: Space | Sequence[str],
@@ -52,19 +52,19 @@ def learn_frozen(
     delta_roll: float | None = None,
     phase: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
-) -> Learned:
+) -> FitResult:
     """Keep the coordinates, or a few read off an embedding by a head, and search only the law.
 
     With actions that are held between observations the coefficients of a vector field are
-    polished on free rollouts, since the search sees single steps only. With ``phase``, arguments
-    of :func:`learn_fixed`, the paper's objective for frozen encoders is minimised instead.
+    refined on rollouts, since the search sees single steps only. With ``phase``, arguments
+    of :func:`fit_fixed`, the paper's objective for frozen encoders is minimized instead.
     """
     function: Any = identity if isinstance(encoder, str) and encoder == "identity" else encoder
     if isinstance(function, nn.Module):
         function = Frozen(function)
     embeddings = encode_all(function, trajectories.x)
     if head == "learned":
-        terms = written(space, numbered("z", latent_dim))
+        terms = as_library(space, numbered("z", latent_dim))
         return _learned_head(
             trajectories, function, embeddings, terms, latent_dim, order, delta, seed, progress
         )
@@ -78,14 +78,14 @@ def learn_frozen(
         latents = [reader(torch.as_tensor(z)).numpy() for z in embeddings]
     size = latents[0].shape[1]
     names = coordinate_names(encoder, trajectories, named, size, feature_names)
-    terms = written(space, names, trajectories.input_names or ())
+    terms = as_library(space, names, trajectories.input_names or ())
     check_width(terms, size, order, trajectories)
     encoded = Trajectories(
         latents, trajectories.t, trajectories.u, names=names,
         input_names=trajectories.input_names, gaps="keep",
     )  # fmt: skip
     if phase is not None:
-        found = learn_fixed(encoded, terms, backend, integrator, dynamics, seed=seed, **phase)
+        found = fit_fixed(encoded, terms, backend, integrator, dynamics, seed=seed, **phase)
         return replace(found, encoder=function, notes=[*notes, *found.notes])
     front = discover(
         encoded,
@@ -97,28 +97,28 @@ def learn_frozen(
         seed=seed,
         progress=progress,
     )
-    law, doubts = front.best(), list[str]()
+    law, warnings = front.best(), list[str]()
     if select == "mdl":
         law = front.shortest(int(trajectories.lengths.sum()))
     if delta_roll is not None:
         law, said, reached = _rolling(front, law, encoded, integrator, delta_roll)
-        (notes if reached else doubts).append(said)
+        (notes if reached else warnings).append(said)
     if order == 1 and front.form == "zoh":
-        law = _polished(law, encoded, integrator)
-    return Learned.of_front(front, function, law, notes, doubts)
+        law = _refined(law, encoded, integrator)
+    return FitResult.of_front(front, function, law, notes, warnings)
 
 
 def _rolling(
     front: Front, law: Law, encoded: Trajectories, integrator: str, delta_roll: float
 ) -> tuple[Law, str, bool]:
-    """The law, or the simplest one of a front beyond it, whose free rollouts are adequate.
+    """The law, or the simplest one of a front beyond it, whose rollouts are adequate.
 
     Also a sentence about it, and whether there is one.
     """
     spread = np.concatenate(encoded.x).var(axis=0)
     simpler = front.position(law) or 0
     for one in [law, *(c.law for c in front.candidates[simpler + 1 :])]:
-        errors = stretch_errors(Transition.of(one, integrator), encoded)
+        errors = segment_errors(Transition.of(one, integrator), encoded)
         missed = float((errors / spread).mean())
         if missed <= delta_roll:
             said = f"rollouts of {errors.shape[1]} steps miss {missed:.2g} of the variance"
@@ -126,8 +126,8 @@ def _rolling(
     return law, f"No law of the front reaches a rollout loss of {delta_roll:g}.", False
 
 
-def _polished(law: Law, encoded: Trajectories, integrator: str) -> Law:
-    """Coefficients that fit free rollouts under actions with zero-order hold."""
+def _refined(law: Law, encoded: Trajectories, integrator: str) -> Law:
+    """Coefficients that fit rollouts under actions with zero-order hold."""
     data = TrajectoryBatch.make(encoded, dtype=torch.float64)
     return refine(law, data.x, data.dt, integrator=integrator, horizon=5, mask=data.mask, u=data.u)
 
@@ -142,10 +142,10 @@ def _learned_head(
     delta: float | str,
     seed: int,
     progress: RunRecorder | None,
-) -> Learned:
+) -> FitResult:
     """A linear head trained together with the law, by the search that learns coordinates."""
     embedded = Trajectories(list(embeddings), trajectories.t, gaps="keep")
-    result = elegant_search(
+    result = joint_search(
         embedded, library_for(space, latent_dim), latent_dim, order=order, delta=delta, seed=seed,
         budget=SearchBudget(grow=False), report=None if progress is None else progress.report,
     )  # fmt: skip
@@ -160,7 +160,7 @@ def _learned_head(
         replace(r, encoder=HeadedEncoder(function, r.encoder.double().eval()))  # type: ignore[arg-type]
         for r in result.rivals
     ]
-    return Learned(
+    return FitResult(
         result.law, result.front, HeadedEncoder(function, read), [note, *result.notes],
-        result.doubts, result.figures, rivals,
+        result.warnings, result.figures, rivals,
     )  # fmt: skip

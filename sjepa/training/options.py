@@ -12,7 +12,7 @@ from sjepa.backend.registry import make_backend
 from sjepa.errors import ConfigError, did_you_mean
 from sjepa.models import make_encoder
 from sjepa.training.alternating import EXPERIMENT_1, Alternation, Condition, TrainingConfig
-from sjepa.training.elegant import SearchBudget
+from sjepa.training.joint import SearchBudget
 
 
 # Epochs of the three phases of the alternating search, by the name of their option.
@@ -21,9 +21,9 @@ EPOCHS = ("warm_epochs", "dynamics_epochs", "space_epochs")
 _WEIGHTS = {"lambda_s": "symbolic", "lambda_r": "rollout"}
 _OF_NETWORK = ("network", "stochastic")
 _OF_PLAN = ("cycles", "propose_every_cycle", "relaxed", "emit", "seconds", "ema", "refit")
-# Algorithm 1 as it is printed: the backend only initialises the coefficients, by one thresholded
+# Algorithm 1 as published: the backend only initializes the coefficients, by one thresholded
 # ridge regression; the target encoder moves once a cycle; coefficients stay as they were trained.
-PRINTED: Mapping[str, Any] = {
+AS_PUBLISHED: Mapping[str, Any] = {
     "emit": "library", "relaxed": True, "propose_every_cycle": False, "ema": "cycle",
     "refit": False,
 }  # fmt: skip
@@ -31,10 +31,10 @@ PRINTED: Mapping[str, Any] = {
 
 def option_names(search: str) -> list[str]:
     """What `options` may hold for a search."""
-    if search == "elegant":
+    if search == "joint":
         return [f.name for f in fields(SearchBudget)]
     return [
-        "printed",
+        "as_published",
         *_OF_NETWORK,
         *_OF_PLAN,
         *_WEIGHTS,
@@ -44,19 +44,19 @@ def option_names(search: str) -> list[str]:
 
 
 def search_budget(options: Mapping[str, Any] | None) -> SearchBudget:
-    """The size of an elegant search."""
-    given = _checked(options, "elegant")
+    """The size of a joint search."""
+    given = _checked(options, "joint")
     try:
         return SearchBudget(**given)
     except TypeError as error:
-        raise ConfigError(f"options of the elegant search: {error}.") from None
+        raise ConfigError(f"options of the joint search: {error}.") from None
 
 
-def is_printed(options: Mapping[str, Any] | None) -> bool:
+def is_as_published(options: Mapping[str, Any] | None) -> bool:
     """Whether Algorithm 1 is asked for to the letter."""
-    value = (options or {}).get("printed", False)
+    value = (options or {}).get("as_published", False)
     if not isinstance(value, bool):
-        raise ConfigError(f"printed is True or False, got {value!r:.60}.")
+        raise ConfigError(f"as_published is True or False, got {value!r:.60}.")
     return value
 
 
@@ -92,10 +92,10 @@ def training_plan(
     if correction is not None:
         phases[1:] = [phase.hybrid(correction) for phase in phases[1:]]
     plan = {name: given.pop(name) for name in _OF_PLAN if name in given}
-    if is_printed({"printed": given.pop("printed", False)}):
-        if free := [name for name in PRINTED if name in plan]:
-            raise ConfigError(f"{free[0]} is decided by printed=True; leave one of them out.")
-        plan |= PRINTED
+    if is_as_published({"as_published": given.pop("as_published", False)}):
+        if free := [name for name in AS_PUBLISHED if name in plan]:
+            raise ConfigError(f"{free[0]} is decided by as_published=True; leave one of them out.")
+        plan |= AS_PUBLISHED
         if make_backend(backend) == make_backend("stlsq"):
             backend = Alternation().backend
     if not isinstance(cycles := plan.get("cycles", 1), int) or cycles < 1:

@@ -14,10 +14,10 @@ from sjepa.symbolic.verdict import Rival, Verdict
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
-    """A law, the front it stands on, the encoder of its coordinates, and what to know about it.
+class FitResult:
+    """A law, the front it stands on, the encoder of its coordinates, and diagnostics.
 
-    `doubts` are sentences that call the result into question, `figures` the numbers behind them,
+    `warnings` are sentences that call the result into question, `figures` the numbers behind them,
     `rivals` other adequate laws with their encoders, `correction` what was learnt together with
     the law and belongs to it.
     """
@@ -26,7 +26,7 @@ class Learned:
     front: Front
     encoder: Callable[[Any], Any]
     notes: Sequence[str] = ()
-    doubts: Sequence[str] = ()
+    warnings: Sequence[str] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
     rivals: Sequence[Any] = ()
     correction: nn.Module | None = None
@@ -37,14 +37,14 @@ class Learned:
         verdict = self.front.verdict
         rivals = tuple(Rival(r.law, 1.0) for r in self.rivals)
         if verdict is not None and self.law == self.front.best():
-            adequate = False if self.doubts else verdict.adequate
-            reasons = (*(d for d in self.doubts if d not in verdict.reasons), *verdict.reasons)
+            adequate = False if self.warnings else verdict.adequate
+            reasons = (*(d for d in self.warnings if d not in verdict.reasons), *verdict.reasons)
             return replace(
                 verdict, law=self.law, adequate=adequate, rivals=(*verdict.rivals, *rivals),
                 reasons=reasons,
             )  # fmt: skip
-        reasons = tuple(self.doubts or self.notes)
-        return Verdict(self.law, not self.doubts, rivals, reasons, dict(self.figures))
+        reasons = tuple(self.warnings or self.notes)
+        return Verdict(self.law, not self.warnings, rivals, reasons, dict(self.figures))
 
     @classmethod
     def of_front(
@@ -53,11 +53,11 @@ class Learned:
         encoder: Callable[[Any], Any],
         law: Law | None = None,
         notes: Sequence[str] = (),
-        doubts: Sequence[str] = (),
-    ) -> Learned:
+        warnings: Sequence[str] = (),
+    ) -> FitResult:
         """The law of a front over given coordinates, by default its best, with its verdict.
 
-        Figures are of the data that were searched: the share of their variance that the law leaves
+        Figures are of the data that were searched: the share of their variance left unexplained
         unexplained.
         """
         law = front.best() if law is None else law
@@ -68,10 +68,10 @@ class Learned:
         if verdict is not None and law == front.best():
             figures |= verdict.figures
             if verdict.adequate is False:
-                doubts = [*doubts, *verdict.reasons]
+                warnings = [*warnings, *verdict.reasons]
             else:
                 notes = [*notes, *verdict.reasons]
-        return cls(law, front, encoder, [*notes, *front.notes], doubts, figures)
+        return cls(law, front, encoder, [*notes, *front.notes], warnings, figures)
 
 
 def fixed(module: nn.Module | None) -> nn.Module | None:

@@ -53,7 +53,7 @@ def main(mode: str, flag: str | None = None) -> None:
     if mode == "slow start":
         time.sleep(60)
     if mode == "rubbish before hello":
-        print("a site-customisation that likes to talk", flush=True)
+        print("a site-customization that likes to talk", flush=True)
     send({"type": "goodbye"} if mode == "no hello" else {"type": "hello", "pysr": "2.7.2"})
     for line in sys.stdin:
         json.loads(line)

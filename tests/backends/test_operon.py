@@ -19,7 +19,7 @@ from sjepa.symbolic.text import to_text
 op = pytest.importorskip("pyoperon")
 
 from sjepa_backends import (  # noqa: E402
-    _operon_polish as polish,
+    _operon_refinement as refine,
     _operon_run as running,
 )
 from sjepa_backends.operon import Operon  # noqa: E402
@@ -144,14 +144,14 @@ def test_what_it_prints_is_what_it_computes(node: str) -> None:
     ],
 )
 def test_nearly_simple_numbers_are_tried_as_simple_ones(written: str, meant: str) -> None:
-    tried = [Law([e], ["q", "p"]) for e in polish.variants(parse(written, ["q", "p"]))]
+    tried = [Law([e], ["q", "p"]) for e in refine.variants(parse(written, ["q", "p"]))]
     expected = Law.from_string(meant, ["q", "p"])
     assert any(used(v) == used(expected) for v in tried)
 
 
 def test_small_terms_are_dropped_and_the_rest_is_refitted() -> None:
     given = problem("drag")
-    cleaning = polish.Polish(given, 1, np.arange(1000))
+    cleaning = refine.Refinement(given, 1, np.arange(1000))
     cleaning.propose([parse("1e-6*q - 1.1*sin(q) - 0.41*p*abs(p) + 1e-7", ["q", "p"])])
     *_, (_, loss, expr) = cleaning.front()
     assert loss < 1e-20
@@ -160,7 +160,7 @@ def test_small_terms_are_dropped_and_the_rest_is_refitted() -> None:
 
 def test_terms_of_different_models_are_put_together() -> None:
     given = problem("drag")
-    cleaning = polish.Polish(given, 1, np.arange(1000))
+    cleaning = refine.Refinement(given, 1, np.arange(1000))
     models = ["-sin(q) - 0.7*p", "-0.5*q - 0.4*p*abs(p)"]
     cleaning.propose([parse(m, ["q", "p"]) for m in models])
     assert cleaning.solved(1e-20)
@@ -198,7 +198,7 @@ def test_weights_of_the_grammar_decide_what_cleaning_keeps(weight: float, kept: 
     z = np.random.default_rng(0).uniform(-1, 1, (80, 1))
     grammar = Grammar(["+", "*", "sin"], ["q"], weights={"sin": weight})
     given = Problem(z, np.sin(z), ["q"], grammar=grammar)
-    cleaning = polish.Polish(given, 0, np.arange(80))
+    cleaning = refine.Refinement(given, 0, np.arange(80))
     q = symbol("q")
     cleaning.add([sympy.sin(q)])
     cleaning.add([q, q**3])
@@ -219,7 +219,7 @@ def test_absolute_values_of_what_has_one_sign_are_dropped() -> None:
     names = ["v", "a"]
     grammar = Grammar(["+", "-", "*", "/", "abs", "cos"], names)
     given = Problem(x, y, names, ["y"], grammar=grammar, dynamics="discrete")
-    cleaning = polish.Polish(given, 0, np.arange(200))
+    cleaning = refine.Refinement(given, 0, np.arange(200))
     cleaning.propose([parse("abs(v - 1) + abs(cos(abs(a)) - v)/abs(v)", names)])
     assert str(cleaning.front()[-1][2]) == "v - cos(a)/v"
     assert cleaning.solved(0.0)
@@ -229,7 +229,7 @@ def test_numbers_inside_functions_are_fitted_and_what_comes_out_is_kept() -> Non
     x = np.random.default_rng(0).uniform(-2, 2, (150, 1))
     grammar = Grammar(["+", "*", "sin"], ["q"])
     given = Problem(x, 1.3 * np.sin(2.37 * x), ["q"], grammar=grammar)
-    cleaning = polish.Polish(given, 0, np.arange(150))
+    cleaning = refine.Refinement(given, 0, np.arange(150))
     cleaning.propose([parse("1.2*sin(2.2*q)", ["q"])])
     assert cleaning.best > 1e-3
     cleaning.refine()
@@ -242,10 +242,10 @@ def test_numbers_inside_functions_are_fitted_and_what_comes_out_is_kept() -> Non
 
 def test_what_others_found_lends_its_terms_but_does_not_end_the_search() -> None:
     given = problem("drag")
-    cleaning = polish.Polish(given, 1, np.arange(1000))
+    cleaning = refine.Refinement(given, 1, np.arange(1000))
     cleaning.start_from([parse("-sin(q) - 0.4*p*abs(p)", ["q", "p"])])
     assert cleaning.best < 1e-20 and not cleaning.solved(1e-11)
-    cleaning = polish.Polish(given, 1, np.arange(1000))
+    cleaning = refine.Refinement(given, 1, np.arange(1000))
     cleaning.start_from([parse("-sin(q) - 0.7*p", ["q", "p"])])
     cleaning.propose([parse("-0.5*q - 0.4*p*abs(p)", ["q", "p"])])
     assert cleaning.solved(1e-11)

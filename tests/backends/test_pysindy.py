@@ -1,4 +1,4 @@
-"""PySINDy beyond the common contract: its optimisers, its units, its weak form."""
+"""PySINDy beyond the common contract: its optimizers, its units, its weak form."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DRAG = [{"p"}, {"sin(q)", "p*Abs(p)"}]
 
 @pytest.mark.parametrize("noise", [0.0, 0.02])
 @pytest.mark.parametrize("optimizer", ["STLSQ", "SR3", "SSR", "FROLS"])
-def test_every_optimiser_finds_the_drag_pendulum(optimizer: str, noise: float) -> None:
+def test_every_optimizer_finds_the_drag_pendulum(optimizer: str, noise: float) -> None:
     assert used(PySINDy(optimizer).search(drag(noise=noise)).best()) == DRAG
 
 
@@ -56,7 +56,7 @@ def test_a_threshold_means_what_it_means_in_pysindy() -> None:
     np.testing.assert_allclose(longest, own.coef_, rtol=1e-7, atol=1e-12)
 
 
-def test_without_debias_the_coefficients_are_the_optimisers() -> None:
+def test_without_debias_the_coefficients_are_the_optimizers() -> None:
     problem = drag(noise=0.05)
     options = {"alpha": 50.0, "unbias": False, "threshold": 0.1}
     own = ps.STLSQ(**options).fit(LIBRARY.numpy()(problem.inputs), problem.targets)
@@ -108,7 +108,7 @@ def test_settings_are_checked_at_once(settings: dict[str, Any], message: str) ->
         PySINDy(**settings)
 
 
-def test_misspelt_options_are_refused() -> None:
+def test_misspelled_options_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"STLSQ has no argument 'treshold'.*'threshold'"):
         PySINDy(options={"treshold": 0.1}).search(drag())
     with pytest.raises(ConfigError, match="EnsembleOptimizer has no argument 'models'"):
@@ -121,7 +121,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         PySINDy("ConstrainedSR3").search(drag())
 
 
-def test_a_failing_optimiser_is_reported() -> None:
+def test_a_failing_optimizer_is_reported() -> None:
     with pytest.raises(BackendError, match="pysindy: STLSQ failed: alpha cannot be negative"):
         PySINDy(options={"alpha": -1.0}).search(drag())
 

@@ -21,7 +21,7 @@ from sjepa.backend.budget import count_cpu_time
 from sjepa.errors import BackendError, BackendTimeout, BackendUnavailable, ConfigError
 from sjepa.studies.backends import cells
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
-from sjepa_backends import _pysr_answer, _pysr_pool
+from sjepa_backends import _pysr_laws, _pysr_pool
 from sjepa_backends.pysr import PySR, Template, stop_workers
 
 
@@ -107,7 +107,7 @@ def test_a_search_from_end_to_end(version: str, standin: Standin) -> None:
     # The row without weight is not sent; weights have the shape of the targets.
     np.testing.assert_array_equal(asked["inputs"], problem.inputs[1:])
     np.testing.assert_array_equal(np.transpose(asked["weights"])[0], problem.weights[1:])
-    # Printed past Python on both descriptors, relayed without colours.
+    # Printed past Python on both descriptors, relayed without colors.
     assert "Progress: 3 / 12 total iterations (25.000%)" in lines
     # Rows of the hall of fame come in the names of the problem.
     assert "q = (q * q) + -0.25544  (loss 3.045e+00, size 5)" in lines
@@ -435,7 +435,7 @@ def test_numbers_next_to_whole_ones_are_tried_as_whole_and_others_are_left(
 
 def test_only_numbers_next_to_whole_ones_become_whole() -> None:
     law = Law.from_string("2.000001*x + 0.4*x**2 - 0.9999999*sin(x) + 0.3", ["x"])
-    whole = {str(term): c for c, term in _pysr_answer._whole(law).terms[0]}
+    whole = {str(term): c for c, term in _pysr_laws._whole(law).terms[0]}
     assert whole == {"x": 2.0, "x**2": 0.4, "sin(x)": -1.0, "1": 0.3}
 
 
@@ -561,10 +561,10 @@ def test_the_drag_pendulum_comes_out_of_the_rows_of_a_real_search(
 def test_a_small_coefficient_of_a_large_term_is_not_negligible() -> None:
     x = np.column_stack([np.linspace(0, 1, 50), 1e6 * np.linspace(1, 2, 50)])
     law = Law.from_string("2*a + 3e-6*b", ["a", "b"], ["y"], "discrete")
-    kept = _pysr_answer._without_negligible(law, x, law.numpy()(x), 1e-3)
+    kept = _pysr_laws._without_negligible(law, x, law.numpy()(x), 1e-3)
     assert len(kept) == 2
     tiny = Law.from_string("2*a + 3e-10*b", ["a", "b"], ["y"], "discrete")
-    assert len(_pysr_answer._without_negligible(tiny, x, tiny.numpy()(x), 1e-3)) == 1
+    assert len(_pysr_laws._without_negligible(tiny, x, tiny.numpy()(x), 1e-3)) == 1
 
 
 def test_an_error_whose_text_cannot_be_had_is_told_and_the_worker_lives(standin: Standin) -> None:

@@ -15,9 +15,9 @@ from sjepa.errors import ConfigError, ParseError
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.symbolic.operators import OPERATORS
 from sjepa.symbolic.parse import parse, symbol
-from sjepa_backends._pysr_ask import plan
 from sjepa_backends._pysr_extras import in_our_names
 from sjepa_backends._pysr_guess import guesses
+from sjepa_backends._pysr_request import plan
 from sjepa_backends.pysr import PySR, Template
 from sjepa_julia import definitions
 
@@ -175,7 +175,7 @@ def test_complexities_are_our_weights_doubled() -> None:
     assert costs["*"] + costs["-"] + costs["sin"] + 1 + 2 + 2 == 2 * law.complexity("tree")
 
 
-def test_weights_of_the_grammar_are_honoured() -> None:
+def test_weights_of_the_grammar_are_honored() -> None:
     grammar = Grammar(
         ["+", "-", "sin"], ["q", "p"], weights={"sin": 1.0, "+": 2.0, "constant": 0.0}
     )

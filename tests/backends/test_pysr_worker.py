@@ -120,7 +120,7 @@ def test_what_is_printed_before_the_worker_takes_over_is_only_text() -> None:
     front = backend("rubbish before hello").search(
         pendulum(progress=lambda line, _: lines.append(line))
     )
-    assert len(front) and "a site-customisation that likes to talk" in lines
+    assert len(front) and "a site-customization that likes to talk" in lines
 
 
 def test_an_interrupt_stops_the_worker_and_reaches_the_caller() -> None:

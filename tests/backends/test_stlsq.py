@@ -100,7 +100,7 @@ def test_a_row_of_weight_three_is_three_rows(name: str) -> None:
 
 
 def test_supports_do_not_depend_on_the_units_of_the_columns() -> None:
-    """Metres or millimetres, the same law: thresholds are on what a term contributes."""
+    """Meters or millimetres, the same law: thresholds are on what a term contributes."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 4))
     y = x @ [1.0, 0.03, 0.0, -0.4] + 0.01 * rng.normal(size=300)

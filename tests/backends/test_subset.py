@@ -126,7 +126,7 @@ def test_without_a_proof_it_says_so_and_still_answers() -> None:
 
 
 def test_nearly_collinear_terms_do_not_fool_it() -> None:
-    """1, z^2 and cos z on |z| < 2: thresholding alone returns large cancelling coefficients."""
+    """1, z^2 and cos z on |z| < 2: thresholding alone returns large canceling coefficients."""
     rng = np.random.default_rng(1)
     z = rng.uniform(-2, 2, (3000, 2))
     y = np.stack([z[:, 1], -np.sin(z[:, 0])], axis=1) + 0.01 * rng.normal(size=(3000, 2))

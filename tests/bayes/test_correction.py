@@ -22,7 +22,7 @@ def toy(n: int = 25, q: int = 1, seed: int = 0) -> tuple[ProcessRows, KernelBloc
     x = torch.randn(n, 2, generator=g, dtype=torch.float64)
     settings = GP()
     kernel = Kernel(settings, x)
-    rows = ProcessRows(kernel, kernel.standardised(x), 0.1 + torch.rand(n, generator=g).double(),
+    rows = ProcessRows(kernel, kernel.standardized(x), 0.1 + torch.rand(n, generator=g).double(),
                 0.5 + torch.rand(n, generator=g).double())  # fmt: skip
     mix = torch.tensor([[0.8, 0.0], [0.5, 0.6]]).double()[:q, :q]
     root = torch.tensor([[0.3, 0.0], [0.1, 0.2]]).double()[:q, :q]

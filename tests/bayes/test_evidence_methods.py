@@ -73,8 +73,8 @@ def test_draws_for_nested_sampling_follow_the_prior_density() -> None:
     rng = np.random.default_rng(0)
     draws = np.array([prior_transform(joint, rng.uniform(size=joint.size)) for _ in range(1500)])
     # E over the prior of f / prior is the integral of f: a normal density integrates to 1.
-    centre, spread = np.median(draws, axis=0), 0.5 * draws.std(axis=0)
-    proposal = stats.norm(centre, spread)
+    center, spread = np.median(draws, axis=0), 0.5 * draws.std(axis=0)
+    proposal = stats.norm(center, spread)
     log_ratio = [
         proposal.logpdf(d).sum() - float(joint.log_prior(torch.as_tensor(d))) for d in draws
     ]

@@ -86,7 +86,7 @@ def test_algorithm_2_retains_from_the_front_alone() -> None:
     library = Library.from_terms(["1", "x", "y"], ["x", "y"])
     data = linear_map([[0.9, 0.2], [-0.2, 0.9]], [[0.3, 0.0], [0.0, 0.3]], 60)
     laws = all_laws(library, ["x", "y"], "discrete")
-    given = {"candidates": laws, "measure": "terms", "library": library, "most": 30}
+    given = {"candidates": laws, "measure": "terms", "library": library, "max_candidates": 30}
     mixed, pareto = (posterior(data, retained=rule, **given) for rule in ("mixed", "pareto"))
     costs = [f.structure.complexity for f in pareto.fits]
     assert len(set(costs)) == len(costs) < len(mixed.fits) <= 30

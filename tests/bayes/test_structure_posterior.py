@@ -28,7 +28,7 @@ LAWS = [
 DATA = linear_map([[0.9, 0.2], [-0.2, 0.9]], [[0.3, 0.0], [0.0, 0.3]], 60, seed=2)
 
 
-def test_weights_are_evidence_times_complexity_prior_normalised() -> None:
+def test_weights_are_evidence_times_complexity_prior_normalized() -> None:
     result = posterior(DATA, candidates=LAWS, gamma=0.7)
     table = result.structures
     score = table["evidence"] - 0.7 * table["complexity"]
@@ -57,7 +57,7 @@ def test_enormous_differences_of_evidence_do_not_overflow() -> None:
     assert np.isfinite(weights).all() and weights.sum() == pytest.approx(1.0)
 
 
-def test_the_map_law_minimises_the_penalised_objective_of_the_theorem() -> None:
+def test_the_map_law_minimizes_the_penalized_objective_of_the_theorem() -> None:
     variance, gamma, width = 0.09, 0.8, 0.6
     result = posterior(
         DATA, candidates=LAWS, covariance=variance, gamma=gamma, prior=Prior(coefficients=width)

@@ -90,7 +90,7 @@ def test_mistakes_are_refused() -> None:
     with pytest.raises(ConfigError, match="not negative"):
         surface.sweep(braked(), lambda_s=[-1.0])
     with pytest.raises(ConfigError, match="leave both out"):
-        surface.sweep(braked(), search="elegant")
+        surface.sweep(braked(), search="joint")
 
 
 def test_a_point_of_the_page_leads_to_its_setting() -> None:

@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import quad_vec
 from scipy.linalg import expm
 
-from sjepa.control import Task, controllability, equilibria, linearise, phase_portrait
+from sjepa.control import Task, controllability, equilibria, linearize, phase_portrait
 from sjepa.errors import ConfigError, DataError, SjepaError
 from sjepa.models import Correction, Transition
 from sjepa.symbolic import Law
@@ -80,7 +80,7 @@ def test_a_constraint_gives_the_two_rests_of_a_pendulum_seen_as_cosine_and_sine(
     box = [(-1.1, 1.1), (-1.1, 1.1), (-8, 8)]
     down, up = equilibria(law, box, constraints=["c**2 + s**2 - 1"])
     np.testing.assert_allclose([down.z, up.z], [[-1, 0, 0], [1, 0, 0]], atol=1e-9)
-    assert up.kind == "saddle" and down.kind.startswith("centre")
+    assert up.kind == "saddle" and down.kind.startswith("center")
     np.testing.assert_allclose(up.model.eigenvalues, [np.sqrt(15), -np.sqrt(15)])
     assert up.rank == down.rank == 2
     loose = equilibria(law, box)
@@ -89,7 +89,7 @@ def test_a_constraint_gives_the_two_rests_of_a_pendulum_seen_as_cosine_and_sine(
 
 def local(time: str):
     law = Law.from_string(["-0.5*x + y", "-x - 0.3*y + u"], ["x", "y", "u"])
-    around = linearise(Transition(law.torch(), integrator="rk4"), [0, 0], [0], dt=0.2)
+    around = linearize(Transition(law.torch(), integrator="rk4"), [0, 0], [0], dt=0.2)
     return around.field if time == "continuous" else around.step
 
 
@@ -115,14 +115,14 @@ def test_finite_gramian_is_the_integral() -> None:
 
 def test_a_direction_no_action_reaches_is_seen() -> None:
     law = Law.from_string(["-x", "0.4*y + u"], ["x", "y", "u"])
-    around = linearise(Transition(law.torch(), integrator="rk4"), [0, 0], [0], dt=0.1)
+    around = linearize(Transition(law.torch(), integrator="rk4"), [0, 0], [0], dt=0.1)
     found = controllability(around.field)
     assert found.rank == 1 and not found.controllable and found.horizon == 2.0
     values, directions = found.directions()
     assert values[1] == pytest.approx(0.0, abs=1e-12)
     np.testing.assert_allclose(np.abs(directions[:, 0]), [0, 1], atol=1e-9)
     with pytest.raises(DataError, match="no actions"):
-        controllability(linearise(Transition(Law.from_string(["x"], ["x"]).torch()), [0.0]).field)
+        controllability(linearize(Transition(Law.from_string(["x"], ["x"]).torch()), [0.0]).field)
 
 
 def test_portrait_marks_every_equilibrium() -> None:

@@ -7,7 +7,7 @@ import torch
 from gymnasium.utils.env_checker import check_env
 
 import sjepa
-from sjepa.control import CEM, Controller, Task, collect, evaluate, linearise, lqr, make_env
+from sjepa.control import CEM, Controller, Task, collect, evaluate, linearize, lqr, make_env
 from sjepa.errors import DataError
 from sjepa.models import Transition
 
@@ -68,7 +68,7 @@ def test_a_controller_swings_the_real_pendulum_up() -> None:
 
 def test_a_regulator_is_a_policy_too() -> None:
     law = sjepa.Law.from_string(["w", "15*sin(q) + 3*u"], ["q", "w", "u"])
-    around = linearise(Transition(law.torch(), integrator="rk4"), [0.0, 0.0], [0.0], dt=0.05)
+    around = linearize(Transition(law.torch(), integrator="rk4"), [0.0, 0.0], [0.0], dt=0.05)
     regulator = lqr(around, Q=[1.0, 0.1], R=0.001, low=-2, high=2)
     env = gymnasium.make("Pendulum-v1")
     seen, _ = env.reset(seed=0, options={"x_init": 0.08, "y_init": 0.08})

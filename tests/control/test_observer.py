@@ -7,7 +7,7 @@ import torch
 from sjepa import SJEPA
 from sjepa.control import CEM, Controller, Observer, Task
 from sjepa.errors import ConfigError
-from tests.training.elegant.test_angle import STEP, T, film, rotor
+from tests.training.joint.test_angle import STEP, T, rotor, video
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +42,15 @@ def test_the_velocity_is_known_after_a_few_positions(model: SJEPA) -> None:
 def test_an_angle_that_jumps_by_a_turn_is_no_surprise() -> None:
     angles, _, u = rotor(np.pi, 3.0, 0)
     seen = SJEPA(1, order=2, random_state=0, verbose=False).fit(
-        [film(q) for q in angles], T, list(u)
+        [video(q) for q in angles], T, list(u)
     )
     policy = Observer(seen, controller(seen), gains=(0.5, 0.2))
     fast = angles[np.abs(np.diff(angles)).mean(axis=1).argmax()]
     speeds = []
-    for frame in film(fast):
+    for frame in video(fast):
         policy(frame)
         speeds.append(policy.state[0, 1])
-    # Turned by nothing but what is seen: the planner's own torques are not those of the film.
+    # Turned by nothing but what is seen: the planner's own torques are not those of the video.
     true = np.gradient(fast, STEP)
     sign = np.sign(np.corrcoef(speeds[30:], true[30:])[0, 1])
     assert np.abs(sign * np.array(speeds[30:]) - true[30:]).mean() < 0.2 * np.abs(true).mean()

@@ -16,7 +16,7 @@ from sjepa.control import (
     RandomShooting,
     Task,
     expected,
-    linearise,
+    linearize,
     lqr,
 )
 from sjepa.control.ilqr import _box_step
@@ -148,7 +148,7 @@ def test_an_external_solver_plans_with_the_exported_law(optimum) -> None:
 
 def test_ilqr_equals_lqr_on_a_linear_quadratic_task() -> None:
     law = Law.from_string(["x + 0.1*y", "y + 0.1*u - 0.05*x"], ["x", "y", "u"], dynamics="discrete")
-    around = linearise(Transition(law.torch(), dynamics="discrete"), [0.0, 0.0], [0.0])
+    around = linearize(Transition(law.torch(), dynamics="discrete"), [0.0, 0.0], [0.0])
     regulator = lqr(around, Q=1.0, R=0.2)
     gain, cost_to_go, _ = control.dlqr(around.step.A, around.step.B, np.eye(2), [[0.2]])
     np.testing.assert_allclose(regulator.gain, gain, atol=1e-9)
@@ -207,7 +207,7 @@ def test_ilqr_holds_actions_at_the_edge_of_the_box_and_moves_the_others() -> Non
 
 
 def test_continuous_regulator_agrees_with_python_control_and_respects_its_box() -> None:
-    around = linearise(Transition(PENDULUM.torch(), integrator="rk4"), [np.pi, 0.0], [0.0], dt=0.1)
+    around = linearize(Transition(PENDULUM.torch(), integrator="rk4"), [np.pi, 0.0], [0.0], dt=0.1)
     regulator = lqr(around, [2.0, 1.0], 0.5, time="continuous", low=-1, high=1)
     gain, _, poles = control.lqr(around.field.A, around.field.B, np.diag([2.0, 1.0]), [[0.5]])
     np.testing.assert_allclose(regulator.gain, gain, atol=1e-9)
@@ -217,7 +217,7 @@ def test_continuous_regulator_agrees_with_python_control_and_respects_its_box() 
     assert regulator([np.pi + 3, 0.0]) == -1.0 and regulator([np.pi, 0.0]) == 0.0
     unreachable = Law.from_string(["0.5*x", "u"], ["x", "y", "u"])
     with pytest.raises(DataError, match="controllable"):
-        lqr(linearise(Transition(unreachable.torch()), [0, 0], [0]), 1.0, 1.0)
+        lqr(linearize(Transition(unreachable.torch()), [0, 0], [0]), 1.0, 1.0)
 
 
 @pytest.mark.parametrize("scheme", ["euler", "rk4", "discrete"])
@@ -345,7 +345,7 @@ def test_planners_take_the_smallest_settings_that_mean_something(planner, least,
 
 @pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
 def test_steps_inside_a_box_are_the_best_there_are_in_any_unit_of_cost(unit: float) -> None:
-    """Against bounded minimisation of the same quadratic."""
+    """Against bounded minimization of the same quadratic."""
     rng = np.random.default_rng(0)
     for _ in range(20):
         root = rng.normal(size=(3, 3))

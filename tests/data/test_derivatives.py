@@ -125,7 +125,7 @@ def test_uneven_noise_is_judged_by_its_mean_square_where_that_is_asked_for() -> 
     assert (noise_level(noisy, t) < 0.2 * true).all()
 
 
-def test_rounded_readings_are_noisy_even_if_most_neighbours_are_equal() -> None:
+def test_rounded_readings_are_noisy_even_if_most_neighbors_are_equal() -> None:
     t = times("regular", 400)
     coarse = np.round(np.sin(0.2 * t), 1)[:, None]
     # The textbook value for a resolution of 0.1.

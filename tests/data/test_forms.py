@@ -68,7 +68,7 @@ def test_a_smooth_torque_is_not_taken_for_steps_when_noisy_or_at_uneven_times(
 
 @pytest.mark.parametrize("even", [True, False])
 @pytest.mark.parametrize("noise", [0.0, 0.02])
-def test_held_steps_are_recognised_with_and_without_noise(even: bool, noise: float) -> None:
+def test_held_steps_are_recognized_with_and_without_noise(even: bool, noise: float) -> None:
     t = times(even)
     rng = np.random.default_rng(2)
     levels = np.repeat(rng.normal(size=100), 6)

@@ -70,7 +70,7 @@ def test_a_gif_of_many_frames_is_counted_before_it_is_decoded(tmp_path: Path) ->
 
 
 def test_pictures_of_every_mode_are_what_they_show(tmp_path: Path) -> None:
-    """Half grey, however it is stored."""
+    """Half gray, however it is stored."""
     for mode in ("L", "LA", "P", "RGB", "RGBA", "I;16"):
         place = tmp_path / mode
         place.mkdir()
@@ -150,7 +150,7 @@ def test_a_folder_of_data_does_not_reach_out(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["mp4", "mkv", "avi", "mov", "webm"])
-def test_a_playlist_does_not_read_its_neighbour(tmp_path: Path, ending: str) -> None:
+def test_a_playlist_does_not_read_its_neighbor(tmp_path: Path, ending: str) -> None:
     pytest.importorskip("av")
     frames = rendered("pendulum", trajectories=1, length=5, size=16).x[0]
     write_video(frames, tmp_path / "secret.mp4", step=0.1)

@@ -71,7 +71,7 @@ def test_energy_is_conserved_without_drag_and_lost_with_it(experiment: Experimen
         assert (np.diff(energy, axis=1) < 1e-6).all()
 
 
-def test_observations_are_standardised_with_the_training_set_alone() -> None:
+def test_observations_are_standardized_with_the_training_set_alone() -> None:
     data = paper_data("exp1")
     rows = np.concatenate(data["train"].x)
     np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1e-12)

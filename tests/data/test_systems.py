@@ -58,7 +58,7 @@ def test_every_term_matters_and_motion_does_not_die(system: System) -> None:
         for term in sympy.Add.make_args(expr):
             value = np.asarray(sympy.lambdify(names, term, "numpy")(*rows.T))
             sizes.append(float(np.sqrt(np.mean(value**2))))
-        # Lorenz' own -y is the smallest of all, at a twenty-fifth of its neighbours.
+        # Lorenz' own -y is the smallest of all, at a twenty-fifth of its neighbors.
         assert min(sizes) > 0.03 * max(sizes)
     for i in range(len(data)):
         u = None if data.u is None else data.u[i]

@@ -20,8 +20,8 @@ from sjepa.data.synthetic.videos import RENDERINGS
 from sjepa.errors import ConfigError, DataError
 
 
-def centre(frame: np.ndarray) -> np.ndarray:
-    """Centre of mass of a frame, in the units of the window."""
+def center(frame: np.ndarray) -> np.ndarray:
+    """Center of mass of a frame, in the units of the window."""
     axis = np.linspace(-1.5, 1.5, len(frame))
     weights = frame / frame.sum()
     return np.array([(weights.sum(0) * axis).sum(), (weights.sum(1) * -axis).sum()])
@@ -30,7 +30,7 @@ def centre(frame: np.ndarray) -> np.ndarray:
 def test_the_bob_hangs_where_the_state_says() -> None:
     data = rendered("pendulum", 3, trajectories=3, length=20)
     for x, s in zip(data.x, data.state or (), strict=True):
-        places = np.array([centre(f) for f in x])
+        places = np.array([center(f) for f in x])
         true = np.stack([np.sin(s[:, 0]), -np.cos(s[:, 0])], axis=1)
         # The window cuts a little off the blob, far less than a pixel (3 / 31).
         np.testing.assert_allclose(places, true, atol=0.01)
@@ -76,28 +76,28 @@ def test_videos_come_from_their_seed_and_noise_changes_no_motion() -> None:
 
 
 @pytest.mark.parametrize("ending", [".gif", ".mp4"])
-def test_a_film_file_gives_its_frames_and_times_back(tmp_path: Path, ending: str) -> None:
+def test_a_video_file_gives_its_frames_and_times_back(tmp_path: Path, ending: str) -> None:
     video = rendered("pendulum", trajectories=1, length=12, size=32).x[0]
     path = write_video(video, tmp_path / f"video{ending}", step=0.1)
     back = read(path)
     np.testing.assert_allclose(back.t[0], 0.1 * np.arange(12), atol=1e-9)
     assert back.obs_shape == (32, 32)
     # mp4 loses detail; where the mass is must survive.
-    error = [np.abs(centre(a) - centre(b)).max() for a, b in zip(back.x[0], video, strict=True)]
+    error = [np.abs(center(a) - center(b)).max() for a, b in zip(back.x[0], video, strict=True)]
     assert max(error) < 0.15 and np.abs(back.x[0] - video).mean() < 0.03
-    small = read_video(path, size=(8, 16), grey=False, every=3)
+    small = read_video(path, size=(8, 16), gray=False, every=3)
     assert small.obs_shape == (3, 8, 16) and len(small.t[0]) == 4
     assert small.t[0][1] == pytest.approx(0.3)
 
 
-def test_a_folder_of_pictures_is_one_film_in_natural_order(tmp_path: Path) -> None:
+def test_a_folder_of_pictures_is_one_video_in_natural_order(tmp_path: Path) -> None:
     from PIL import Image
 
     for run in ("run2", "run10"):
         (tmp_path / run).mkdir()
         for k in (1, 2, 10):
-            grey = np.full((4, 6), 10 * k + (run == "run10"), np.uint8)
-            Image.fromarray(grey).save(tmp_path / run / f"shot{k}.png")
+            gray = np.full((4, 6), 10 * k + (run == "run10"), np.uint8)
+            Image.fromarray(gray).save(tmp_path / run / f"shot{k}.png")
     data = read_video(tmp_path, step=0.5)
     assert len(data) == 2 and data.obs_shape == (4, 6)
     np.testing.assert_allclose(255 * data.x[0][:, 0, 0], [10, 20, 100], atol=1e-4)
@@ -118,13 +118,13 @@ def test_a_picture_beside_tables_does_not_make_a_video(tmp_path: Path) -> None:
 
 
 def test_arrays_get_channels_first_and_bytes_become_shares() -> None:
-    colour = np.zeros((5, 4, 6, 3), np.uint8)
-    colour[..., 1] = 255
-    data = video([colour, colour], 0.1)
+    color = np.zeros((5, 4, 6, 3), np.uint8)
+    color[..., 1] = 255
+    data = video([color, color], 0.1)
     assert data.obs_shape == (3, 4, 6) and data.x[0][0, 1].max() == 1.0
-    grey = video(colour, 0.1, grey=True)
-    assert grey.obs_shape == (4, 6)
-    np.testing.assert_allclose(grey.x[0], 0.587, atol=1e-6)
+    gray = video(color, 0.1, gray=True)
+    assert gray.obs_shape == (4, 6)
+    np.testing.assert_allclose(gray.x[0], 0.587, atol=1e-6)
     assert video(np.zeros((5, 4, 6)), 0.1).obs_shape == (4, 6)
     with pytest.raises(DataError, match="1, 3 or 4 channels, got .5, 3, 4, 6."):
         video(np.zeros((5, 3, 4, 6)), 0.1)
@@ -165,7 +165,7 @@ def test_augmentation_shifts_whole_videos_and_leaves_them_otherwise_alone() -> N
     generator = torch.Generator().manual_seed(0)
     moved = FrameAugmentation(noise=0.0, shift=3)(video, generator)
     shifts = [
-        [centre(b.numpy()) - centre(a.numpy()) for a, b in zip(x, y, strict=True)]
+        [center(b.numpy()) - center(a.numpy()) for a, b in zip(x, y, strict=True)]
         for x, y in zip(video, moved, strict=True)
     ]
     pixel = 3.0 / 23

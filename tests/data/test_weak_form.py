@@ -23,11 +23,11 @@ def grid(n: int, seed: int | None) -> np.ndarray:
 def test_integrals_agree_with_adaptive_quadrature(seed: int | None) -> None:
     t = grid(300, seed)
     weak = weak_windows(t, points=40, stride=37, power=3)
-    for k, centre in enumerate(weak.centre):
+    for k, center in enumerate(weak.center):
         start = 37 * k
         radius = (t[start + 39] - t[start]) / 2
 
-        def bump(s: float, c: float = centre, r: float = radius) -> float:
+        def bump(s: float, c: float = center, r: float = radius) -> float:
             return float((1 - ((s - c) / r) ** 2) ** 3 * np.exp(np.sin(s)))
 
         exact = quad(bump, t[start], t[start + 39], epsabs=1e-13, epsrel=1e-13)[0]
@@ -117,8 +117,8 @@ def test_coefficients_of_noisy_lorenz_are_far_better_than_from_derivatives() -> 
 
 def test_shapes_and_defaults() -> None:
     weak = weak_windows(grid(200, None), points=20)
-    assert weak.phi.shape == weak.dphi.shape == (len(weak.centre), 200)
-    assert (weak.phi @ np.ones((200, 3))).shape == (len(weak.centre), 3)
+    assert weak.phi.shape == weak.dphi.shape == (len(weak.center), 200)
+    assert (weak.phi @ np.ones((200, 3))).shape == (len(weak.center), 3)
     assert np.abs(weak.dphi @ np.ones(200)).max() < 1e-12
     assert weak_windows(np.arange(4.0), points=4).phi.shape == (1, 4)
 

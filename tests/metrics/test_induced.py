@@ -11,7 +11,7 @@ from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError
 from sjepa.metrics.induced import induced_complexity
 from sjepa.symbolic import Grammar, Library
-from tests.training.elegant.shortcut_data import pendulum_states
+from tests.training.joint.shortcut_data import pendulum_states
 
 
 NAMES = ["z1", "z2"]

@@ -1,4 +1,4 @@
-"""Spread, motion along trajectories, and the neighbour test on known shortcuts."""
+"""Spread, motion along trajectories, and the neighbor test on known shortcuts."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from sjepa.errors import DataError
-from sjepa.metrics import latent_spread, neighbour_test, within_trajectory_share
+from sjepa.metrics import latent_spread, neighbor_test, within_trajectory_share
 from sjepa.models import Transition
 
 
@@ -90,16 +90,16 @@ def test_motion_along_trajectories_separates_states_from_conserved_quantities(
     assert within_trajectory_share(states, mask).worst == pytest.approx(honest.worst)
 
 
-def test_the_neighbour_test_tells_the_state_from_every_shortcut(
+def test_the_neighbor_test_tells_the_state_from_every_shortcut(
     states: np.ndarray, observations: np.ndarray
 ) -> None:
-    assert neighbour_test(states, observations) < 0.02
+    assert neighbor_test(states, observations) < 0.02
     for name, z in shortcuts(states).items():
-        assert neighbour_test(z, observations) > 0.2, name
-    assert neighbour_test(shortcuts(states)["constant"], observations) == pytest.approx(1, abs=0.1)
+        assert neighbor_test(z, observations) > 0.2, name
+    assert neighbor_test(shortcuts(states)["constant"], observations) == pytest.approx(1, abs=0.1)
 
 
-def test_the_neighbour_test_matches_brute_force() -> None:
+def test_the_neighbor_test_matches_brute_force() -> None:
     rng = np.random.default_rng(0)
     z, x = rng.normal(size=(4, 25, 2)), rng.normal(size=(4, 25, 3, 2))
     flat_z, flat_x = (z / z.std((0, 1))).reshape(100, 2), x.reshape(100, 6)
@@ -109,15 +109,15 @@ def test_the_neighbour_test_matches_brute_force() -> None:
         distance[i] = np.inf
         near.append(((flat_x[i] - flat_x[distance.argmin()]) ** 2).sum())
     pairs = [((a - b) ** 2).sum() for i, a in enumerate(flat_x) for b in flat_x[:i]]
-    assert neighbour_test(z, x) == pytest.approx(np.mean(near) / np.mean(pairs), rel=1e-6)
+    assert neighbor_test(z, x) == pytest.approx(np.mean(near) / np.mean(pairs), rel=1e-6)
 
 
-def test_the_neighbour_test_ignores_the_scale_and_offset_of_each_coordinate(
+def test_the_neighbor_test_ignores_the_scale_and_offset_of_each_coordinate(
     states: np.ndarray, observations: np.ndarray
 ) -> None:
     rescaled = states * [1e-3, 50.0] + 7.0
-    expected = neighbour_test(states, observations)
-    assert neighbour_test(rescaled, observations) == pytest.approx(expected, rel=1e-3)
+    expected = neighbor_test(states, observations)
+    assert neighbor_test(rescaled, observations) == pytest.approx(expected, rel=1e-3)
 
 
 def test_nuisance_in_the_observations_is_seen_through_by_looking_ahead(
@@ -126,18 +126,18 @@ def test_nuisance_in_the_observations_is_seen_through_by_looking_ahead(
     rng = np.random.default_rng(0)
     clock = 3.0 * rng.integers(0, 2, size=(*states.shape[:2], 1)) * (np.arange(101) < 80)[:, None]
     noisy = np.concatenate([observations, clock], axis=-1)
-    assert neighbour_test(states, noisy, ahead=80) < 0.05 < neighbour_test(states, noisy)
+    assert neighbor_test(states, noisy, ahead=80) < 0.05 < neighbor_test(states, noisy)
 
 
 def test_masked_points_take_no_part(states: np.ndarray, observations: np.ndarray) -> None:
     mask = np.arange(101) < 60
     mask = np.broadcast_to(mask, states.shape[:2])
-    cut = neighbour_test(states[:, :60], observations[:, :60], ahead=5)
-    assert neighbour_test(states, observations, mask, ahead=5) == pytest.approx(cut)
+    cut = neighbor_test(states[:, :60], observations[:, :60], ahead=5)
+    assert neighbor_test(states, observations, mask, ahead=5) == pytest.approx(cut)
 
 
-def test_the_neighbour_test_refuses_points_that_do_not_pair_up() -> None:
+def test_the_neighbor_test_refuses_points_that_do_not_pair_up() -> None:
     with pytest.raises(DataError, match=r"z \(B, T, d\)"):
-        neighbour_test(np.zeros((5, 2)), np.zeros((5, 3)))
+        neighbor_test(np.zeros((5, 2)), np.zeros((5, 3)))
     with pytest.raises(DataError, match="at least 3"):
-        neighbour_test(np.zeros((1, 4, 2)), np.zeros((1, 4, 2)), ahead=3)
+        neighbor_test(np.zeros((1, 4, 2)), np.zeros((1, 4, 2)), ahead=3)

@@ -14,10 +14,10 @@ from sjepa.metrics.diagnostics import (
     diagnose_rollouts,
     small_residual,
 )
-from sjepa.metrics.shortcuts import most_forgotten, narrowest
+from sjepa.metrics.shortcuts import max_information_loss, narrowest
 from sjepa.symbolic import Library
-from sjepa.training.elegant import SearchBudget, elegant_search
-from tests.training.elegant.shortcut_data import (
+from sjepa.training.joint import SearchBudget, joint_search
+from tests.training.joint.shortcut_data import (
     conserved_data,
     folded_data,
     pendulum_states,
@@ -31,7 +31,7 @@ CASES = {
         ["z1", "z2", "sin(z1)", "sin(z2)"], {"z2; sin(z1)", "sin(z2); z1"},
     ),
     "folded": (
-        folded_data, "neighbour", "folding", ["1", "z1", "z2", "z1*z2"], {"z2; z1"},
+        folded_data, "neighbor", "folding", ["1", "z1", "z2", "z1*z2"], {"z2; z1"},
     ),
 }  # fmt: skip
 
@@ -50,9 +50,9 @@ def test_vicreg_terms_alone_end_in_the_shortcut_and_the_search_does_not(case: st
     assert [f.name for f in findings] == [name]
     assert name in plain(findings)
 
-    result = elegant_search(
+    result = joint_search(
         data, Library.from_terms(terms, ["z1", "z2"]), 2,
-        budget=SearchBudget(structures=12, finalists=4, polish=60, rollout=15),
+        budget=SearchBudget(structures=12, finalists=4, refinement=60, rollout=15),
     )  # fmt: skip
     found = result.encode(torch.tensor(x))
     assert probe_r2(found, states, found, states).train > 0.99
@@ -112,26 +112,26 @@ def test_laws_have_their_own_diagnoses() -> None:
     assert "No shortcut" in plain([])
 
 
-def test_bent_coordinates_must_come_nearer_to_the_noise() -> None:
-    """Linear ones cannot bend towards a wrong law; 2e-4 at a floor of 4e-5 is enough for them."""
+def test_nonlinear_encoders_must_come_nearer_to_the_noise() -> None:
+    """Linear ones cannot bend toward a wrong law; 2e-4 at a floor of 4e-5 is enough for them."""
     assert not diagnose_residual(2e-4, 4e-5)
     (finding,) = diagnose_residual(2e-4, 4e-5, linear=False)
-    assert "5.0 times what noise alone would leave" in finding.sentence
+    assert "5.0 times the noise floor" in finding.sentence
     assert not diagnose_residual(0.7e-4, 4e-5, linear=False)
     assert diagnose_residual(0.9e-4, 4e-5, linear=False)
     assert not diagnose_residual(1e-2, 5e-3, linear=False)
     assert diagnose_residual(1.5e-2, 5e-3, linear=False) and not diagnose_residual(1.5e-2, 5e-3)
 
 
-def test_a_law_whose_rollouts_lead_elsewhere_is_told() -> None:
+def test_a_law_whose_rollouts_diverge_is_flagged() -> None:
     assert not diagnose_rollouts(0.15)
     (finding,) = diagnose_rollouts(2.6)
-    assert "from held-out observations miss 2.6 of the variance" in finding.sentence
+    assert "from held-out observations have an error of 2.6 of the variance" in finding.sentence
     (finding,) = diagnose_rollouts(0.15, 0.3)
-    assert "from training observations miss 0.3 of the variance" in finding.sentence
+    assert "from training observations have an error of 0.3 of the variance" in finding.sentence
 
 
-def test_a_law_that_is_long_for_bent_coordinates_is_told() -> None:
+def test_a_law_that_is_long_for_nonlinear_encoders_is_flagged() -> None:
     assert not diagnose_length(6.0, 2) and not diagnose_length(6.0, 1, order=2)
     (finding,) = diagnose_length(8.0, 2)
     assert "complexity of 8, more than 6" in finding.sentence
@@ -140,7 +140,7 @@ def test_a_law_that_is_long_for_bent_coordinates_is_told() -> None:
 def test_an_adequate_law_that_leaves_more_than_noise_says_so() -> None:
     assert not small_residual(9e-5, 1e-17) and not small_residual(2e-4, 5e-5)
     (words,) = small_residual(2.1e-4, 1.8e-5)
-    assert "12 times what noise alone would leave (1.8e-05)" in words
+    assert "12 times the noise floor (1.8e-05)" in words
 
 
 def test_one_constant_coordinate_is_a_collapse() -> None:
@@ -165,7 +165,7 @@ def test_observations_are_compared_as_many_steps_later_as_asked() -> None:
     seen[:, :2] = 0.0
     assert CollapseChecks(ahead=0) == CollapseChecks()
     reports = [CollapseChecks(ahead=ahead).check(z, seen) for ahead in (0, 1, 2)]
-    assert ["neighbour" in report.reasons for report in reports] == [True, True, False]
+    assert ["neighbor" in report.reasons for report in reports] == [True, True, False]
 
 
 def test_the_narrowest_direction_is_that_of_the_correlations() -> None:
@@ -183,7 +183,7 @@ def test_a_phase_without_the_distance_from_the_cycle_forgets_far_more_than_the_s
     angle = np.arctan2(states[..., 1], states[..., 0])
     phase = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     whole, lossy = (CollapseChecks().check(z, states) for z in (states, phase))
-    assert whole.admitted and lossy.admitted
-    limit = most_forgotten([whole, lossy])
-    assert whole.neighbour <= limit < lossy.neighbour
-    assert most_forgotten([lossy]) > lossy.neighbour  # alone there is nothing to compare with
+    assert whole.passed and lossy.passed
+    limit = max_information_loss([whole, lossy])
+    assert whole.neighbor <= limit < lossy.neighbor
+    assert max_information_loss([lossy]) > lossy.neighbor  # alone there is nothing to compare with

@@ -21,7 +21,7 @@ def test_blur_thins_pixels_and_keeps_brightness() -> None:
     torch.testing.assert_close(blur(torch.ones(2, 32, 48)), torch.ones(2, 11, 16))
 
 
-def test_only_films_of_sharp_things_are_blurred() -> None:
+def test_only_video_of_sharp_things_are_blurred() -> None:
     wide, sharp = (rendered("pendulum", trajectories=12, length=60, width=w).x for w in (1.0, 0.35))
     assert choose_blur(wide) is None
     blur = choose_blur(sharp)

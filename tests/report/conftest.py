@@ -45,7 +45,7 @@ def evil(front: sjepa.Front) -> ReportData:
 
 
 @pytest.fixture(scope="session")
-def filmed() -> tuple[sjepa.SJEPA, sjepa.Trajectories]:
+def recorded() -> tuple[sjepa.SJEPA, sjepa.Trajectories]:
     """Videos of a spot on a line, and a model whose coordinate is the place of the spot."""
     t = np.arange(0, 12, 0.1)
     places = [a * np.exp(-0.1 * t) * np.cos(1.3 * t + b) for a, b in ((1.0, 0.0), (0.7, 1.0))]

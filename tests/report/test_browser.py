@@ -129,11 +129,11 @@ def test_without_a_script_the_chosen_law_is_there(
         browser.call("Emulation.setScriptExecutionDisabled", value=False)
 
 
-def test_a_film_plays_beside_its_coordinates(
-    browser: Browser, filmed: tuple[sjepa.SJEPA, sjepa.Trajectories], tmp_path: Path
+def test_a_video_plays_beside_its_coordinates(
+    browser: Browser, recorded: tuple[sjepa.SJEPA, sjepa.Trajectories], tmp_path: Path
 ) -> None:
-    model, videos = filmed
-    browser.show(write_report(model, tmp_path / "film.html", videos))
+    model, videos = recorded
+    browser.show(write_report(model, tmp_path / "video.html", videos))
     place = "document.getElementById('now').getAttribute('transform')"
     before, words = browser.run(place), browser.run("document.getElementById('when').textContent")
     assert words.startswith("t = 0: z₁ = ")
@@ -141,7 +141,7 @@ def test_a_film_plays_beside_its_coordinates(
     browser.until(f"{place} !== {before!r}")
     browser.click("#play")
     assert browser.run("document.getElementById('play').textContent") == "Play"
-    box = "document.getElementById('film').getBoundingClientRect()"
+    box = "document.getElementById('video').getBoundingClientRect()"
     assert browser.run(f"{box}.width / {box}.height") == pytest.approx(2.0, abs=0.05)
     assert browser.problems == [] and len(browser.requests) == 2  # the page, and its own picture
     assert browser.requests[1].startswith("data:image/png")

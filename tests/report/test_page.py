@@ -15,10 +15,10 @@ from PIL import Image
 import sjepa
 from sjepa.errors import ConfigError, DataError
 from sjepa.report import ReportData, collect, render, write_report
-from sjepa.report.beside import MAX_LAWS, MAX_SIMULATED
+from sjepa.report.comparison import MAX_LAWS, MAX_SIMULATED
 from sjepa.report.content import entries_of
-from sjepa.report.film import film_of
 from sjepa.report.history import history_table
+from sjepa.report.video import video_of
 from sjepa.symbolic.intervals import Interval
 from tests.report.conftest import EVIL, pendulum
 
@@ -96,7 +96,7 @@ def test_a_refined_law_is_found_on_the_front_by_its_structure(front: sjepa.Front
 def test_a_diverging_law_is_shown_and_said() -> None:
     law = sjepa.Law.from_string(["q**2 + 1", "p"], ["q", "p"])
     content = collect(law, pendulum())
-    assert any("leave every bound" in doubt for doubt in content.doubts)
+    assert any("leave every bound" in warning for warning in content.warnings)
     page = render(content)
     assert "diverges" in page and "nan" not in page.split("<script>")[0].lower().replace(
         "finance", ""
@@ -158,7 +158,7 @@ def test_history_in_long_form_keeps_the_order_of_events() -> None:
 
 def test_a_report_without_data_leaves_out_what_it_cannot_show(front: sjepa.Front) -> None:
     page = render(collect(front))
-    assert 'id="pareto"' in page and "Simulated" not in page and "Portrait" not in page
+    assert 'id="pareto"' in page and "Simulated" not in page and "Phase portrait" not in page
 
 
 @pytest.mark.parametrize(
@@ -267,31 +267,31 @@ def test_laws_with_coordinates_of_their_own_are_not_run_in_those_of_another(
     assert "Paths are drawn for the chosen law" in render(content)
 
 
-def test_pictures_become_a_film(filmed: tuple[sjepa.SJEPA, sjepa.Trajectories]) -> None:
-    model, videos = filmed
+def test_pictures_become_a_video(recorded: tuple[sjepa.SJEPA, sjepa.Trajectories]) -> None:
+    model, videos = recorded
     content = collect(model, videos)
-    assert content.film is not None and len(content.film.frames) <= 40
+    assert content.video is not None and len(content.video.frames) <= 40
     page = render(content)
     address = re.search(r'src="data:image/png;base64,([^"]+)"', page)
     assert address is not None
     sheet = np.asarray(Image.open(io.BytesIO(base64.b64decode(address[1]))))
     # The first frame is in the corner, and its spot where the coordinate says.
     brightest = sheet[:12, :24].sum(axis=0).argmax()
-    assert np.linspace(-1.5, 1.5, 24)[brightest] == pytest.approx(content.film.z[0, 0], abs=0.1)
-    assert collect(model.law_).film is None
+    assert np.linspace(-1.5, 1.5, 24)[brightest] == pytest.approx(content.video.z[0, 0], abs=0.1)
+    assert collect(model.law_).video is None
 
 
-def test_a_film_shows_the_middle_of_the_windows_of_a_history(
-    filmed: tuple[sjepa.SJEPA, sjepa.Trajectories],
+def test_a_video_shows_the_middle_of_the_windows_of_a_history(
+    recorded: tuple[sjepa.SJEPA, sjepa.Trajectories],
 ) -> None:
-    model, videos = filmed
-    whole = collect(model, videos).film
+    model, videos = recorded
+    whole = collect(model, videos).video
     z = model.encode(videos)[0][3:-3]
-    film = film_of(videos, z, 3)
-    assert whole is not None and film is not None
-    assert film.t[0] == videos.t[0][3] and film.t[-1] == videos.t[0][-4]
-    np.testing.assert_array_equal(film.z[0], z[0])
-    column = np.linspace(-1.5, 1.5, 24)[film.frames[0].sum(axis=0).argmax()]
+    video = video_of(videos, z, 3)
+    assert whole is not None and video is not None
+    assert video.t[0] == videos.t[0][3] and video.t[-1] == videos.t[0][-4]
+    np.testing.assert_array_equal(video.z[0], z[0])
+    column = np.linspace(-1.5, 1.5, 24)[video.frames[0].sum(axis=0).argmax()]
     assert column == pytest.approx(float(z[0, 0]), abs=0.1)
 
 
@@ -307,33 +307,33 @@ def test_actions_may_be_given_beside_observations_and_times(tmp_path: Path) -> N
     assert "the actions that were applied" in page
 
 
-def test_a_given_film_is_shown_in_place_of_the_data(
-    filmed: tuple[sjepa.SJEPA, sjepa.Trajectories],
+def test_a_given_video_is_shown_in_place_of_the_data(
+    recorded: tuple[sjepa.SJEPA, sjepa.Trajectories],
 ) -> None:
-    model, videos = filmed
+    model, videos = recorded
     episode = sjepa.Trajectories(
         [videos.x[1][10:30]], [videos.t[1][10:30]], ids=["an episode under control"]
     )
     for data in (videos, None):
-        content = collect(model, data, film=episode)
-        assert content.film is not None and len(content.film.frames) == 20
-        np.testing.assert_allclose(content.film.z, model.encode(videos.x[1])[10:30])
+        content = collect(model, data, video=episode)
+        assert content.video is not None and len(content.video.frames) == 20
+        np.testing.assert_allclose(content.video.z, model.encode(videos.x[1])[10:30])
         assert "Frames of an episode under control" in render(content)
-    bare = collect(model, film=videos.x[1][10:30])
-    assert bare.film is not None and "the film that was given" in render(bare)
+    bare = collect(model, video=videos.x[1][10:30])
+    assert bare.video is not None and "the video that was given" in render(bare)
     with pytest.raises(ConfigError, match="report of a model"):
-        collect(model.law_, film=episode)
+        collect(model.law_, video=episode)
 
 
-def test_readings_are_no_film() -> None:
+def test_readings_are_no_video() -> None:
     data = pendulum()
     model = sjepa.SJEPA(encoder="identity").fit(data)
     with pytest.raises(DataError, match="are no pictures"):
-        collect(model, data, film=data)
+        collect(model, data, video=data)
 
 
 def test_intervals_of_the_terms_are_shown_where_they_were_asked_for(front: sjepa.Front) -> None:
-    assert "How sure of each term" not in render(collect(front))
+    assert "Uncertainty of each term" not in render(collect(front))
     rows = (Interval("p", "q", -1.7, -1.72, -1.69, 1.0), Interval("p", "q**3", 0, 0, 0, 0.15))
     text = Elements(render(collect(replace(front, intervals=rows)))).text
     assert "pq−1.7−1.72 to −1.69100%" in text and "q**3 (in its place)15%" in text

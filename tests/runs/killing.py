@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 from sjepa.studies.backends import benchmark
-from sjepa.studies.backends.kept import finished
+from sjepa.studies.backends.finished_cells import finished
 
 from .test_faults import bytes_of, fit
 

@@ -49,11 +49,11 @@ class Watch(Callback):
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was stopped when two coordinates had been polished."""
+    """A run that was stopped when two coordinates had been refined."""
     folder = tmp_path_factory.mktemp("best") / "run"
     with pytest.raises(KeyboardInterrupt):
         SJEPA(
-            2, random_state=0, options=SMALL, callbacks=[Watch(folder, "polished")]
+            2, random_state=0, options=SMALL, callbacks=[Watch(folder, "refined")]
         ).fit(*sensors(), run=folder)  # fmt: skip
     return folder
 
@@ -92,19 +92,19 @@ def test_parts_of_parts_take_their_share() -> None:
         def on_step(self, step: Step) -> None:
             seen.append(step.share)
 
-    journal = RunRecorder([Shares()])
-    with journal.part(1, 2):
-        journal("half of the second half", 0.5)
-        with journal.part(0, 2):
-            journal("its first half", 1.0)
-    journal("all", 1.0)
+    recorder = RunRecorder([Shares()])
+    with recorder.part(1, 2):
+        recorder("half of the second half", 0.5)
+        with recorder.part(0, 2):
+            recorder("its first half", 1.0)
+    recorder("all", 1.0)
     assert seen == [0.75, 0.75, 1.0]
 
 
 def test_a_shortcut_is_never_the_best(tmp_path: Path) -> None:
     watch = Watch(tmp_path)
     SJEPA(1, random_state=0, options=SMALL, callbacks=[watch]).fit(*sensors())
-    refused = [step for step in watch.steps if "refused" in step.text]
+    refused = [step for step in watch.steps if "failed checks" in step.text]
     assert refused and all(step.law is None for step in refused)
 
 
@@ -112,7 +112,7 @@ def test_a_run_under_way_shows_its_best_law(stopped: Path) -> None:
     found = inspect(stopped)
     assert found["state"] == "resumable" and 0 < found["best"]["share"] < 1
     shown = command("runs", "show", stopped).stdout
-    assert "best law so far: 75 % done, leaves" in shown and "z1' = " in shown
+    assert "best law so far: 75 % done, residual" in shown and "z1' = " in shown
 
 
 def test_what_was_found_before_a_stop_is_kept(stopped: Path, tmp_path: Path) -> None:
@@ -120,10 +120,10 @@ def test_what_was_found_before_a_stop_is_kept(stopped: Path, tmp_path: Path) -> 
     shutil.copytree(stopped, run)
     before = read_best(run / "best.json")
     assert before is not None
-    journal = RunRecorder(path=run / "checkpoint.safetensors")
-    journal.report(Step("worse", 0.8, risk=2 * before["residual"], law="z1' = 1", complexity=1))
+    recorder = RunRecorder(path=run / "checkpoint.safetensors")
+    recorder.report(Step("worse", 0.8, risk=2 * before["residual"], law="z1' = 1", complexity=1))
     assert read_best(run / "best.json") == before | {"share": 0.8}
-    journal.report(Step("better", 0.8, risk=before["residual"] / 2, law="z1' = 2", complexity=1))
+    recorder.report(Step("better", 0.8, risk=before["residual"] / 2, law="z1' = 2", complexity=1))
     after = read_best(run / "best.json")
     assert after is not None and after["law"] == ["z1' = 2"]
 

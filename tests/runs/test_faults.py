@@ -28,10 +28,10 @@ SETTINGS = {
             "validate_every": 1, "batch": 64,
         },
     },
-    "elegant": {
+    "joint": {
         "latent_dim": 1,
         "options": {
-            "structures": 2, "restarts": 1, "effort": 0.02, "finalists": 1, "polish": 2,
+            "structures": 2, "restarts": 1, "effort": 0.02, "finalists": 1, "refinement": 2,
             "rollout": 1,
         },
     },

@@ -13,7 +13,7 @@ import sjepa
 from sjepa import Law
 from sjepa.cli.settings import in_options, number_or_name, pairs_of
 from sjepa.errors import ConfigError, DataError
-from sjepa.training.refine import refine
+from sjepa.training.rollout_fit import refine
 from tests.command import run as command
 
 from .small import oscillators

@@ -22,7 +22,7 @@ from sjepa import SJEPA, Law
 from sjepa.cli.settings import read_settings
 from sjepa.data import Trajectories, read, write
 from sjepa.errors import FormatError
-from sjepa.models.stored import rebuild
+from sjepa.models.serialization import from_spec
 from sjepa.runs.recorder import KIND, VERSION, RunRecorder
 from sjepa.storage.tensors import read_state, write_state
 from sjepa.symbolic.parse import parse
@@ -191,7 +191,7 @@ def test_models_with_a_wrong_value_anywhere(folder: Path, tmp_path: Path) -> Non
     ),
 )
 def test_any_description_of_a_network(kind: str, arguments: dict[str, Any]) -> None:
-    only_our_errors(lambda: rebuild({"type": kind, **arguments}, {}))
+    only_our_errors(lambda: from_spec({"type": kind, **arguments}, {}))
 
 
 def test_spoilt_checkpoints(folder: Path, tmp_path: Path) -> None:

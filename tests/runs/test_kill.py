@@ -112,7 +112,7 @@ def test_a_run_killed_at_a_random_moment_comes_to_the_same_result(
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("search", ["alternating", "elegant"])
+@pytest.mark.parametrize("search", ["alternating", "joint"])
 def test_runs_killed_at_random_moments_come_to_the_same_bytes(search: str, tmp_path: Path) -> None:
     assert kill_runs(search, tmp_path, 12, seed=0)["resumed to the same bytes"] == 12
 

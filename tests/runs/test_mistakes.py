@@ -66,7 +66,7 @@ MISTAKES: list[tuple[str, pd.DataFrame, list[str], int, str]] = [
     ("unknown option of a backend", table(), ["--backend-option=treshold=1"], 2, "no option 'treshold'"),
     ("unknown option of a search", table(), ["--encoder=auto", "--option=restart=1"], 2, "no option 'restart'. Did you mean 'restarts'"),
     ("option without a value", table(), ["--option=restarts"], 2, "name=value"),
-    ("unknown search", table(), ["--encoder=auto", "--search=elegnt"], 2, "--search is one of 'elegant', 'alternating'.*Did you mean 'elegant'"),
+    ("unknown search", table(), ["--encoder=auto", "--search=jiont"], 2, "--search is one of 'joint', 'alternating'.*Did you mean 'joint'"),
     ("unknown encoder", table(), ["--encoder=resnet"], 2, "--encoder is 'auto', 'identity'"),
     ("unknown option", table(), ["--latentdim=2"], 2, "--latentdim"),
     ("unknown option in TOML", table(), ["--config=bad.toml"], 2, "no option 'latentdim'. Did you mean 'latent-dim'"),

@@ -14,7 +14,7 @@ import sjepa
 from sjepa import SJEPA, Library
 from sjepa.errors import ConfigError, FormatError
 from sjepa.models import Whitening, make_encoder
-from sjepa.models.stored import describe, rebuild
+from sjepa.models.serialization import from_spec, to_spec
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:Free runs")  # laws short of a term, on purpose
@@ -42,7 +42,7 @@ def wide(x: object) -> np.ndarray:
 
 MODELS = {
     "identity": (SJEPA(encoder="identity", feature_names=["q", "p"]), STATES),
-    "elegant": (SJEPA(library=LIBRARY, random_state=0), OBSERVED),
+    "joint": (SJEPA(library=LIBRARY, random_state=0), OBSERVED),
     "alternating": (
         SJEPA(
             search="alternating",
@@ -170,18 +170,18 @@ def test_every_encoder_survives_as_plain_data(name: str) -> None:
     x = torch.randn(4, 9, *shape)
     whitened = torch.nn.Sequential(Whitening.fit(x, shape, rank=4), make_encoder("linear", 4, 2))
     for module in (encoder, whitened):
-        description = json.loads(json.dumps(describe(module)))
-        twin = rebuild(description, module.state_dict())
-        twin.requires_grad_()  # as in `module`: without gradients torch may take another kernel
-        torch.testing.assert_close(twin(x), module(x), rtol=0, atol=0)
+        description = json.loads(json.dumps(to_spec(module)))
+        noisier_copy = from_spec(description, module.state_dict())
+        noisier_copy.requires_grad_()  # as in `module`: without gradients torch may take another kernel
+        torch.testing.assert_close(noisier_copy(x), module(x), rtol=0, atol=0)
 
 
 def test_modules_of_others_cannot_be_described() -> None:
     class Mine(torch.nn.Linear):
         pass
 
-    assert describe(Mine(2, 2)) is None
-    assert describe(torch.nn.Sequential(make_encoder("linear", 2, 2), Mine(2, 2))) is None
+    assert to_spec(Mine(2, 2)) is None
+    assert to_spec(torch.nn.Sequential(make_encoder("linear", 2, 2), Mine(2, 2))) is None
 
 
 @pytest.mark.parametrize(
@@ -198,10 +198,10 @@ def test_modules_of_others_cannot_be_described() -> None:
 )
 def test_a_description_can_ask_for_no_more_than_the_file_holds(description: object) -> None:
     with pytest.raises(FormatError):
-        rebuild(description, {"linear.weight": torch.zeros(2, 2), "linear.bias": torch.zeros(2)})
+        from_spec(description, {"linear.weight": torch.zeros(2, 2), "linear.bias": torch.zeros(2)})
 
 
-def test_a_run_goes_on_only_with_its_own_settings_and_data(tmp_path: Path) -> None:
+def test_a_run_resumes_only_with_its_own_settings_and_data(tmp_path: Path) -> None:
     SJEPA(encoder="identity").fit(STATES, T, run=tmp_path / "run")
     again = SJEPA(encoder="identity").fit(STATES, T, run=tmp_path / "run")
     assert again.law_.lines(3) == ["z1' = 1.3*z2", "z2' = -1.3*z1"]
@@ -213,7 +213,7 @@ def test_a_run_goes_on_only_with_its_own_settings_and_data(tmp_path: Path) -> No
         again.save(tmp_path / "run")
 
 
-def test_an_elegant_search_goes_on_after_a_rung(tmp_path: Path) -> None:
+def test_a_joint_search_resumes_after_a_round(tmp_path: Path) -> None:
     """Stopped at every rung in turn: no rung is climbed twice, and nothing else changes."""
     from sjepa.callbacks import Callback, Step
 
@@ -223,7 +223,7 @@ def test_an_elegant_search_goes_on_after_a_rung(tmp_path: Path) -> None:
                 lines.append(step.text)
                 raise KeyboardInterrupt
 
-    small = {"structures": 5, "restarts": 2, "finalists": 2, "effort": 0.2, "polish": 10,
+    small = {"structures": 5, "restarts": 2, "finalists": 2, "effort": 0.2, "refinement": 10,
              "rollout": 3, "grow": False}  # fmt: skip
     model = SJEPA(2, library=["z1", "z2", "sin(z1)"], random_state=0, options=small)
     whole = clone(model).fit(OBSERVED, T)
@@ -238,7 +238,7 @@ def test_an_elegant_search_goes_on_after_a_rung(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.encode(OBSERVED[0]), whole.encode(OBSERVED[0]))
 
 
-def test_an_elegant_search_goes_on_after_its_polished_encoders(tmp_path: Path) -> None:
+def test_a_joint_search_resumes_after_its_refined_encoders(tmp_path: Path) -> None:
     from sjepa.callbacks import Callback, Step
 
     class Stop(Callback):

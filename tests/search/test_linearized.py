@@ -14,7 +14,7 @@ from sjepa.inference.probes import inputs_along
 from sjepa.inference.segments import Segments
 from sjepa.inference.shooting import ShootingFit, shoot
 from sjepa.search.linearized import Template, neighbors, on_grid
-from sjepa.symbolic.shapes import Shape
+from sjepa.symbolic.term_templates import TermTemplate
 
 
 def terms(one: Law, j: int) -> set[str]:
@@ -80,7 +80,7 @@ def test_a_template_is_proposed_with_its_parameter_near_the_truth(inlet: str) ->
     x, t = exchange()
     segments = Segments.of(Trajectories([x], [t], names=("s", "p")))
     fit = shoot(Law.from_string([inlet, OUTLET], ["s", "p"]), segments)
-    shapes = [Shape.read(text, ["s", "p"]) for text in ("s/(c + s)", "exp(c*s)", "s**c")]
+    shapes = [TermTemplate.read(text, ["s", "p"]) for text in ("s/(c + s)", "exp(c*s)", "s**c")]
     grid = on_grid(shapes, inputs_along(fit).reshape(-1, 2))
     found = look(fit, 0, Library.default(["s", "p"]), grid)
     z = np.array([[0.5, 0.0], [2.0, 0.0], [4.0, 0.0]])

@@ -20,7 +20,11 @@ from sjepa.errors import ConfigError, LawError, NumericalWarning
 from sjepa.search import ladder
 from sjepa.search.parametric import place_constants, projected, solve_open
 from sjepa.symbolic import Library
-from sjepa.symbolic.shapes import Shape, open_numbers, weight
+from sjepa.symbolic.term_templates import (
+    TermTemplate as Shape,
+    nonlinear_parameters as open_numbers,
+    weight,
+)
 
 
 T = np.arange(0, 12, 0.03)

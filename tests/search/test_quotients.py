@@ -17,7 +17,7 @@ from sjepa.search import ladder
 from sjepa.search.parametric import Columns, Placed, placed_sets, projected
 from sjepa.search.quotients import quotient_sets
 from sjepa.symbolic import Law, Library
-from sjepa.symbolic.shapes import wide
+from sjepa.symbolic.term_templates import extended_templates as wide
 
 
 FLOOR = 1e-11

@@ -8,7 +8,7 @@ import sympy
 import torch
 from hypothesis import given, strategies as st
 
-from sjepa.symbolic import Law, Library, canonicalise
+from sjepa.symbolic import Law, Library, canonicalize
 from sjepa.symbolic.canonical import threshold
 from sjepa.symbolic.parse import parse
 from sjepa.symbolic.text import to_text
@@ -19,7 +19,7 @@ NAMES = list(rewrites.VARIABLES)
 
 
 def canonical(text: str) -> sympy.Expr:
-    return canonicalise(parse(text, NAMES))
+    return canonicalize(parse(text, NAMES))
 
 
 def _pairs(count: int) -> list[tuple[str, str]]:
@@ -105,8 +105,8 @@ trees = st.integers(0, 10**6).map(lambda s: rewrites.random_tree(random.Random(s
 @given(trees)
 def test_canonical_form_is_a_fixed_point_and_survives_printing(tree: rewrites.Tree) -> None:
     form = canonical(rewrites.text(tree))
-    assert canonicalise(form) == form
-    assert canonicalise(parse(to_text(form), NAMES)) == form
+    assert canonicalize(form) == form
+    assert canonicalize(parse(to_text(form), NAMES)) == form
     law = Law.from_string(rewrites.text(tree), NAMES, ["f"])
     again = Law.from_json(law.to_json())
     assert again == law and again.expressions == law.expressions
@@ -217,7 +217,7 @@ def test_powers_of_sums_are_evaluated_without_being_multiplied_out(text: str, at
 @pytest.mark.parametrize(("text", "at"), FACTORED)
 def test_factored_and_expanded_laws_are_equal(text: str, at: float) -> None:
     law = Law.from_string(text, ["x"])
-    other = Law.from_string(to_text(canonicalise(parse(text, ["x"]))), ["x"])
+    other = Law.from_string(to_text(canonicalize(parse(text, ["x"]))), ["x"])
     assert law == other and hash(law) == hash(other)
     assert law.terms == other.terms
     for measure in ("tree", "terms", "dag"):

@@ -25,7 +25,7 @@ def test_a_search_brings_every_equation_into_canonical_form_at_most_twice(
         return counted
 
     for module in (canonical, library, grammar):
-        monkeypatch.setattr(module, "canonicalise", counting(canonical.canonicalise))
+        monkeypatch.setattr(module, "canonicalize", counting(canonical.canonicalize))
     monkeypatch.setattr(law, "factored", counting(canonical.factored))
     t = np.arange(0, 10, 0.01)
     x = np.stack([np.cos(2 * t), -2 * np.sin(2 * t)], axis=1)
@@ -54,4 +54,4 @@ def test_the_canonical_form_of_a_canonical_law_is_itself() -> None:
     ],
 )
 def test_libraries_that_are_not_read_from_text_hold_canonical_terms(made: Library) -> None:
-    assert list(made.terms) == [canonical.canonicalise(t) for t in made.terms]
+    assert list(made.terms) == [canonical.canonicalize(t) for t in made.terms]

@@ -156,15 +156,15 @@ def test_coefficients_train_and_are_read_back() -> None:
     z = torch.randn(500, 2, dtype=torch.float64)
     target = Law.from_string(["1.1*p", "-1.3*sin(q) - 0.4*p*abs(p)"], ["q", "p"])
     y = target.torch(trainable=False)(z)
-    optimiser = torch.optim.LBFGS(module.parameters(), max_iter=100)
+    optimizer = torch.optim.LBFGS(module.parameters(), max_iter=100)
 
     def closure() -> torch.Tensor:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = nn.functional.mse_loss(module(z), y)
         loss.backward()
         return loss
 
-    optimiser.step(closure)
+    optimizer.step(closure)
     np.testing.assert_allclose(module.law().coefficients, target.coefficients, atol=1e-4)
     assert module.law().complexity("terms") == start.complexity("terms")
 
@@ -185,23 +185,23 @@ def test_exponents_are_structure_and_equal_numbers_are_separate() -> None:
 
 @pytest.mark.parametrize("factor", ["", "2*", "2.0*", "0.5*"])
 def test_every_term_is_trained_whatever_its_multiplier(factor: str) -> None:
-    """A pendulum written without numbers had no parameter, and its optimiser nothing to do."""
+    """A pendulum written without numbers had no parameter, and its optimizer nothing to do."""
     law = Law.from_string([f"{factor}z2", f"-{factor}sin(z1)"], inputs=["z1", "z2"])
     module = law.torch()
     assert module.law() == law
     z = torch.randn(200, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     truth = torch.stack([1.7 * z[:, 1], -0.3 * z[:, 0].sin()], dim=-1)
-    optimiser = torch.optim.LBFGS(
+    optimizer = torch.optim.LBFGS(
         module.parameters(), max_iter=100, line_search_fn="strong_wolfe", tolerance_grad=1e-10
     )
 
     def closure() -> torch.Tensor:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = nn.functional.mse_loss(module(z), truth)
         loss.backward()
         return loss
 
-    optimiser.step(closure)
+    optimizer.step(closure)
     np.testing.assert_allclose([p[0][0] for p in module.law().terms], [1.7, -0.3], atol=1e-5)
     assert not any(p.requires_grad for p in law.torch(trainable=False).parameters())
 

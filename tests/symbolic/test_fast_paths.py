@@ -7,7 +7,7 @@ import sympy
 from sjepa.backend import Problem
 from sjepa.data.local_fit import local_polynomial
 from sjepa.data.noise import noise_level
-from sjepa.symbolic import Gram, Law, Library, canonicalise
+from sjepa.symbolic import Gram, Law, Library, canonicalize
 from sjepa.symbolic.complexity import split_terms, tree_complexity
 from sjepa.symbolic.emit import NumpyLaw
 from sjepa.symbolic.equation import Equation
@@ -28,7 +28,7 @@ def test_equations_of_a_library_are_written_in_canonical_form(library: Library) 
         c = rng.normal(size=len(library)).round(3) * rng.choice([0, 1, 1, 1e-16], len(library))
         c[rng.integers(len(library))] = rng.choice([1.0, -1.0, 2.0, 0.1 + 0.2])
         parts = [sympy.Float(v) * t for v, t in zip(c.tolist(), library.terms, strict=True)]
-        equation, written = library.equation(c), canonicalise(sympy.Add(*parts))
+        equation, written = library.equation(c), canonicalize(sympy.Add(*parts))
         assert equation.expression == written
         # What is said of an equation before it is written down holds for the expression.
         assert equation.tree == tree_complexity(written)

@@ -10,7 +10,7 @@ from sjepa import discover
 from sjepa.backend import Backend, Problem
 from sjepa.errors import ConfigError, LawError
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
-from sjepa.symbolic.canonical import canonicalise
+from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.complexity import term_weight
 from sjepa.symbolic.front import combine_outputs
 from sjepa.symbolic.parse import parse
@@ -378,12 +378,12 @@ def test_a_wide_grammar_of_many_inputs_is_listed_without_writing_every_product()
 
     def counted(expr: sympy.Expr) -> sympy.Expr:
         written.append(expr)
-        return canonicalise(expr)
+        return canonicalize(expr)
 
     functions = ["sin", "cos", "exp", "log", "sqrt", "abs", "tanh"]
     grammar = Grammar(["+", "*", "/", *functions], [f"x{i}" for i in range(6)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sjepa.symbolic.grammar.canonicalise", counted)
+        patch.setattr("sjepa.symbolic.grammar.canonicalize", counted)
         terms = grammar.terms(3.0)
     assert len(written) < 2 * len(terms)
     assert {"x0*x5", "x0**2*x3", "x1/x4", "x2*sin(x3)", "exp(x0)", "x0*x1*x2"} <= set(
@@ -395,7 +395,7 @@ def test_terms_of_a_grammar_are_those_of_brute_force() -> None:
     x, y = (parse(name, ["x", "y"]) for name in "xy")
     factors = [x, y, *(f(s) for f in (sympy.sin, sympy.cos, sympy.Abs) for s in (x, y))]
     products = {
-        canonicalise(sympy.Mul(*parts))
+        canonicalize(sympy.Mul(*parts))
         for k in range(5)
         for parts in combinations_with_replacement(factors, k)
     }
@@ -418,7 +418,7 @@ def test_terms_of_masks_are_among_the_terms_of_a_grammar() -> None:
 
 def test_a_longer_joint_law_must_gain_enough() -> None:
     one = [(1.0, 0.5, "a"), (2.0, 0.499, "b"), (3.0, 0.1, "c")]
-    kept = combine_outputs([one], most=10, min_gain=0.01)
+    kept = combine_outputs([one], max_laws=10, min_gain=0.01)
     assert [row[2] for row in kept] == [("a",), ("c",)]
 
 

@@ -42,7 +42,7 @@ HOSTILE = [
     "   ",
     "\u0445 + 1",  # Cyrillic ha
     "x\u2212y",  # minus sign
-    "\uff53in(x)",  # full-width s, which Python would normalise to sin
+    "\uff53in(x)",  # full-width s, which Python would normalize to sin
     "x\u200b",
     "x\n+1",
     "x\x00",

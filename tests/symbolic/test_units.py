@@ -43,7 +43,7 @@ UNITS = {"x": "m", "v": "m/s", "q": "rad", "t0": "s", "x'": "m/s", "v'": "m/s**2
     ],
 )
 def test_dimensions_by_hand(text, sound, speed):
-    """`sound`: with a coefficient of any unit; `speed`: as metres per second by itself."""
+    """`sound`: with a coefficient of any unit; `speed`: as meters per second by itself."""
     term = _floats(parse(text, NAMES))
     assert Units(UNITS).fits(term, "x'") is sound
     strict = Units(UNITS, dimensionless=True)

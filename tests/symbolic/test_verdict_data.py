@@ -100,5 +100,5 @@ def test_fronts_of_before_there_were_verdicts_are_read() -> None:
     for row in data["laws"]:
         del row["evidence"], row["standard_error"]
         row["free_run"] = 1.02
-    data["doubts"] = ["what was said then"]
+    data["warnings"] = ["what was said then"]
     assert Front.from_dict(data).verdict is None

@@ -54,7 +54,7 @@ EXPERIMENTS = {
 def paper_data(name: str) -> dict[str, Trajectories]:
     """The data of ``"exp1"`` or ``"exp2"``: train, val, test and ood trajectories.
 
-    In exp1 `x` is the standardised 32-dimensional observation, in exp2 the state (q, p) itself;
+    In exp1 `x` is the standardized 32-dimensional observation, in exp2 the state (q, p) itself;
     `state` is (q, p) in both. The same call always gives the same numbers.
     """
     if name not in EXPERIMENTS:

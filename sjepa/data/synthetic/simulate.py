@@ -95,7 +95,7 @@ def _solve(system: System, start: Array, action: Callable[[float], Array], t: Ar
         states = flat.reshape(start.shape)
         return np.asarray(field(np.concatenate([states, action(time)], axis=1))).ravel()
 
-    # One call for all trajectories: the right-hand side is vectorised, the solver is not. The
+    # One call for all trajectories: the right-hand side is vectorized, the solver is not. The
     # tolerance leaves room for the error being averaged over them.
     solution = solve_ivp(
         rhs, (t[0], t[-1]), start.ravel(), method="DOP853", t_eval=t, rtol=1e-11, atol=1e-12

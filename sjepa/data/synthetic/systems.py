@@ -123,7 +123,7 @@ _ROWS = (
         step=0.02,
         points=300,
         trajectories=10,
-        note="On the limit cycle x**2 + y**2 = 1 the cubic terms cannot be told from the linear "
+        note="On the limit cycle x**2 + y**2 = 1 the cubic terms look like the linear "
         "ones, so trajectories are short and start off it.",
     ),
     System(

@@ -22,12 +22,12 @@ class Rendering:
     """How to start, move and draw one mechanical system.
 
     ``start`` draws one initial state, ``path`` gives the states (n, T, k) at times (T,) and
-    ``centres`` the places (..., blobs, 2) of what is drawn, in a window from -1.5 to 1.5.
+    ``centers`` the places (..., blobs, 2) of what is drawn, in a window from -1.5 to 1.5.
     """
 
     start: Callable[[np.random.Generator], Array]
     path: Callable[[Array, Array], Array]
-    centres: Callable[[Array], Array]
+    centers: Callable[[Array], Array]
     widths: tuple[float, ...] = (0.22,)
 
 
@@ -81,19 +81,19 @@ def rendered(
     states = system.path(start, step * np.arange(length))
     x = []
     for own in states:  # one video at a time, for the memory
-        frames = draw(system.centres(own), size, tuple(width * w for w in system.widths))
+        frames = draw(system.centers(own), size, tuple(width * w for w in system.widths))
         if noise:
             frames += np.float32(noise) * rng.standard_normal(frames.shape, dtype=np.float32)
         x.append(frames)
     return Trajectories(x, step, state=list(states))
 
 
-def draw(centres: Array, size: int, widths: tuple[float, ...]) -> Array:
-    """Frames (..., size, size) of Gaussian blobs at centres (..., blobs, 2); row 0 is the top."""
+def draw(centers: Array, size: int, widths: tuple[float, ...]) -> Array:
+    """Frames (..., size, size) of Gaussian blobs at centers (..., blobs, 2); row 0 is the top."""
     axis = np.linspace(-1.5, 1.5, size, dtype=np.float32)
-    frames = np.zeros((*centres.shape[:-2], size, size), dtype=np.float32)
+    frames = np.zeros((*centers.shape[:-2], size, size), dtype=np.float32)
     for blob, width in enumerate(widths):
-        place = centres[..., blob, :].astype(np.float32)
+        place = centers[..., blob, :].astype(np.float32)
         # A round Gaussian is a product of one in each direction.
         across = np.exp(-((axis - place[..., :1]) ** 2) / width**2)
         down = np.exp(-((-axis - place[..., 1:]) ** 2) / width**2)

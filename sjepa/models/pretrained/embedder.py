@@ -111,7 +111,7 @@ def _observations(x: Any) -> np.ndarray:
 
 
 def encode_all(encoder: Callable[[Any], Any], series: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Embeddings (T, D) of trajectories, by whatever kind of encoder; angles from turn to turn.
+    """Embeddings (T, D) of trajectories, by any kind of encoder; angles are unwrapped.
 
     A module gets tensors in the precision and on the device of its own numbers, any other function
     the arrays as they are.

@@ -61,8 +61,8 @@ def _whiten(rows: Tensor, series: Series, times: Series, dim: int) -> AffineHead
 
 def _slow(rows: Tensor, series: Series, times: Series, dim: int) -> AffineHead:
     """Unit variance, uncorrelated, with the smallest mean square of the time derivative."""
-    most = min(MAX_COMPONENTS, *rows.shape)
-    whitening = Whitening.fit(rows, rows.shape[1], explained=EXPLAINED, max_rank=most)
+    max_values = min(MAX_COMPONENTS, *rows.shape)
+    whitening = Whitening.fit(rows, rows.shape[1], explained=EXPLAINED, max_rank=max_values)
     if whitening.rank < dim:
         whitening = Whitening.fit(rows, rows.shape[1], rank=dim, max_rank=dim)
     moment = torch.zeros(whitening.rank, whitening.rank, dtype=torch.float64)
@@ -85,9 +85,9 @@ def _affine(rows: Tensor, mean: Tensor, matrix: Tensor, kind: str, dim: int) -> 
     # Signs of eigenvectors are arbitrary; the largest entry positive makes runs comparable.
     top = matrix.abs().argmax(0)
     matrix = matrix * torch.sign(matrix[top, torch.arange(dim)])
-    centred = rows - mean
+    centered = rows - mean
     basis = torch.linalg.qr(matrix).Q
-    kept = float((centred @ basis).square().sum() / centred.square().sum())
+    kept = float((centered @ basis).square().sum() / centered.square().sum())
     what = {"pca": "principal component", "whiten": "whitened component", "slow": "slow feature"}
     head = AffineHead(
         rows.shape[1], dim,
@@ -107,12 +107,12 @@ HEADS: Mapping[str, Callable[[Tensor, Series, Series, int], AffineHead]] = {
 
 
 def choose_head(
-    kind: str | None, series: Series, times: Series, latent_dim: int, most: int
+    kind: str | None, series: Series, times: Series, latent_dim: int, max_values: int
 ) -> AffineHead | None:
-    """The head asked for. "auto" takes up to `most` values as they are, and is "pca" beyond."""
+    """The requested head; "auto" keeps up to `max_values` values as they are, else is "pca"."""
     size = series[0].shape[1]
     if kind == "auto":
-        kind = None if size <= most else "pca"
+        kind = None if size <= max_values else "pca"
     if kind in (None, "none"):
         return None
     return fit_head(kind, series, times, latent_dim)

@@ -11,8 +11,8 @@ from scipy.interpolate import CubicSpline
 
 from sjepa.backend import Backend, Budget, Problem
 from sjepa.backend.budget import cpu_time
+from sjepa.backend.portfolio import Portfolio
 from sjepa.backend.registry import make_backend
-from sjepa.backend.several import Several
 from sjepa.data import System, Trajectories, dysts_system, find_system, simulate
 from sjepa.discovery import discover
 from sjepa.estimator.regressor import default_grammar
@@ -175,8 +175,10 @@ def static_task(cell: Cell) -> Problem:
 
 
 def _patient(backend: Backend) -> Backend:
-    """A search of trees that is over before its time is begun anew, as in a list of backends."""
-    return Several((backend,)) if backend.trees and not isinstance(backend, Several) else backend
+    """A tree search that ends early is restarted, as in a list of backends."""
+    return (
+        Portfolio((backend,)) if backend.trees and not isinstance(backend, Portfolio) else backend
+    )
 
 
 def _chosen(front: Front, enough: float) -> Law:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-COLOURS = ("#1f5a96", "#c44e1c", "#2f7d4f", "#7a4fa3", "#a3852f", "#4a4a4a")
+COLORS = ("#1f5a96", "#c44e1c", "#2f7d4f", "#7a4fa3", "#a3852f", "#4a4a4a")
 
 
 def plot_results(table: pd.DataFrame) -> Figure:
@@ -20,7 +20,7 @@ def plot_results(table: pd.DataFrame) -> Figure:
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     groups = table.groupby("backend")
-    for colour, (name, rows) in zip(COLOURS * 3, groups, strict=False):
+    for color, (name, rows) in zip(COLORS * 3, groups, strict=False):
         done = rows[rows["error"] == ""]
         times = sorted(done.loc[done["recovered"].astype(bool), "seconds"])
         share = [(i + 1) / len(rows) for i in range(len(times))]
@@ -28,17 +28,17 @@ def plot_results(table: pd.DataFrame) -> Figure:
             [times[0], *times] if times else [],
             [0, *share] if times else [],
             where="post",
-            color=colour,
+            color=color,
             label=name,
         )
         right.plot(
             done["omega_tree"], _error(done).clip(lower=1e-12), "o",
-            color=colour, alpha=0.35, ms=4,
+            color=color, alpha=0.35, ms=4,
         )  # fmt: skip
         # Where the backend stands as a whole.
         right.plot(
             done["omega_tree"].median(), _error(done).clip(lower=1e-12).median(), "D",
-            color=colour, ms=9, mec="white", label=f"{name}, medians",
+            color=color, ms=9, mec="white", label=f"{name}, medians",
         )  # fmt: skip
     left.set(
         xscale="log", ylim=(0, 1.02), xlabel="seconds for one search", ylabel="share recovered"

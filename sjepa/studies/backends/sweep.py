@@ -15,7 +15,7 @@ from sjepa.data import SYSTEMS
 from sjepa.errors import ConfigError
 from sjepa.storage import make_folder, write_csv, writing
 from sjepa.studies.backends.cells import COLUMNS, Cell, run_cell, system_of
-from sjepa.studies.backends.kept import finished, keep, kept_at
+from sjepa.studies.backends.finished_cells import finished, keep, kept_at
 from sjepa.studies.backends.problems import PROBLEMS
 
 

@@ -61,18 +61,18 @@ def law_html(law: Law) -> str:
     return NOTEBOOK_STYLE + equations(law)
 
 
-def front_html(front: Front, most: int = 30) -> str:
+def front_html(front: Front, max_rows: int = 30) -> str:
     """For notebooks: one row for each law, the chosen one marked."""
     if not len(front):
         return f"<p>{escape(repr(front))}</p>"
     chosen = front.best_candidate()
     head = f"<tr><th>complexity ({escape(front.measure)})</th><th>loss</th><th>law</th></tr>"
     rows = []
-    for c in front.candidates[:most]:
+    for c in front.candidates[:max_rows]:
         mark = ' class="chosen"' if c is chosen else ""
         cells = f"<td>{front.complexity(c):g}</td><td>{c.loss:.2e}</td>"
         rows.append(f"<tr{mark}>{cells}<td>{equations(c.law)}</td></tr>")
-    more = len(front) - most
+    more = len(front) - max_rows
     notes = [f"and {more} longer laws"] if more > 0 else []
     small = "".join(f"<p>{escape(n)}</p>" for n in [*notes, *front.notes])
     return f'{NOTEBOOK_STYLE}<table class="sjepa-front">{head}{"".join(rows)}</table>{small}'

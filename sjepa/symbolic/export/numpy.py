@@ -1,4 +1,4 @@
-"""A law as the text of a vectorised function that needs nothing but numpy."""
+"""A law as the text of a vectorized function that needs nothing but numpy."""
 
 from __future__ import annotations
 

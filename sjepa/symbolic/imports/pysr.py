@@ -116,7 +116,7 @@ def law_from_pysr(
         By default y, or y0, y1, ... for several, as PySR calls them.
     dynamics : "continuous" or "discrete", optional
         A regression is a map y = f(x); but outputs that are all named after inputs are taken as
-        their time derivatives, unless told otherwise.
+        their time derivatives, by default.
     """
     tables = _tables(source)
     names, targets, kind = _frame(source, tables, inputs, outputs, dynamics)

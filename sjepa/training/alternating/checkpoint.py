@@ -1,4 +1,4 @@
-"""The alternating search in a journal: every epoch noted, every cycle a checkpoint."""
+"""The alternating search in a recorder: every epoch logged, every cycle a checkpoint."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sjepa.training.alternating.ranks import agreed
 
 
 class AlternatingCheckpointer:
-    """Connects the phases of training with a journal, and resumes from its last checkpoint."""
+    """Connects the phases of training with a recorder, and resumes from its last checkpoint."""
 
-    def __init__(self, journal: RunRecorder, warm: Condition, plan: Alternation) -> None:
-        self.journal, self.warm, self.plan = journal, warm, plan
-        self._state = agreed(journal.restore())
+    def __init__(self, recorder: RunRecorder, warm: Condition, plan: Alternation) -> None:
+        self.recorder, self.warm, self.plan = recorder, warm, plan
+        self._state = agreed(recorder.restore())
 
     @property
     def in_cycles(self) -> bool:
@@ -58,14 +58,14 @@ class AlternatingCheckpointer:
                 raise
             reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
             raise FormatError(
-                f"{self.journal.path} does not fit this run ({reason}); remove it to begin again."
+                f"{self.recorder.path} does not fit this run ({reason}); remove it to begin again."
             ) from error
 
     def _listener(self, state: Callable[[], dict[str, Any]]) -> Callable[[Step], None]:
         def listen(step: Step) -> None:
             space = step.cycles > 0 and step.stage == self.plan.space.name
             ended = step.epoch == step.epochs and (space or not step.cycles)
-            self.journal.record(replace(step, share=self._share(step)), state, ended)
+            self.recorder.record(replace(step, share=self._share(step)), state, ended)
 
         return listen
 
@@ -76,7 +76,7 @@ class AlternatingCheckpointer:
         return done / (self.warm.epochs + cycles)
 
 
-def _within(value: Any, most: int, what: str) -> None:
+def _within(value: Any, max_value: int, what: str) -> None:
     """A wrong count would let training run without end."""
-    if type(value) is not int or not 0 <= value <= most:
+    if type(value) is not int or not 0 <= value <= max_value:
         raise ValueError(f"{what} is {value!r:.40}")

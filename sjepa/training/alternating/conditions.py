@@ -36,7 +36,7 @@ class Condition:
         What the transition is made of: ``("neural",)``, ``("symbolic",)`` or
         ``("symbolic", "correction")``.
     trains : tuple of parts
-        What the optimiser moves. Everything else stays bit for bit as it is, except the target
+        What the optimizer moves. Everything else stays bit for bit as it is, except the target
         encoder, which follows a trained encoder.
     prediction, rollout, representation, symbolic, correction : float
         Weights of L_pred, L_roll, R_IB, Ω_train and R_corr; 0 switches a term off.

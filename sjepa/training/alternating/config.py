@@ -22,12 +22,12 @@ PAPER_REPRESENTATION: Mapping[str, float] = {
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Optimisation, validation and thresholds.
+    """Optimization, validation and thresholds.
 
     Parameters
     ----------
     horizon : int
-        Steps of the free rollout in L_roll.
+        Steps of the rollout in L_roll.
     batching : {"windows", "trajectories"}
         What a batch is. ``"windows"``: `batch` windows of horizon + 1 observations, drawn without
         replacement over an epoch, as in the paper. ``"trajectories"``: whole trajectories with
@@ -37,7 +37,7 @@ class TrainingConfig:
         Windows in a batch; with ``"trajectories"`` as many trajectories as give about as many.
     stride : int, optional
         Distance of the starts; the horizon by default, so that rollouts tile a trajectory. The
-        first start is drawn anew for every batch.
+        first start is redrawn for every batch.
     passes : int
         Passes over the trajectories that count as one epoch. With as many as the stride an epoch
         has as many updates, and about as many windows, as one over single windows.
@@ -50,7 +50,7 @@ class TrainingConfig:
         The w_h of L_roll, one for each step; 1 / horizon by default.
     teacher_forcing : float
         Share of L_roll, from 0 to 1, that is taken from single steps along the encoded path
-        instead of from the free rollout.
+        instead of from the rollout.
     augmentation : float or callable
         Standard deviation of the noise that makes a second view of observations, or a function
         of them and a generator, such as :class:`sjepa.data.FrameAugmentation`.

@@ -1,4 +1,4 @@
-"""The paper's frozen-encoder search: law and correction minimise L_frozen, nothing alternates."""
+"""The paper's frozen-encoder search: law and correction minimize L_frozen, nothing alternates."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from sjepa.training.alternating.checkpoint import AlternatingCheckpointer
 from sjepa.training.alternating.selection import unmet
 from sjepa.training.correction import CorrectionSettings
 from sjepa.training.options import training_plan
-from sjepa.training.result import Learned, fixed, identity
+from sjepa.training.result import FitResult, fixed, identity
 
 
 # Options that only mean something where coordinates are trained, too.
 _OF_COORDINATES = (
-    "printed", "network", "stochastic", "cycles", "propose_every_cycle", "ema", "refit",
+    "as_published", "network", "stochastic", "cycles", "propose_every_cycle", "ema", "refit",
     "warm_epochs", "space_epochs",
 )  # fmt: skip
 
@@ -38,7 +38,7 @@ def check_fixed(options: Mapping[str, Any] | None) -> None:
             raise ConfigError(f"{name} is not read where the coordinates are given.")
 
 
-def learn_fixed(
+def fit_fixed(
     encoded: Trajectories,
     space: Library | Grammar | None,
     backend: Any,
@@ -46,12 +46,12 @@ def learn_fixed(
     dynamics: Dynamics,
     device: str,
     seed: int,
-    journal: RunRecorder,
+    recorder: RunRecorder,
     options: Mapping[str, Any] | None = None,
     correction: Any = None,
     delta: float | None = None,
-) -> Learned:
-    """Minimise L_pred + λ_r L_roll + λ_s Ω + λ_c R_corr over the law, and the correction if any.
+) -> FitResult:
+    """Minimize L_pred + λ_r L_roll + λ_s Ω + λ_c R_corr over the law, and the correction if any.
 
     A backend's law is where it starts. Coefficients stay as this objective leaves them: shrunk by
     its penalty, and without a last fit.
@@ -88,14 +88,14 @@ def learn_fixed(
     model.symbolic = as_part(proposal.law, space, plan.policy).to(place)
     generator = torch.Generator(place).manual_seed(seed)
     phase = Phase(model, condition, train, validation, settings, generator)
-    curves = AlternatingCheckpointer(journal, condition, replace(plan, cycles=0))
+    curves = AlternatingCheckpointer(recorder, condition, replace(plan, cycles=0))
     curves.follow_warm_start(phase)
     with curves.guarded():
         best = phase.run()
     model.symbolic.threshold_(settings.prune)
     law = model.symbolic.law(settings.report)
     notes = [f"epoch {best.epoch} of {condition.epochs} was chosen; its risk is {best.risk:.3g}"]
-    return Learned(
+    return FitResult(
         law, proposal.front, identity, notes, unmet(best.risk, delta),
         correction=fixed(model.correction),
     )  # fmt: skip

@@ -20,11 +20,11 @@ from sjepa.training.alternating.ranks import agreed
 from sjepa.training.alternating.selection import unmet
 from sjepa.training.correction import CorrectionSettings
 from sjepa.training.options import network, training_plan
-from sjepa.training.refine import refine
-from sjepa.training.result import Frozen, Learned, fixed
+from sjepa.training.result import FitResult, Frozen, fixed
+from sjepa.training.rollout_fit import refine
 
 
-def learn_alternating(
+def fit_alternating(
     trajectories: Trajectories,
     space: Library | Grammar,
     latent_dim: int,
@@ -32,13 +32,13 @@ def learn_alternating(
     integrator: str,
     device: str | torch.device,
     seed: int,
-    journal: RunRecorder,
+    recorder: RunRecorder,
     options: Mapping[str, Any] | None = None,
     *,
     dynamics: Dynamics = "continuous",
     correction: Any = None,
     delta: float | None = None,
-) -> Learned:
+) -> FitResult:
     """A neural warm start, then dynamics and space search in turns.
 
     A correction, as :class:`CorrectionSettings` reads it, is part of the transition in both
@@ -65,7 +65,7 @@ def learn_alternating(
             integrator=integrator,
             dynamics=dynamics,
         ).to(place)
-    curves = AlternatingCheckpointer(journal, warm, plan)
+    curves = AlternatingCheckpointer(recorder, warm, plan)
     with curves.guarded():
         if not curves.in_cycles:
             phase = Phase(model, warm, train_batch, validation, settings, generator)
@@ -97,7 +97,7 @@ def learn_alternating(
             "may be smaller: then lower the options report and prune."
         )
     assert loop.front is not None
-    return Learned(
+    return FitResult(
         law, loop.front, Frozen(model.encoder), notes, unmet(best.risk, delta),
         correction=fixed(model.correction),
     )  # fmt: skip

@@ -221,7 +221,7 @@ class Alternating:
         )  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain data: numbers of the model, optimiser, random numbers, laws as text."""
+        """Plain data: numbers of the model, optimizer, random numbers, laws as text."""
         return {
             "cycle": self.cycle,
             "stage": self.stage,

@@ -224,5 +224,5 @@ def roll(transition: Transition, z: Tensor, dt: Tensor, u: Tensor | None = None)
 
 
 def _windows(a: Tensor, starts: slice, size: int, count: int) -> Tensor:
-    """(B, T, ...) -> (B, S, size, ...): `count` stretches from the starts, as views."""
+    """(B, T, ...) -> (B, S, size, ...): `count` segments from the starts, as views."""
     return sliding_windows(a[:, starts.start :], size, every=starts.step)[:, :count]

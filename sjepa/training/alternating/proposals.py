@@ -35,8 +35,8 @@ class StructurePolicy(NamedTuple):
 
     @classmethod
     def of(cls, backend: Backend) -> StructurePolicy:
-        """A backend that owns the structure is asked in every cycle, and what it leaves out stays
-        out; any other only initialises the paper's relaxed library."""
+        """A backend that owns the structure is asked in every cycle, and terms it omits stay
+        out; any other only initializes the paper's relaxed library."""
         owns = backend.owns_structure
         return cls("tree" if backend.trees else "library", not owns, owns)
 

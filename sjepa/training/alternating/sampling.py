@@ -15,7 +15,7 @@ from sjepa.training.alternating.config import TrainingConfig
 
 @dataclass(frozen=True)
 class Chunk:
-    """B stretches of T points, with rollouts from `offset`, `offset + stride`, ...
+    """B segments of T points, with rollouts from `offset`, `offset + stride`, ...
 
     ``context`` and ``target`` (B, T, ...) are observations, or latents when ``encoded``. ``dt`` is
     (B, T - 1), ``u`` (B, T, m) or None. ``mask`` (B, T) is None when there is no padding.

@@ -11,7 +11,7 @@ from typing import Any
 class Record:
     """What validation says about one checkpoint.
 
-    ``risk`` is L_pred + λ_r L_roll on validation data, ``objective`` adds the regularisers,
+    ``risk`` is L_pred + λ_r L_roll on validation data, ``objective`` adds the regularizers,
     ``complexity`` counts the active terms at the reporting threshold (0 without a law), and
     ``eligible`` is false for a collapsed representation.
     """
@@ -32,7 +32,7 @@ def choose(records: Sequence[Record], tolerance: float = 0.02) -> int:
     """Position of the record to keep.
 
     Collapsed ones count only when there is nothing else. Then lowest risk; among those within
-    the relative tolerance of it the lowest complexity, then the lowest regularised objective,
+    the relative tolerance of it the lowest complexity, then the lowest regularized objective,
     then the earliest. Comparing with the lowest risk rather than pairwise keeps the tolerance
     from adding up along a sequence of slightly worse checkpoints.
     """
@@ -77,7 +77,7 @@ class Shortlist:
 
 
 def unmet(risk: float, delta: float | None) -> list[str]:
-    """A doubt where the chosen checkpoint misses a constraint on held-out trajectories."""
+    """A warning where the chosen checkpoint violates a constraint on held-out trajectories."""
     if delta is None or risk <= 1.1 * delta:
         return []
     return [

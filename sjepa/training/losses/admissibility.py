@@ -14,8 +14,8 @@ def rows(z: Tensor, at_most: int | None = None) -> Tensor:
 
 def covariance_matrix(z: Tensor) -> Tensor:
     """Covariance of the rows of (..., n, d), divided by n: (..., d, d)."""
-    centred = z - z.mean(-2, keepdim=True)
-    return centred.mT @ centred / z.shape[-2]
+    centered = z - z.mean(-2, keepdim=True)
+    return centered.mT @ centered / z.shape[-2]
 
 
 def off_diagonal(matrix: Tensor) -> Tensor:
@@ -37,7 +37,7 @@ def admissibility(z: Tensor, min_variance: float = 0.04, max_covariance: float =
     The mean shortfall in variance plus the mean excess in covariance; exactly zero when both
     bounds hold, so it does not shape z any further. The default variance is the square of the
     0.20 that the paper asks of a non-collapsed checkpoint. Conserved and folded coordinates
-    are admissible in this sense; see `within_trajectory` and the neighbour test.
+    are admissible in this sense; see `within_trajectory` and the neighbor test.
     """
     c = covariance_matrix(rows(z))
     d = len(c)

@@ -16,7 +16,7 @@ def barlow_twins(
     Asks each coordinate to agree with itself and with no other. Correlations ignore scale, so
     it does not stop z from shrinking; exact collapse costs 1.
     """
-    a, b = _standardised(rows(view_a), floor), _standardised(rows(view_b), floor)
+    a, b = _standardized(rows(view_a), floor), _standardized(rows(view_b), floor)
     correlation = a.T @ b / len(a)
     agreement = (1.0 - correlation.diagonal()).square().sum()
     return (agreement + redundancy * off_diagonal(correlation).square().sum()) / len(correlation)
@@ -34,7 +34,7 @@ def variational(posterior_mean: Tensor, posterior_log_var: Tensor) -> Tensor:
 def predictive_information(
     predicted: Tensor, target: Tensor, temperature: float = 0.1, at_most: int = 1024
 ) -> Tensor:
-    """InfoNCE: does each target recognise its own prediction among those of the batch?
+    """InfoNCE: does each target recognize its own prediction among those of the batch?
 
     log n minus this term is a lower bound on I(Z_C; Z_T), up to log n for n rows. Collapse
     costs the full log n. It does not ask for all of the state: what tells the rows of a batch
@@ -83,6 +83,6 @@ class LatentNoise(nn.Module):
         return z + self.std * noise
 
 
-def _standardised(z: Tensor, floor: float) -> Tensor:
-    centred = z - z.mean(0)
-    return centred / (centred.square().mean(0) + floor).sqrt()
+def _standardized(z: Tensor, floor: float) -> Tensor:
+    centered = z - z.mean(0)
+    return centered / (centered.square().mean(0) + floor).sqrt()

@@ -1,4 +1,4 @@
-"""Prediction terms: one step ahead, along a free rollout, and the price of a correction.
+"""Prediction terms: one step ahead, along a rollout, and the price of a correction.
 
 Both are blind to collapse: constant embeddings are predicted perfectly. That is the job of the
 representation terms.
@@ -75,10 +75,10 @@ def rollout_loss(
     mask: Tensor | None = None,
     stop_gradient: bool = True,
 ) -> Tensor:
-    """L_roll = Σ_h w_h d(ẑ_{t+h}, sg z_{t+h}) for free rollouts (..., K, d), without the start.
+    """L_roll = Σ_h w_h d(ẑ_{t+h}, sg z_{t+h}) for rollouts (..., K, d), without the start.
 
     ``weights`` (K,) are the w_h. By default each is 1/K, so that the term stays comparable with
-    L_pred when the horizon grows; it does not favour late steps, whose errors are larger anyway.
+    L_pred when the horizon grows; it does not favor late steps, whose errors are larger anyway.
     With a mask (..., K) every step is averaged over its own valid entries.
     """
     target = target.detach() if stop_gradient else target

@@ -1,4 +1,4 @@
-"""SIGReg: pull the embeddings towards an isotropic Gaussian (LeJEPA)."""
+"""SIGReg: pull the embeddings toward an isotropic Gaussian (LeJEPA)."""
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ def sigreg(
     Each is ∫ |φ_z(t) - e^{-t²/2}|² e^{-t²/2} dt with φ_z the empirical characteristic function,
     integrated by the trapezoidal rule on ``points`` points up to ``t_max``. Fixes mean, scale
     and shape at once and so blocks constant and redundant coordinates, but bounded orbits are
-    not Gaussian: it bends honest coordinates a little, and it does not see folding. For n
+    not Gaussian: it distorts true coordinates a little, and it does not see folding. For n
     independent Gaussian rows the expected value is 1.06 / n, not 0.
 
     Without a generator the directions are the same at every call. Pass one to draw new

@@ -36,5 +36,5 @@ def covariance(z: Tensor) -> Tensor:
 
 
 def mean(z: Tensor) -> Tensor:
-    """L_mean: squared mean of each coordinate, averaged. Centres z; prevents nothing else."""
+    """L_mean: squared mean of each coordinate, averaged. Centers z; prevents nothing else."""
     return rows(z).mean(0).square().mean()

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.paper.claims import CLAIMS, claims_table
-from benchmarks.paper.paper_figures import PRINTED
+from benchmarks.paper.paper_figures import AS_PUBLISHED
 from benchmarks.paper.tables import render
 from sjepa.symbolic import Law
 
@@ -15,7 +15,7 @@ def printed(experiment: str, seed: int = 7, **changed: float) -> pd.DataFrame:
     """The paper's means as if they were those of one of our seeds."""
     rows = [
         (experiment, c, seed, m, changed.get(f"{c}__{m}", value))
-        for c, row in PRINTED[experiment].items()
+        for c, row in AS_PUBLISHED[experiment].items()
         for m, (value, _) in row.items()
     ]
     return pd.DataFrame(rows, columns=["experiment", "condition", "seed", "metric", "value"])

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.paper import PROFILES, Profile, exp1, run
 from benchmarks.paper.__main__ import main
-from benchmarks.paper.paper_figures import PRINTED
+from benchmarks.paper.paper_figures import AS_PUBLISHED
 from benchmarks.paper.tables import number
 from sjepa.backend.registry import available_backends
 from sjepa.errors import ConfigError, UnknownBackend
@@ -71,7 +71,7 @@ def test_experiment_1_runs_through_and_reports_every_metric(tmp_path: Path) -> N
     assert value(frame, "fixed_point", "min_std") < 1e-3
     assert value(frame, "fixed_point", "latent_mse") < 1e-6
     assert value(frame, "fixed_point", "omega_terms") == 0.0
-    assert value(frame, "fixed_point", "neighbour") > 0.9
+    assert value(frame, "fixed_point", "neighbor") > 0.9
     for name in ("rollout_error", "min_std", "latent_geometry"):
         assert (tmp_path / f"{name}.png").stat().st_size > 10_000
     cycles = json.loads((tmp_path / "cycles.json").read_text())
@@ -157,7 +157,7 @@ def test_wrong_requests_are_refused(arguments: dict[str, object], message: str) 
         run(**{"name": "exp2", **arguments})  # type: ignore[arg-type]
 
 
-def test_a_misspelt_backend_is_refused_before_anything_is_trained() -> None:
+def test_a_misspelled_backend_is_refused_before_anything_is_trained() -> None:
     with pytest.raises(UnknownBackend, match="stlsq"):
         run("exp2", [7], backend="stslq")
 
@@ -188,7 +188,7 @@ def test_the_command_writes_the_metrics_and_laws_and_refuses_in_one_line(
 def test_the_profile_of_windows_is_the_appendix_to_the_letter() -> None:
     windows = PROFILES["windows"]
     assert windows.settings == TrainingConfig() and windows.settings.patience is None
-    assert (windows.integrator, windows.cycles, windows.penalised) == ("euler", 4, True)
+    assert (windows.integrator, windows.cycles, windows.penalized) == ("euler", 4, True)
     for name, row in (EXPERIMENT_1 | EXPERIMENT_2).items():
         assert windows.condition(name) == row
 
@@ -199,7 +199,7 @@ def test_profiles_change_only_what_they_say() -> None:
     assert all(paper.condition(name) == c for name, c in CONDITIONS.items() if name != "frozen")
     assert paper.integrator == "euler" and not paper.debias
     assert PROFILES["default"].condition("symbolic_complete").symbolic == 0.0
-    assert PRINTED["exp1"]["sjepa"]["omega_terms"] == (4.67, 2.49)
+    assert AS_PUBLISHED["exp1"]["sjepa"]["omega_terms"] == (4.67, 2.49)
 
 
 def test_numbers_are_readable() -> None:

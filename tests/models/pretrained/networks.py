@@ -13,7 +13,7 @@ def frames(n: int = 5, seed: int = 0, channels: tuple[int, ...] = ()) -> np.ndar
 
 
 def transformer(seed: int = 0) -> nn.Sequential:
-    """Grey frames (b, H, W) to tokens (b, 4, 24)."""
+    """Gray frames (b, H, W) to tokens (b, 4, 24)."""
     torch.manual_seed(seed)
     return nn.Sequential(
         nn.Unflatten(1, (1, SIDE)),

@@ -31,7 +31,7 @@ from sjepa.training.alternating import (
     propose,
 )
 from sjepa.training.options import training_plan
-from sjepa.training.refine import refine
+from sjepa.training.rollout_fit import refine
 
 from .conftest import LIBRARY, make_model
 
@@ -105,7 +105,7 @@ def test_the_law_of_an_oscillator_is_found_from_linear_observations_of_it() -> N
     radius, phase = rng.uniform(0.5, 1.5, (15, 1)), rng.uniform(0, 2 * np.pi, (15, 1))
     state = np.stack([radius * np.cos(omega * t + phase), -radius * np.sin(omega * t + phase)], -1)
     x = state @ rng.normal(size=(2, 6)) + 0.002 * rng.normal(size=(15, 50, 6))
-    # Centred and uncorrelated coordinates: what is left of the choice of axes keeps the structure.
+    # Centered and uncorrelated coordinates: what is left of the choice of axes keeps the structure.
     gauge = {"invariance": 2.0, "variance": 3.0, "covariance": 1.0, "mean": 1.0}
     options = {
         "network": "linear", "batching": "trajectories", "passes": 5, "horizon": 5, "cycles": 2,

@@ -63,7 +63,7 @@ def fitted(**settings: object) -> sjepa.SJEPA:
     return model.fit(braked())
 
 
-def test_the_frozen_mode_minimises_its_objective() -> None:
+def test_the_frozen_mode_minimizes_its_objective() -> None:
     data, model = braked(), fitted()
     value = objective(model.law_, data)
     plain = sjepa.SJEPA(encoder="identity", library=["z2", "sin(z1)"], random_state=0)
@@ -118,8 +118,8 @@ def test_a_constraint_costs_nothing_where_it_holds_and_its_multiplier_pulls_wher
 
 
 def test_a_constraint_that_is_missed_is_doubted() -> None:
-    assert any("above delta=1e-09" in doubt for doubt in fitted(delta=1e-9).doubts_)
-    assert not fitted(delta=1e-2).doubts_
+    assert any("above delta=1e-09" in warning for warning in fitted(delta=1e-9).warnings_)
+    assert not fitted(delta=1e-2).warnings_
 
 
 def test_the_multiplier_is_part_of_the_state() -> None:
@@ -204,7 +204,7 @@ def test_rollouts_that_must_be_adequate_reach_further_along_the_front(tmp_path: 
     found, _, _ = _rolling(exact.front_, simplest, names, "rk4", 1e-3)
     assert found != simplest and "Abs" in str(found)
     short = sjepa.SJEPA(encoder="identity", library=["z1"], delta_roll=1e-9, random_state=0)
-    assert any("reaches a rollout loss" in n for n in short.fit(data).doubts_)
+    assert any("reaches a rollout loss" in n for n in short.fit(data).warnings_)
     rows = [
         pd.DataFrame(x, columns=["q", "p"]).assign(run=i, t=data.t[i]) for i, x in enumerate(data.x)
     ]

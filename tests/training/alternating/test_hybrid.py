@@ -120,7 +120,7 @@ def test_a_correction_that_runs_the_show_is_doubted() -> None:
         random_state=0,
     ).fit(x, t)
     assert model.figures_["rho_corr"] > 0.5
-    assert any("is not what moves the state" in doubt for doubt in model.doubts_)
+    assert any("is not what moves the state" in warning for warning in model.warnings_)
 
 
 @pytest.mark.parametrize("name", ["energy", "updates", "joint"])

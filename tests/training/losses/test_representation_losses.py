@@ -79,11 +79,11 @@ def test_the_variance_term_is_zero_from_unit_scale_on_and_linear_below() -> None
 
 def test_descent_on_the_variance_term_restores_a_nearly_collapsed_representation() -> None:
     z = (1e-3 * randn(0, 64, 2)).requires_grad_()
-    optimiser = torch.optim.Adam([z], lr=0.05)
+    optimizer = torch.optim.Adam([z], lr=0.05)
     for _ in range(200):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         variance(z).backward()
-        optimiser.step()
+        optimizer.step()
     assert (z.std(0, correction=0) > 0.99).all()
 
 
@@ -199,7 +199,7 @@ def test_sigreg_is_near_its_floor_for_a_gaussian_and_larger_for_anything_else() 
         "uniform of unit variance": uniform.double(),
         "half the scale": 0.5 * gaussian,
         "twice the scale": 2.0 * gaussian,
-        "off centre": gaussian + 0.5,
+        "off center": gaussian + 0.5,
         "a line": gaussian[:, :1] * torch.ones(2) / math.sqrt(2.0),
         "a circle": math.sqrt(2.0) * gaussian / gaussian.norm(dim=1, keepdim=True),
         "collapsed": torch.zeros(n, 2, dtype=torch.float64),

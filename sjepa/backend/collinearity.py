@@ -1,0 +1,90 @@
+"""Collinear columns of a library: drop those that duplicate simpler ones on these data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sjepa.symbolic.library import Library
+
+
+# Columns are the same if the cosine of their angle is this close to 1.
+SAME = 1e-10
+# A column is a sum of two others if they leave this share of its square, and of those two each
+# must have so much of its own.
+SUM, OWN = 1e-12, 1e-6
+# Sums are looked for among at most so many terms: the work grows with the cube of their number.
+MAX_TERMS = 200
+
+
+def drop_collinear(
+    library: Library, outputs: Sequence[str], xx: np.ndarray
+) -> tuple[np.ndarray, list[str]]:
+    """Which output may use which term (terms, outputs), and a note for each copy left out.
+
+    No data can choose between columns that agree to five digits, and both together are an
+    ill-conditioned difference: of each such set the cheapest term stays. `xx` is the Gram matrix.
+    """
+    names, copies = library.names, list[str]()
+    size = np.sqrt(np.diag(xx))
+    usable = library.mask(outputs) & (size > 0)[:, None]
+    if _independent(xx[np.ix_(size > 0, size > 0)]):
+        return usable, copies
+    cosine = xx / np.maximum(np.outer(size, size), 1e-300)
+    order = sorted(range(len(library)), key=lambda i: (library.weights[i], len(names[i]), i))
+    alike = np.abs(cosine) >= 1.0 - SAME
+    for j, output in enumerate(outputs):
+        for position, i in enumerate(order):
+            same = [k for k in order[:position] if alike[i, k] and usable[k, j]]
+            if usable[i, j] and same:
+                usable[i, j] = False
+                copies.append(f"{output}: {names[i]} is {names[same[0]]} on these data")
+    left = [i for i in order if usable[i].any()]
+    if len(library) <= MAX_TERMS:
+        for i, (k, m) in _sums_of_two(library, cosine, left).items():
+            usable[i] = False
+            copies.append(f"{names[i]} is a sum of {names[k]} and {names[m]} on these data")
+    return usable, copies
+
+
+def _independent(xx: np.ndarray) -> bool:
+    """Whether every column has more of its own than copies of others, and sums of two, have."""
+    size = np.sqrt(np.diag(xx))
+    try:
+        # Of a unit column the others leave at least the smallest eigenvalue.
+        np.linalg.cholesky(xx / np.outer(size, size) - 10 * max(SAME, SUM) * np.eye(len(xx)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def _sums_of_two(
+    library: Library, cosine: np.ndarray, left: list[int]
+) -> dict[int, tuple[int, int]]:
+    """Products of inputs that two terms which weigh no more give exactly, and those two.
+
+    As c**2 and 1 give s**2 for a cosine and a sine. Sums of inputs themselves are left alone:
+    which of some shares that add up to 1 matters is for the search to say.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    for i in reversed(left):
+        if not library.products[i]:
+            continue
+        rest = [
+            k
+            for k in left
+            if k != i and k not in found and library.weights[k] <= library.weights[i]
+        ]
+        if len(rest) < 2:
+            continue
+        r, z = cosine[np.ix_(rest, rest)], cosine[rest, i]
+        free = 1.0 - r * r
+        np.fill_diagonal(free, np.inf)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lost = 1.0 - (z[:, None] ** 2 + z**2 - 2.0 * r * np.outer(z, z)) / free
+        lost[free < OWN] = 1.0
+        k, m = sorted(int(n) for n in np.unravel_index(np.argmin(lost), lost.shape))
+        if lost[k, m] < SUM:
+            found[i] = (rest[k], rest[m])
+    return found

@@ -1,0 +1,221 @@
+"""Local linear models of a transition, of its field or one step, from exact Jacobians."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy
+import torch
+from torch import Tensor, nn
+from torch.func import jacrev, vmap
+
+from sjepa.control.local import ContinuousModel, DiscreteModel
+from sjepa.errors import DataError
+from sjepa.models import Transition
+from sjepa.models.integrators import INTEGRATORS, join
+from sjepa.symbolic import Law
+
+
+class LawJacobian(nn.Module):
+    """∂F/∂(z, u) of a law, from SymPy's derivatives: inputs (..., n) to (..., k, n).
+
+    Compiled like the law itself, so it runs on any batch shape, dtype and device. Entries that
+    are zero everywhere cost nothing.
+    """
+
+    def __init__(self, law: Law) -> None:
+        super().__init__()
+        matrix = law.jacobian()
+        self.shape = (len(law.outputs), len(law.inputs))
+        entries = [
+            (i, j, e) for i in range(self.shape[0]) for j in range(self.shape[1])
+            if (e := matrix[i, j]) != 0
+        ]  # fmt: skip
+        self.rows = [i for i, _, _ in entries]
+        self.columns = [j for _, j, _ in entries]
+        self.entries: nn.Module | None = None
+        if entries:
+            names = [f"e{n}" for n in range(len(entries))]
+            expressions: list[sympy.Expr] = [e for *_, e in entries]
+            derivative = Law(expressions, law.inputs, names, "discrete", canonical=False)
+            self.entries = derivative.torch(trainable=False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        out = inputs.new_zeros((*inputs.shape[:-1], *self.shape))
+        if self.entries is not None:
+            out[..., self.rows, self.columns] = self.entries(inputs)
+        return out
+
+
+def module_jacobian(module: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
+    """Jacobian of any module by automatic differentiation: (..., n) to (..., k, n)."""
+    flat = inputs.reshape(-1, inputs.shape[-1])
+    jacobian = vmap(jacrev(module))(flat)
+    return jacobian.reshape(*inputs.shape[:-1], *jacobian.shape[1:]).detach()
+
+
+class PartJacobians:
+    """The Jacobians of F and of c, prepared once for many evaluations."""
+
+    def __init__(self, transition: Transition) -> None:
+        self.transition = transition
+        law = transition.law()
+        self.analytic = None if law is None else LawJacobian(law)
+
+    def symbolic(self, inputs: Tensor) -> Tensor | None:
+        """∂F/∂(z, u), (..., k, d + m); None without a law."""
+        if self.analytic is not None:
+            return self.analytic(inputs)
+        module = self.transition.symbolic
+        return None if module is None else module_jacobian(module, inputs)
+
+    def correction(self, inputs: Tensor) -> Tensor | None:
+        """∂c/∂(z, u), (..., k, d + m); None without a correction."""
+        module = self.transition.correction
+        return None if module is None else module_jacobian(module, inputs)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Of the sum F + c."""
+        parts = [p for p in (self.symbolic(inputs), self.correction(inputs)) if p is not None]
+        return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+
+@dataclass(frozen=True, repr=False)
+class Linearization:
+    """What a transition does to small changes around states z (..., d) and actions u (..., m).
+
+    ``field`` is the vector field's own first-order model, None for a map. ``step`` is that of the
+    next state: of the map itself, or of the field integrated for ``dt``, None without a dt.
+    """
+
+    z: np.ndarray
+    u: np.ndarray | None
+    dt: float | None
+    field: ContinuousModel | None
+    step: DiscreteModel | None
+
+    def __repr__(self) -> str:
+        lines = [f"around z = {self.z}" + ("" if self.u is None else f", u = {self.u}")]
+        if self.field is not None:
+            lines += ["vector field:", repr(self.field)]
+        if self.step is not None:
+            after = "" if self.field is None else f" of {self.dt:g}"
+            lines += [f"one step{after}:", repr(self.step)]
+        return "\n".join(lines)
+
+
+def linearize(
+    transition: Transition, z: Any, u: Any = None, dt: float | None = None
+) -> Linearization:
+    """Linearize a transition around states z (..., d) and actions u (..., m).
+
+    The law is differentiated analytically, the correction automatically. A step is differentiated
+    through its integrator exactly, stage by stage, not by a matrix exponential.
+    """
+    return Linearizer(transition).around(z, u, dt)
+
+
+class Linearizer:
+    """The same for many points: derivatives are worked out and compiled once."""
+
+    def __init__(self, transition: Transition) -> None:
+        self.transition = transition
+        self.parts = PartJacobians(transition)
+
+    def around(self, z: Any, u: Any = None, dt: float | None = None) -> Linearization:
+        state = torch.as_tensor(np.asarray(z, dtype=float))
+        action = None if u is None else torch.as_tensor(np.asarray(u, dtype=float))
+        if state.ndim == 0 or (action is not None and action.ndim == 0):
+            raise DataError("States and actions are arrays (..., d) and (..., m), got a number.")
+        if action is not None:
+            shape = torch.broadcast_shapes(state.shape[:-1], action.shape[:-1])
+            state = state.expand(*shape, state.shape[-1])
+            action = action.expand(*shape, action.shape[-1])
+        law, given = self.transition.law(), join(state, action).shape[-1]
+        if law is not None and given != len(law.inputs):
+            d = len(law.outputs) * self.transition.order
+            raise DataError(
+                f"The law has inputs {', '.join(law.inputs)}: give z (..., {d}) and "
+                f"u (..., {len(law.inputs) - d}), got {given} values."
+            )
+        field = step = None
+        with torch.no_grad():
+            if self.transition.dynamics == "continuous":
+                field = ContinuousModel(*self._blocks(state, action))
+            if self.transition.dynamics == "discrete":
+                step = DiscreteModel(*self._blocks(state, action))
+            elif dt is not None:
+                whole = self.step_matrices(state, action, dt)
+                own = whole
+                if self.transition.correction is not None:
+                    own = self.step_matrices(state, action, dt, law_only=True)
+                rest = [a - b for a, b in zip(whole, own, strict=True)]
+                step = DiscreteModel(*(m.numpy() for m in (*own, *rest)))
+        return Linearization(
+            state.numpy(), None if action is None else action.numpy(), dt, field, step
+        )
+
+    def step_matrices(
+        self, z: Tensor, u: Tensor | None, dt: float | None, law_only: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """A (..., d, d) and B (..., d, m) of the next state, as tensors.
+
+        Tangent vectors go through the integrator beside the state: Runge-Kutta steps of the
+        variational equation are the derivatives of the Runge-Kutta step.
+        """
+        d, m = z.shape[-1], 0 if u is None else u.shape[-1]
+        if self.transition.dynamics == "discrete":
+            whole = self._jacobian(join(z, u), law_only)
+            return whole[..., :d], whole[..., d:]
+        unit = torch.eye(d + m, dtype=z.dtype, device=z.device)
+        # (1 + d + m, ..., d): the state, then one tangent for every direction.
+        tangents = unit.reshape(d + m, *[1] * (z.ndim - 1), d + m).expand(-1, *z.shape[:-1], -1)
+        states = torch.cat([z.unsqueeze(0), tangents[..., :d]])
+        actions = None if u is None else torch.cat([u.unsqueeze(0), tangents[..., d:]])
+        if dt is None:
+            raise DataError("A step of a vector field needs its length; pass dt.")
+        step = INTEGRATORS[self.transition.integrator]
+        moved = step(self._variational(law_only), states, dt, actions)[1:].movedim(0, -1)
+        return moved[..., :d], moved[..., d:]
+
+    def _variational(self, law_only: bool) -> Callable[[Tensor], Tensor]:
+        transition = self.transition
+
+        def field(stacked: Tensor) -> Tensor:
+            base, tangents = stacked[0], stacked[1:]
+            jacobian = self._jacobian(base, law_only)
+            value = transition.velocity(base)
+            moved = torch.einsum("...ij,t...j->t...i", jacobian, tangents)
+            return torch.cat([value.unsqueeze(0), moved])
+
+        return field
+
+    def jacobian(self, inputs: Tensor) -> Tensor:
+        """Of the state's velocity, or of the next state for a map: (..., d, d + m)."""
+        return self._jacobian(inputs, law_only=False)
+
+    def _jacobian(self, inputs: Tensor, law_only: bool) -> Tensor:
+        """Of the whole state's velocity (or of the next state), the identity of dq/dt included."""
+        found = self.parts.symbolic(inputs) if law_only else self.parts(inputs)
+        if found is None:
+            size = self.transition.field(inputs).shape[-1]
+            found = inputs.new_zeros((*inputs.shape[:-1], size, inputs.shape[-1]))
+        return self._with_velocity(found)
+
+    def _with_velocity(self, found: Tensor) -> Tensor:
+        if self.transition.order == 1:
+            return found
+        n = found.shape[-2]
+        top = torch.zeros_like(found)
+        top[..., range(n), range(n, 2 * n)] = 1.0
+        return torch.cat([top, found], dim=-2)
+
+    def _blocks(self, z: Tensor, u: Tensor | None) -> list[np.ndarray]:
+        """A and B of the law, then of the correction."""
+        inputs, d = join(z, u), z.shape[-1]
+        law = self._jacobian(inputs, law_only=True)
+        rest = self._jacobian(inputs, law_only=False) - law
+        return [m.numpy() for m in (law[..., :d], law[..., d:], rest[..., :d], rest[..., d:])]

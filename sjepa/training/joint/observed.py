@@ -1,0 +1,195 @@
+"""Trajectories as the search sees them: whitened, rectangular, with their quadrature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sjepa.data import Trajectories, noise_level
+from sjepa.errors import DataError
+from sjepa.models import Whitening
+from sjepa.training.joint.objective import Grid
+from sjepa.training.joint.quadrature import STENCIL, interval_weights
+
+
+# Components whose variance is noise to a larger share than this are left out of the search.
+NOISE_SHARE = 0.02
+MAX_RANK = 40
+# Whitened validation data this far beyond the training data are out of their range.
+OUTSIDE = 0.05
+# Principal components settle long before this many rows.
+MAX_ROWS = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Whitened observations (N, T, rank) in double precision, and where they were taken.
+
+    `raw` are the same components in their own units, so that distances are those of the
+    observations: what the neighbor test looks at. `noise` is what noise may have added to x,
+    where that is known.
+    """
+
+    x: Tensor
+    grid: Grid
+    raw: Tensor
+    noise: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def length(self) -> int:
+        return self.x.shape[1]
+
+    def thinned(self, samples: int) -> Observed:
+        """Some of the trajectories, evenly, so that at most about `most` samples remain."""
+        every = -(-self.x[..., 0].numel() // samples)
+        return self if every <= 1 else self.pick(torch.arange(0, len(self), every))
+
+    def leading(self, rank: int) -> Observed:
+        """The first components alone."""
+        return Observed(self.x[..., :rank], self.grid, self.raw)
+
+    def with_zoh(self, zoh: bool) -> Observed:
+        """The same, with actions that are held between samples or not."""
+        return replace(self, grid=replace(self.grid, zoh=zoh))
+
+    def pick(self, rows: Tensor) -> Observed:
+        return Observed(self.x[rows], self.grid.pick(rows), self.raw[rows])
+
+    @classmethod
+    def of(cls, trajectories: Trajectories, whitening: Whitening) -> Observed:
+        longest = int(trajectories.lengths.max())
+        x = torch.zeros(len(trajectories), longest, whitening.rank, dtype=torch.float64)
+        with torch.no_grad():
+            for i, own in enumerate(trajectories.x):
+                z = whitening(torch.as_tensor(own).to(whitening.mean)).double()
+                x[i, : len(z)] = z
+                x[i, len(z) :] = z[-1]
+        # A column of the whitening matrix is a direction divided by the spread along it.
+        spread = 1.0 / whitening.matrix.double().norm(dim=0)
+        return cls(x, sampling_grid(trajectories), x * spread)
+
+
+def within_range(train: Observed, validation: Observed) -> Observed:
+    """The validation trajectories that stay where the training ones are, at least half of them.
+
+    Polynomial encoders do not extrapolate, so they cannot be evaluated outside.
+    """
+    seen, given = train.x[train.grid.mask], validation.x
+    outside = torch.maximum(given - seen.amax(0), seen.amin(0) - given).clamp_min(0.0)
+    excess = (outside * validation.grid.mask[..., None]).amax((1, 2))
+    limit = max(OUTSIDE, float(excess.quantile(0.5)))
+    kept = validation.pick(torch.nonzero(excess <= limit)[:, 0])
+    if validation.noise is not None:
+        kept = replace(kept, noise=validation.noise[excess <= limit])
+    return kept
+
+
+def sampling_grid(trajectories: Trajectories) -> Grid:
+    """Times, quadrature weights and mask of trajectories, padded to the longest."""
+    longest = int(trajectories.lengths.max())
+    times = np.zeros((len(trajectories), longest))
+    weights = np.zeros((len(trajectories), longest - 1, STENCIL))
+    for i, t in enumerate(trajectories.t):
+        n = len(t)
+        times[i, :n] = t - t[0]
+        # Padding continues in steps of 1: never used, but slopes over it stay finite.
+        times[i, n:] = times[i, n - 1] + np.arange(1, longest - n + 1)
+        weights[i, : n - 1] = interval_weights(t)
+    mask = np.arange(longest) < trajectories.lengths[:, None]
+    if longest >= STENCIL and not mask.all():
+        weights = _aligned(weights, trajectories.lengths, longest)
+    u = _actions(trajectories)
+    return Grid(torch.tensor(times), torch.tensor(weights), torch.tensor(mask), u)
+
+
+def _actions(trajectories: Trajectories) -> Tensor | None:
+    """Actions (N, T, m); the last of a short trajectory is repeated."""
+    if trajectories.u is None:
+        return None
+    longest = int(trajectories.lengths.max())
+    rows = [np.pad(u, ((0, longest - len(u)), (0, 0)), mode="edge") for u in trajectories.u]
+    return torch.tensor(np.stack(rows), dtype=torch.float64)
+
+
+def _aligned(weights: np.ndarray, lengths: np.ndarray, longest: int) -> np.ndarray:
+    """Move the weights of a short trajectory's last interval to the centered stencil.
+
+    Its own stencil ends at its last sample; the rectangular rule reads one further, which is a
+    repetition of that sample.
+    """
+    for i, n in enumerate(lengths):
+        if STENCIL <= n < longest:
+            last = weights[i, n - 2].copy()
+            weights[i, n - 2] = [last[1], last[2], last[3], 0.0]
+            weights[i, n - 2, 0] += last[0]
+    return weights
+
+
+def pieces(trajectories: Trajectories, longest: int, every: int = 1) -> Trajectories:
+    """Every k-th sample, cut in time into pieces of at most `longest` samples.
+
+    A remainder too short to be of use is dropped, unless it is all there is.
+    """
+    x, t, u = [], [], []
+    for i, (xi, ti) in enumerate(zip(trajectories.x, trajectories.t, strict=True)):
+        xi, ti = xi[::every], ti[::every]
+        for start in range(0, max(1, len(xi) - 1), longest):
+            part = slice(start, start + longest)
+            if len(ti[part]) >= max(STENCIL, longest // 2) or (start == 0 and len(ti) >= 2):
+                x.append(xi[part])
+                t.append(ti[part])
+                if trajectories.u is not None:
+                    u.append(trajectories.u[i][::every][part])
+    return Trajectories(x, t, u or None, gaps="keep")
+
+
+def fit_whitening(
+    trajectories: Trajectories, rank: int | None = None, noisier_copy: Trajectories | None = None
+) -> Whitening:
+    """Whitening that keeps the components which are signal rather than noise.
+
+    Without a `rank`, the components up to the first whose white noise, judged from its own
+    roughness in time or from a noisier `noisier_copy`, is more than a small share of its variance.
+    """
+    size = int(np.prod(trajectories.obs_shape, dtype=int))
+    every = max(1, int(trajectories.lengths.sum()) // MAX_ROWS)
+    rows = torch.as_tensor(np.concatenate([a[::every] for a in trajectories.x])).double()
+    most = min(MAX_RANK if rank is None else rank, size)
+    whitening = Whitening.fit(rows, trajectories.obs_shape, rank=most, max_rank=most)
+    if rank is not None:
+        return whitening
+    some = trajectories[:: max(1, len(trajectories) // 50)]
+    with torch.no_grad():
+        series = [whitening(torch.as_tensor(a).double()).numpy() for a in some.x]
+    share = noise_level(series, some.t) ** 2
+    if noisier_copy is not None:
+        with torch.no_grad():
+            added = [
+                whitening(torch.as_tensor(a - b).double() + whitening.mean.reshape(a.shape[1:]))
+                for a, b in zip(noisier_copy.x, trajectories.x, strict=True)
+            ]
+        share = torch.cat(added).square().mean(0).numpy()
+    quiet = np.flatnonzero(share <= NOISE_SHARE)
+    if noisier_copy is None:  # in order of variance, noise comes last
+        noisy = np.flatnonzero(share > NOISE_SHARE)
+        quiet = np.arange(noisy[0] if len(noisy) else whitening.rank)
+    if not len(quiet):
+        raise DataError(
+            "Every principal component looks like noise: the observations do not move smoothly "
+            "from one sample to the next. Sample faster, or set the rank."
+        )
+    return _chosen(whitening, quiet)
+
+
+def _chosen(whitening: Whitening, components: np.ndarray) -> Whitening:
+    """The same whitening with fewer components."""
+    shorter = Whitening(whitening.obs_shape, len(components)).to(whitening.mean.dtype)
+    shorter.mean.copy_(whitening.mean)
+    shorter.matrix.copy_(whitening.matrix[:, components])
+    return shorter

@@ -1,0 +1,134 @@
+"""What a search returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from sjepa.errors import LawError
+from sjepa.metrics.diagnostics import Diagnostic
+from sjepa.metrics.shortcuts import CollapseReport
+from sjepa.models import Transition
+from sjepa.symbolic import Candidate, Front, Law
+from sjepa.training.joint.restarts import join_velocities
+from sjepa.training.joint.structures import Structure
+
+
+@dataclass(frozen=True, eq=False)
+class JointCandidate:
+    """One candidate with the encoder whose coordinates it moves.
+
+    `candidate.loss` is the validation risk of the integral form: the share of the variance of
+    changes that the law does not explain.
+    """
+
+    candidate: Candidate
+    structure: Structure
+    encoder: nn.Module
+    check_report: CollapseReport
+    linear: bool = True
+
+    @property
+    def law(self) -> Law:
+        return self.candidate.law
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """The front with its encoders, and the simplest adequate candidate, refined.
+
+    Attributes
+    ----------
+    front : Front
+        Admissible candidates; ``found[i]`` holds the encoder of ``front[i]``.
+    best : Found
+        The chosen candidate after refinement by rollouts.
+    delta : float
+        The largest validation risk that counts as adequate.
+    noise_floor : float
+        The noise floor in the coordinates of the best-fitting law.
+    adequate : bool
+        Whether the chosen law reaches `delta` and, where that was estimated, leaves little more
+        than noise, in coordinates that are no shortcut.
+    training_residual : float
+        Unexplained variance of the increments on training data.
+    rollout, training_rollout : float
+        Rollout loss of the chosen law on validation and on training data, in units of the
+        variance of z.
+    rivals : tuple of Found
+        Other adequate laws, each with its encoder: the data do not tell them from the chosen one.
+    findings : tuple of Finding
+        What a user should know about the result; see :mod:`sjepa.metrics.diagnostics`.
+    caveats : tuple of str
+        What limits even an adequate law: alternatives, a nonlinear encoder.
+    notes : tuple of str
+        What was chosen on the way, and why.
+    """
+
+    front: Front
+    found: tuple[JointCandidate, ...]
+    best: JointCandidate
+    order: int
+    delta: float
+    noise_floor: float
+    adequate: bool
+    training_residual: float
+    rollout: float
+    training_rollout: float
+    rivals: tuple[JointCandidate, ...]
+    findings: tuple[Diagnostic, ...]
+    caveats: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def law(self) -> Law:
+        return self.best.law
+
+    @property
+    def residual(self) -> float:
+        """Unexplained variance of the increments (1 - R²) of the chosen law."""
+        return self.best.candidate.loss
+
+    @property
+    def ratio(self) -> float:
+        """The residual in units of the noise floor."""
+        return self.residual / max(self.noise_floor, 1e-300)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """How adequate the chosen law is, on data it was not fitted to and on those it was."""
+        return {
+            "noise_floor": self.noise_floor,
+            "residual": self.residual,
+            "residual_training": self.training_residual,
+            "ratio": self.ratio,
+            "rollout_held_out": self.rollout,
+            "rollout_training": self.training_rollout,
+            "adequate": float(self.adequate),
+        }
+
+    @property
+    def warnings(self) -> list[str]:
+        """What calls the chosen law into question, or limits it."""
+        return [*(finding.sentence for finding in self.findings), *self.caveats]
+
+    @property
+    def encoder(self) -> nn.Module:
+        """Observations (..., *obs) to coordinates (..., d)."""
+        return self.best.encoder
+
+    def transition(self, integrator: str = "rk4") -> Transition:
+        """The chosen law as a transition in double precision."""
+        return Transition.of(self.law, integrator)
+
+    @torch.no_grad()
+    def encode(self, x: Tensor, times: Tensor | None = None) -> Tensor:
+        """States of trajectories (B, T, *obs); second order also needs their times (B, T)."""
+        z = self.encoder(x)
+        if self.order == 1:
+            return z
+        if times is None:
+            raise LawError("A second-order state contains velocities: give the times.")
+        return join_velocities(z, times.to(z.dtype))

@@ -1,0 +1,206 @@
+"""Search structures and coordinates together: the shortest adequate law and what it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from sjepa.callbacks import Step
+from sjepa.data import Trajectories
+from sjepa.metrics.diagnostics import NOT_NOISE
+from sjepa.metrics.shortcuts import CollapseChecks
+from sjepa.models.devices import one_thread
+from sjepa.models.encoders import LinearEncoder
+from sjepa.symbolic import Library
+from sjepa.symbolic.front import EXACT
+from sjepa.training.joint.affine_closed import closed_heads, gauged_heads, monomial_heads
+from sjepa.training.joint.best_candidate import best_candidate, best_candidate_raised
+from sjepa.training.joint.budget import SearchBudget
+from sjepa.training.joint.checkpoint import load_heads, load_round, save_heads, save_round
+from sjepa.training.joint.conclude import conclude, head_of, scored
+from sjepa.training.joint.context import (
+    HALVING_RANK,
+    LONGEST,
+    Memory,
+    SearchContext,
+    prepare,
+)
+from sjepa.training.joint.finalists import (
+    companion_form,
+    extend,
+    finalists,
+    lacking,
+    padded,
+    refined_encoders,
+    report_law,
+    warm_started,
+)
+from sjepa.training.joint.halving import Survivor, successive_halving
+from sjepa.training.joint.initial_subspaces import starting_readouts
+from sjepa.training.joint.noise import noise_floor
+from sjepa.training.joint.nonlinear import nonlinear_heads
+from sjepa.training.joint.observed import within_range
+from sjepa.training.joint.refinement import Head, StructureTask
+from sjepa.training.joint.restarts import Restarts
+from sjepa.training.joint.result import JointCandidate, SearchResult
+from sjepa.training.joint.structures import Structure, enumerate_structures
+from sjepa.training.joint.subspace import closed_under_affine_maps
+
+
+# How much longer horizons are for nonlinear encoders, which can hide more in a short one.
+FURTHER = 1.6
+
+
+@one_thread()
+def joint_search(
+    trajectories: Trajectories,
+    library: Library,
+    latent_dim: int,
+    *,
+    order: int = 1,
+    seed: int = 0,
+    budget: SearchBudget | None = None,
+    validation: Trajectories | None = None,
+    delta: float | str = "auto",
+    delta_roll: float | None = None,
+    select: str | None = None,
+    checks: CollapseChecks | None = None,
+    structures: Sequence[Structure] = (),
+    rank: int | None = None,
+    report: Callable[[Step], None] | None = None,
+    memory: Memory | None = None,
+    noisier_copy: Trajectories | None = None,
+    starts: Sequence[Tensor] = (),
+    begun: Sequence[tuple[LinearEncoder, Structure]] = (),
+) -> SearchResult:
+    """Find coordinates of observations and the simplest adequate law that moves them.
+
+    Many structures are tried at once, each with encoders of its own, on whitened observations;
+    the best are refined, those that are shortcuts are refused, and the cheapest whose validation
+    risk is within `delta` is refined by rollouts. With all monomials up to some degree as library,
+    the subspace is found with the whole library instead, and then the coordinates in it that
+    make the law sparse.
+
+    Parameters
+    ----------
+    trajectories : Trajectories
+        Observations of any shape; states, if there are any, are not looked at.
+    library : Library
+        Terms in the names of the latent coordinates; for ``order=2`` optionally also of their
+        velocities, after them.
+    latent_dim : int
+    order : 1 or 2
+        Whether the law gives first or second time derivatives of the coordinates.
+    budget : SearchBudget, optional
+    validation : Trajectories, optional
+        By default a fifth of the trajectories is set aside.
+    delta : float or "auto"
+        Largest adequate validation risk, as a share of the variance of the increments.
+    delta_roll : float, optional
+        Largest adequate rollout loss, in units of the variance of the coordinates.
+    checks : CollapseChecks, optional
+        What makes coordinates admissible.
+    structures : structures to try besides the enumerated ones, for instance from a backend's front
+        (:func:`sjepa.training.joint.structures_of`)
+    rank : int, optional
+        Principal components to search in; by default those that are not noise.
+    report : callable, optional
+        Called at every step, with the law and its residual on held-out data where there is one.
+    memory : Memory, optional
+        Where restarts between rounds, refined and polynomial encoders are kept, and looked for when
+        a search starts again.
+    noisier_copy : Trajectories, optional
+        The same observations with as much noise again, for a noise floor where roughness in time
+        does not show it.
+    starts : read-outs (values, d) of observations that are a coordinate and its derivatives
+    begun : encoders of whitened observations, and structures that they are refined for as well
+    """
+    arguments = (
+        trajectories, library, latent_dim, order, seed, budget or SearchBudget(), validation,
+        checks or CollapseChecks(), rank, report,
+    )  # fmt: skip
+    context = prepare(*arguments, noisier_copy=noisier_copy)
+    heads = load_heads(context, memory)
+    if not heads and not structures and closed_under_affine_maps(library, latent_dim):
+        heads = gauged_heads(context)
+        save_heads(heads, memory)
+    if not heads:
+        # Three coordinates have too many structures for a race, if a gauge makes one of them.
+        many = latent_dim > 2 and not structures
+        heads = monomial_heads(context, 2) if many else []
+        if not heads or lacking(context, heads):
+            heads += refined_encoders(context, _survivors(context, structures, memory))
+            heads += warm_started(context, begun)
+            heads += companion_form(context, starts, [task.structure for _, task in heads])
+            heads += extend(context, heads)
+            if latent_dim < 3 and not structures and lacking(context, heads):
+                heads += closed_heads(context, heads, degree=3)
+        save_heads(heads, memory)
+    best: Sequence[tuple[Head, StructureTask]] = heads
+    if context.budget.grow and lacking(context, heads):
+        context = prepare(*arguments, reach=FURTHER, noisier_copy=noisier_copy)
+        lead = best_candidate(context, heads)  # linear encoders are judged wherever there are data
+        near = within_range(context.train, context.validation)
+        context = replace(context, validation=near, memory=memory)
+        nonlinear = best_candidate_raised(context, lead) or nonlinear_heads(context, heads)
+        best = [*heads, *nonlinear]
+        best = [(head, context.task(task.structure)) for head, task in best]
+    quiet = context if context.every == 1 else replace(context, tell=None)
+    result = conclude(quiet, finalists(context, best), delta, delta_roll, select)
+    if context.every == 1 or not result.adequate or not result.best.linear:
+        return result
+    whole = replace(context.budget, horizon=LONGEST)
+    fine = prepare(*arguments[:5], whole, *arguments[6:], noisier_copy=noisier_copy)
+    found = _with_all_samples(fine, result)
+    again = conclude(fine, found, delta, delta_roll, select) if found else result
+    if not again.adequate or not again.residual < result.residual:
+        return result
+    note = f"chosen on one sample in {context.every}, over long horizons; numbers are those of all"
+    return replace(again, front=result.front, found=result.found, notes=(*again.notes, note))
+
+
+def _with_all_samples(context: SearchContext, result: SearchResult) -> list[JointCandidate]:
+    """The adequate laws of a search that left samples out, refined on all of them.
+
+    None where noise explains what is left; otherwise errors of quadrature may.
+    """
+    adequate = [(head_of(one.encoder), one.structure) for one in (result.best, *result.rivals)]
+    linear = [(head, own) for head, own in adequate if isinstance(head, LinearEncoder)]
+    head, own = linear[0]
+    floor = noise_floor(head, context.task(own), context.validation)
+    if result.residual <= max(NOT_NOISE * floor, EXACT):
+        return []
+    return [scored(context, task, head) for head, task in warm_started(context, linear)]
+
+
+def _survivors(
+    context: SearchContext, given: Sequence[Structure], memory: Memory | None
+) -> list[Survivor]:
+    budget = context.budget
+    structures = enumerate_structures(
+        context.library, context.latent_dim, budget.structures, budget.max_terms,
+        actions=context.actions,
+    )  # fmt: skip
+    structures += [s for s in given if s not in structures]
+    generator = torch.Generator().manual_seed(context.seed)
+    entries = [s for s in structures for _ in range(budget.restarts)]
+    rank = min(context.whitening.rank, HALVING_RANK)
+    readouts = starting_readouts(context.modes, rank, context.latent_dim, len(entries), generator)
+    restarts = Restarts(context.library, entries, readouts.float(), context.order)
+    rounds = budget.rounds(context.horizon, len(entries), context.train.length)
+    done, restarts = load_round(context, generator, memory) or (0, restarts)
+
+    def goes_on(done: int, kept: Restarts) -> None:
+        save_round(done, kept, generator, memory)
+        readout = kept.readouts.detach()[0].double()  # the first one leaves least
+        leading = padded(context, readout), context.task(kept.structures[0])
+        report_law(context, "leading", *leading, 0.5 * done / len(rounds))
+
+    return successive_halving(
+        restarts, context.train.leading(rank), rounds, context.near, generator,
+        lambda line, share: context.report(line, 0.5 * share), context.pool, done=done,
+        save=goes_on,
+    )  # fmt: skip
