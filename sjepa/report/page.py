@@ -16,10 +16,12 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from sjepa.report import charts
+from sjepa.report import charts, table_charts
 from sjepa.report.content import Entry, Film, ReportData
 from sjepa.report.film import sheet
+from sjepa.report.table import is_formula
 from sjepa.report.words import listed, number, numbers, pretty, r2, sentence
+from sjepa.symbolic import Law
 from sjepa.symbolic.export.html import equations
 from sjepa.symbolic.intervals import LEVEL, Interval
 
@@ -52,8 +54,8 @@ def render(data: ReportData) -> str:
         ),
         script=Markup(script),
         style=Markup(_asset("page.css")),
-        kind="next values" if data.law.dynamics == "discrete" else "time derivatives",
-        outputs=listed(data.law.outputs),
+        lead=_lead(data.law),
+        paths="values" if is_formula(data.law) else "paths",
         doubts=[sentence(doubt) for doubt in data.doubts],
         notes=[sentence(note) for note in data.notes],
         dimensions=[_dimension(row) for row in data.dimensions.to_dict("records")],
@@ -63,6 +65,7 @@ def render(data: ReportData) -> str:
         terms=[] if front is None else [_term(row) for row in front.intervals],
         level=f"{LEVEL:.0%}",
         **_motion(data),
+        **_table(data),
         film=None if data.film is None else _film(data.film, data.names),
         training=[
             (Markup(charts.training(data.history, c)), _FIGURES.get(c, str(c)))
@@ -83,6 +86,25 @@ def _template() -> Template:
 
 def _asset(name: str) -> str:
     return files("sjepa.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _lead(law: Law) -> str:
+    outputs = listed(law.outputs)
+    if is_formula(law):
+        return f"A formula for {outputs}."
+    kind = "next values" if law.dynamics == "discrete" else "time derivatives"
+    return f"A law for the {kind} of {outputs}."
+
+
+def _table(data: ReportData) -> dict[str, Any]:
+    """Predictions and residuals, where there is a table."""
+    if data.measured is None:
+        return {"predicted": [], "table_residuals": []}
+    outputs = range(min(len(data.law.outputs), charts.MAX_COORDINATES))
+    return {
+        "predicted": [(Markup(table_charts.predicted(data, j)), "") for j in outputs],
+        "table_residuals": [(Markup(one), "") for one in table_charts.residuals(data)],
+    }
 
 
 def _law(data: ReportData, i: int, entry: Entry) -> dict[str, Any]:
@@ -107,8 +129,12 @@ def _law(data: ReportData, i: int, entry: Entry) -> dict[str, Any]:
         if candidate is None or data.front is None
         else f"{data.front.complexity(candidate):g}",
         "loss": "" if candidate is None else number(candidate.loss),
-        "r2": "" if np.isnan(entry.score) else r2(entry.score),
+        "r2": "" if np.isnan(score := _r2(entry)) else r2(score),
     }
+
+
+def _r2(entry: Entry) -> float:
+    return entry.score if np.isnan(entry.table_r2) else entry.table_r2
 
 
 def _dimension(row: dict[str, Any]) -> dict[str, Any]:
