@@ -20,6 +20,7 @@ from sjepa.errors import ConfigError, LawError, NumericalWarning, warn_caller
 from sjepa.estimator.checks import check_is_fitted, check_sample_weight, validate_data
 from sjepa.estimator.fitted import Equations
 from sjepa.estimator.kinds import draw_seed
+from sjepa.estimator.regressor_files import save_regressor
 from sjepa.estimator.robust import LOSSES, ROUNDS, row_weights
 from sjepa.estimator.table_search import Table
 from sjepa.estimator.table_space import given_space, operators_of, output_names
@@ -225,6 +226,11 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if X is not None:
             X = validate_data(self, X, dtype=np.float64, reset=False)
         return write_report(self, path, X, y, title=title or "Formulas")
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted model to a folder, as plain data; read it with :func:`sjepa.load`."""
+        check_is_fitted(self)
+        save_regressor(self, Path(folder))
 
     def __str__(self) -> str:
         """The equations, once there are any; ``repr`` has the settings."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class Table:
     weights: np.ndarray | None = None
     units: Mapping[str, str] | None = None
     constraints: Sequence[str] = ()
-    budget: Budget = Budget()
+    budget: Budget = field(default_factory=Budget)
     tree_seconds: float = TREE_SECONDS
     delta: float | None = None
     seed: int = 0
