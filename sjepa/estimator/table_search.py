@@ -93,6 +93,7 @@ class Table:
             space = default_space(self.names, self.inputs, backend, self.library)
         widen = self.space is None and self.library is None and not backend.trees
         widen = widen and self.delta is None and not (self.constraints or self.units)
+        widen = widen and backend.space(self.names) is None
         climbed = self._climb(backend, space, widen, TERMS_SHARE if default and widen else 1.0)
         if default and widen and self.trees and _worth_trees(climbed):
             return self._with_trees(climbed)
@@ -100,7 +101,7 @@ class Table:
 
     def _problem(self, backend: Backend, space: Space, share: float) -> Problem:
         budget = self.share(share).budget
-        if budget.seconds is None and budget.iterations is None and backend.trees:
+        if budget == Budget() and backend.trees and not backend.limited:
             budget = Budget(self.tree_seconds, cpu=True)
         return Problem(
             self.inputs, self.targets, self.names, self.outputs, weights=self.weights,

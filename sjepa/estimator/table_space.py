@@ -76,7 +76,10 @@ def _with_templates(library: Library | Sequence[str], names: Sequence[str], outp
 def default_space(
     names: Sequence[str], X: np.ndarray, backend: Backend, library: str | None = None
 ) -> Space:
-    """The default grammar for backends that write trees, the default library for the others."""
+    """What the backend's settings say; else a default grammar for trees, or a default library."""
+    own = backend.space(names) if library is None else None
+    if own is not None:
+        return Space(own) if isinstance(own, Library) else Space(grammar=own)
     if backend.trees:
         if library is not None:
             raise ConfigError(

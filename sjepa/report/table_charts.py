@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,10 +53,18 @@ def residuals(data: ReportData) -> list[str]:
         drawings.append(
             _residuals(
                 data, pretty(data.law.inputs[i]), wide_range(column, 0.06),
-                lambda entry, column=column: column,
+                partial(_column, column=column),
             )
         )  # fmt: skip
     return drawings
+
+
+def _prediction(entry: Entry, j: int) -> np.ndarray | None:
+    return None if entry.predicted is None else entry.predicted[:, j]
+
+
+def _column(entry: Entry, column: np.ndarray) -> np.ndarray:
+    return column
 
 
 @rc_context({**STYLE, "path.simplify": False})
