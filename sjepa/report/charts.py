@@ -148,7 +148,7 @@ def pareto(front: Front, chosen: int | None) -> str:
     drawn = Drawing(300.0)
     ax = drawn.axes(f"complexity ({front.measure})", "unexplained variance")
     ax.set(yscale="log", xlim=(x[0] - 0.5, x[-1] + 0.5), ymargin=0.12)
-    _decades(ax)
+    log_decades(ax)
     if x[-1] > CROWDED:
         ax.set_xscale("function", functions=(_root, lambda v: np.sign(v) * np.square(v)))
         ax.xaxis.set_major_locator(FixedLocator([0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]))
@@ -173,7 +173,7 @@ def _root(values: Any) -> Any:
     return np.sign(values) * np.sqrt(np.abs(values))
 
 
-def _decades(ax: Axes) -> None:
+def log_decades(ax: Axes) -> None:
     ax.yaxis.set_major_locator(LogLocator(numticks=5))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: power(value)))
     ax.yaxis.set_minor_locator(NullLocator())
@@ -349,7 +349,7 @@ def training(history: pd.DataFrame, column: str) -> str:
     ax.plot(step, values, color=color(0))
     if len(values) and values.min() > 0 and values.max() > 30 * values.min():
         ax.set_yscale("log")
-        _decades(ax)
+        log_decades(ax)
     return drawn.svg(f"{column} during training")
 
 

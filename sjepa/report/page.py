@@ -40,12 +40,12 @@ _FIGURES = {
 
 def render(data: ReportData) -> str:
     """The whole page."""
-    script = f"\n{_asset('page.js')}"
+    script = f"\n{asset('page.js')}"
     digest = b64encode(sha256(script.encode()).digest()).decode()
     laws = [_law(data, i, entry) for i, entry in enumerate(data.entries)]
     chosen = data.start if data.entries[data.start].candidate is not None else None
     front = data.front if data.front is not None and len(data.front) else None
-    return _template().render(
+    return template().render(
         data=data,
         # Only this very script runs, and nothing is fetched, whatever the texts contain.
         policy=Markup(
@@ -53,7 +53,7 @@ def render(data: ReportData) -> str:
             f"script-src 'sha256-{digest}'"
         ),
         script=Markup(script),
-        style=Markup(_asset("page.css")),
+        style=Markup(asset("page.css")),
         lead=_lead(data.law),
         paths="values" if is_formula(data.law) else "paths",
         doubts=[sentence(doubt) for doubt in data.doubts],
@@ -76,15 +76,15 @@ def render(data: ReportData) -> str:
 
 
 @cache
-def _template() -> Template:
+def template(name: str = "page.html") -> Template:
     pages = Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined,
         loader=PackageLoader("sjepa.report", ""),
     )  # fmt: skip
-    return pages.get_template("page.html")
+    return pages.get_template(name)
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
     return files("sjepa.report").joinpath(name).read_text(encoding="utf-8")
 
 

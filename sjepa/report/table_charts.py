@@ -42,7 +42,7 @@ def residuals(data: ReportData) -> list[str]:
     drawings = [
         _residuals(
             data, f"{pretty(data.law.outputs[j])}, predicted", wide_range(column, REACH),
-            lambda entry, j=j: None if entry.predicted is None else entry.predicted[:, j], j,
+            partial(_prediction, j=j), j,
         )
         for j, column in zip(outputs, data.measured.targets.T, strict=False)
     ]  # fmt: skip

@@ -141,7 +141,9 @@ def _pysr_regressor(**settings: Any) -> Any:
     init.body = ast.parse("\n".join(f"self.{n} = {n}" for n in names if n != "self")).body
     for argument in (*init.args.args, *init.args.kwonlyargs):
         argument.annotation = None
-    made = ast.ClassDef("PySRRegressor", [], [], [init], [], **{"type_params": []})
+    made = ast.parse("class PySRRegressor: pass").body[0]
+    assert isinstance(made, ast.ClassDef)
+    made.body = [init]
     module = ast.fix_missing_locations(ast.Module([made], []))
     space: dict[str, Any] = {"__name__": "pysr.sr"}
     exec(compile(module, "sr.py", "exec"), space)
