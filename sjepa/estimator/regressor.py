@@ -82,6 +82,10 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         one, with a warning, where none does. A search of a list of backends ends soon after it.
     unary_operators, binary_operators : list of str, optional
         The operators as PySR spells them; without binary ones ``["+", "-", "*", "/"]``.
+    guesses : list of str, optional
+        Formulas to start from, as in ``["x1*sin(2*x2)"]``, their numbers being fitted first; of
+        several targets lists with a formula for each. Expression trees grow from their terms,
+        searches of a library take those whose terms it has.
     feature_names : list of str, optional
         By default the columns of a DataFrame, or x1, x2, ...
 
@@ -124,6 +128,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         delta: float | None = None,
         unary_operators: Sequence[str] | None = None,
         binary_operators: Sequence[str] | None = None,
+        guesses: Sequence[str] | Sequence[Sequence[str]] | None = None,
         feature_names: Sequence[str] | None = None,
     ) -> None:
         self.backend = backend
@@ -140,6 +145,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.delta = delta
         self.unary_operators = unary_operators
         self.binary_operators = binary_operators
+        self.guesses = guesses
         self.feature_names = feature_names
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SymbolicRegressor:
@@ -170,8 +176,8 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 X, y.reshape(len(y), -1), inputs, outputs, backend, space,
                 library=self.library if isinstance(self.library, str) else None, weights=weights,
                 units=self.units, constraints=tuple(self.constraints or ()),
-                budget=_budget(self.budget), delta=self.delta, seed=self.seed_,
-                progress=bar.listener,
+                guesses=_laws(self.guesses or (), inputs, outputs), budget=_budget(self.budget),
+                delta=self.delta, seed=self.seed_, progress=bar.listener,
             )  # fmt: skip
             self.front_ = _reweighted(table, self.loss or "squared")
         self.law_ = self._selected()
@@ -273,6 +279,24 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 def _one_of(name: str, value: Any, known: Sequence[str]) -> None:
     if value not in known:
         raise ConfigError(f"{name} is one of {', '.join(map(repr, known))}, got {value!r}.", name)
+
+
+def _laws(
+    guesses: Sequence[str] | Sequence[Sequence[str]], inputs: Sequence[str], outputs: Sequence[str]
+) -> list[Law]:
+    """Formulas as laws; text is parsed and never executed."""
+    if isinstance(guesses, str):
+        raise ConfigError("guesses is a list of formulas such as ['x1*sin(x2)'].", "guesses")
+    laws = []
+    for guess in guesses:
+        texts = [guess] if isinstance(guess, str) else list(guess)
+        if len(texts) != len(outputs):
+            raise ConfigError(
+                f"A guess has a formula for each of {', '.join(outputs)}, got {guess!r:.80}.",
+                "guesses",
+            )
+        laws.append(Law.from_string(texts, inputs, outputs, "discrete"))
+    return laws
 
 
 def _budget(given: Budget | float | None) -> Budget:

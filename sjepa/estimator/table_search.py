@@ -23,7 +23,7 @@ from sjepa.estimator.table_space import (
 from sjepa.inference.constants import ODDS, STRUCTURE
 from sjepa.search.ladder import Climbed, Ladder
 from sjepa.search.screening import MAX_ACTIVE, active_columns
-from sjepa.symbolic import Front, Law
+from sjepa.symbolic import Front, Law, refit
 from sjepa.symbolic.verdict import Rival, Verdict
 
 
@@ -56,7 +56,7 @@ class Table:
     tree_seconds: float = TREE_SECONDS
     delta: float | None = None
     seed: int = 0
-    warm: Front | None = None
+    guesses: Sequence[Law] = ()
     progress: Progress | None = None
     trees: bool = True  # whether the default search may turn to them
 
@@ -74,6 +74,8 @@ class Table:
         if columns <= MAX_ACTIVE or not too_many_columns(rows, columns):
             return self._searched()
         active = active_columns(self.inputs, self.targets, self.weights)
+        used = {s.name for g in self.guesses for e in g.expressions for s in e.free_symbols}
+        active = sorted({*active, *(i for i, n in enumerate(self.names) if n in used)})
         if not active:
             return replace(self, trees=False)._searched()
         names = [self.names[i] for i in active]
@@ -95,7 +97,7 @@ class Table:
         widen = widen and self.delta is None and not (self.constraints or self.units)
         widen = widen and backend.space(self.names) is None
         climbed = self._climb(backend, space, widen, TERMS_SHARE if default and widen else 1.0)
-        if default and widen and self.trees and _worth_trees(climbed):
+        if default and widen and self.trees and (self.guesses or _worth_trees(climbed)):
             return self._with_trees(climbed)
         return climbed.front
 
@@ -103,13 +105,22 @@ class Table:
         budget = self.share(share).budget
         if budget == Budget() and backend.trees and not backend.limited:
             budget = Budget(self.tree_seconds, cpu=True)
-        return Problem(
+        problem = Problem(
             self.inputs, self.targets, self.names, self.outputs, weights=self.weights,
             dynamics="discrete", seed=self.seed, budget=budget, library=space.library,
             grammar=space.grammar, adequate=self.delta, constraints=tuple(self.constraints),
-            units=units_of(self.units, self.names, self.outputs), warm=self.warm,
-            progress=self.progress,
+            units=units_of(self.units, self.names, self.outputs), progress=self.progress,
         )  # fmt: skip
+        return self._started(problem)
+
+    def _started(self, problem: Problem) -> Problem:
+        """The problem with the guesses, fitted to the rows, as a front to start from."""
+        if not self.guesses:
+            return problem
+        laws = [Law(g.expressions, self.names, g.outputs, g.dynamics) for g in self.guesses]
+        laws += [refit(law, self.inputs, self.targets, self.weights).canonical() for law in laws]
+        rows = [replace(problem.candidate(law), backend="guess") for law in laws]
+        return problem.with_(warm=Front.of(rows, problem.measure, "guess"))
 
     def _climb(self, backend: Backend, space: Space, extend: bool, share: float) -> Climbed:
         problem = self._problem(backend, space, share)

@@ -204,3 +204,32 @@ def test_the_page_shows_measured_against_predicted(tmp_path: Path) -> None:
         model.report(tmp_path / "page.html", X)
     with pytest.raises(sjepa.errors.DataError, match="rows"):
         model.report(tmp_path / "page.html", X, y[:-1])
+
+
+def test_searches_start_from_guesses() -> None:
+    pytest.importorskip("pyoperon")
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-2, 2, (150, 3))
+    y = np.sin(1.7 * x[:, 0] * x[:, 1]) / (1.3 + np.cos(x[:, 2]))
+    tiny = {"name": "operon", "runs": 1, "generations": 1, "population": 20}
+    guess = "sin(1.5*x1*x2)/(1.2 + cos(x3))"
+    grammar = sjepa.Grammar(["+", "*", "/", "sin", "cos"], ["x1", "x2", "x3"])
+    alone = SymbolicRegressor(tiny, grammar=grammar, random_state=0).fit(x, y)
+    helped = SymbolicRegressor(tiny, grammar=grammar, guesses=[guess], random_state=0).fit(x, y)
+    assert alone.score(x, y) < 0.9 < 1 - 1e-9 < helped.score(x, y)
+    # A library takes a guess in its own terms, and is not stopped by others.
+    model = SymbolicRegressor("stlsq", guesses=["x1*x2", guess]).fit(x, 2 * x[:, 0] * x[:, 1])
+    assert model.law_.lines(4) == ["y = 2*x1*x2"]
+
+
+def test_guesses_are_read_and_not_run() -> None:
+    both = np.stack([X[:, 0], X[:, 1]], axis=1)
+    model = SymbolicRegressor("subset", guesses=[["x1", "x2"]]).fit(X, both)
+    assert model.score(X, both) > 1 - 1e-12
+    with pytest.raises(ConfigError, match="each of y1, y2"):
+        SymbolicRegressor("subset", guesses=["x1"]).fit(X, both)
+    with pytest.raises(ConfigError, match="list of formulas"):
+        SymbolicRegressor("subset", guesses="x1").fit(X, X[:, 0])
+    for text in ("x9 + 1", "__import__('os')", "x1 +"):
+        with pytest.raises(sjepa.errors.SjepaError):
+            SymbolicRegressor("subset", guesses=[text]).fit(X, X[:, 0])
