@@ -11,7 +11,9 @@ import pytest
 from tests.docs.pages import ROOT, blocks, same
 
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md", ROOT / "docs" / "llms.txt", *sorted((ROOT / "docs").rglob("*.md"))
+]  # fmt: skip
 # Pages that begin with this take minutes.
 SLOW = "<!-- slow -->"
 
