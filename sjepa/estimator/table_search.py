@@ -93,13 +93,20 @@ class Table:
             backend = _default_backend(space)
         if space is None:
             space = default_space(self.names, self.inputs, backend, self.library)
-        widen = self.space is None and self.library is None and not backend.trees
-        widen = widen and self.delta is None and not (self.constraints or self.units)
-        widen = widen and backend.space(self.names) is None
-        climbed = self._climb(backend, space, widen, TERMS_SHARE if default and widen else 1.0)
-        if default and widen and self.trees and (self.guesses or _worth_trees(climbed)):
+        free = self.space is None and self.library is None and not (self.constraints or self.units)
+        widen = free and not backend.trees and backend.space(self.names) is None
+        further = default and widen and self.trees
+        extend = widen and self.delta is None
+        climbed = self._climb(backend, space, extend, TERMS_SHARE if further else 1.0)
+        if further and (self.guesses or self._wants_trees(climbed)):
             return self._with_trees(climbed)
         return climbed.front
+
+    def _wants_trees(self, climbed: Climbed) -> bool:
+        """Whether no law of terms is good enough: by its evidence, or by what was asked for."""
+        if self.delta is None:
+            return _worth_trees(climbed)
+        return all(c.loss > self.delta for c in climbed.front)
 
     def _problem(self, backend: Backend, space: Space, share: float) -> Problem:
         budget = self.share(share).budget

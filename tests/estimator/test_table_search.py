@@ -72,3 +72,14 @@ def test_without_operon_the_front_says_that_trees_were_not_searched(
     x = rng.uniform(-2, 2, (200, 2))
     model = _fit(x, x[:, 0] * np.sin(2.3 * x[:, 1]))
     assert any("trees were not searched" in note for note in model.front_.notes)
+
+
+def test_trees_are_searched_where_terms_do_not_reach_delta() -> None:
+    pytest.importorskip("pyoperon")
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0.5, 3, (200, 2))
+    y = x[:, 0] / (1 + x[:, 1] ** 2)
+    model = _fit(x, y, delta=1e-9)
+    assert model.get_best()["loss"] <= 1e-9 and model.get_best()["backend"] == "operon"
+    loose = _fit(x, y, delta=0.2)
+    assert set(loose.equations_["backend"]) == {"subset"}
