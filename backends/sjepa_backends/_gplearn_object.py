@@ -12,7 +12,7 @@ from sjepa.backend import Problem
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Grammar
 from sjepa.symbolic.operators import operator
-from sjepa_backends._given import given, grammar_of, known_operators, params, refuse
+from sjepa_backends._object_settings import changed, grammar_of, known_operators, params, refuse
 from sjepa_backends.gplearn import MAX_TERMS, GPLearn, _function
 
 
@@ -21,7 +21,7 @@ _OURS = ("population_size", "generations", "function_set", "feature_names", "war
 
 
 @dataclass(frozen=True)
-class GivenGPLearn(GPLearn):
+class GPLearnObject(GPLearn):
     """gplearn with further arguments of its regressor."""
 
     operators: Sequence[str] = ()
@@ -51,16 +51,16 @@ class GivenGPLearn(GPLearn):
         return list(dict.fromkeys(["1", *problem.names, *map(str, best)]))[:MAX_TERMS]
 
 
-def from_object(thing: Any) -> GivenGPLearn:
+def from_object(thing: Any) -> GPLearnObject:
     """The backend with the settings of a ``gplearn.genetic.SymbolicRegressor``."""
     if not isinstance(thing, SymbolicRegressor):
         raise ConfigError(f"gplearn's {type(thing).__name__} is no regressor.", "backend")
-    refuse("gplearn", given(thing), _CANNOT)
+    refuse("gplearn", changed(thing), _CANNOT)
     whole = params(thing)
     options = {k: v for k, v in whole.items() if k not in _OURS}
     if options["random_state"] is None:
         del options["random_state"]
-    return GivenGPLearn(
+    return GPLearnObject(
         whole["population_size"], whole["generations"],
         known_operators("gplearn", whole["function_set"]), options,
     )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 from sjepa.errors import ConfigError
 from sjepa.symbolic.operators import OPERATORS
-from sjepa_backends._given import given, known_operators, params, refuse
+from sjepa_backends._object_settings import changed, known_operators, params, refuse
 from sjepa_backends.operon import Operon
 
 
@@ -22,7 +22,7 @@ _LEAVES = ("constant", "variable")
 
 def from_object(thing: Any) -> Operon:
     """The backend with the settings of a ``pyoperon.sklearn.SymbolicRegressor``."""
-    refuse("Operon", given(thing), _CANNOT)
+    refuse("Operon", changed(thing), _CANNOT)
     whole = params(thing)
     if "allowed_symbols" not in whole:
         raise ConfigError(f"{type(thing).__name__} is no regressor of pyoperon.", "backend")

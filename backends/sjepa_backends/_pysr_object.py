@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sjepa_backends._given import given, known_operators, params, refuse
+from sjepa_backends._object_settings import changed, known_operators, params, refuse
 from sjepa_backends.pysr import PySR
 
 
@@ -35,8 +35,8 @@ _BINARY = ("+", "*", "-", "/")  # PySR's own, where none are given
 
 def from_object(thing: Any) -> PySR:
     """The backend with the settings of a PySRRegressor, fitted or not."""
-    whole, changed = params(thing), given(thing)
-    refuse("PySR", changed, _CANNOT)
+    whole, altered = params(thing), changed(thing)
+    refuse("PySR", altered, _CANNOT)
     binary, unary = whole.get("binary_operators"), whole.get("unary_operators")
     names = [text.partition("(")[0].strip() for text in (*(binary or _BINARY), *(unary or ()))]
     settings = {name: whole[name] for name in _FIELDS if name in whole}
@@ -44,10 +44,10 @@ def from_object(thing: Any) -> PySR:
     settings["deterministic"] = bool(settings.get("deterministic"))
     if settings["deterministic"]:
         settings |= {"procs": None, "cluster_manager": None}
-    if "batching" in changed:
-        settings["batching"] = changed["batching"]
-    if "output_directory" in changed:
-        settings["hall_of_fame"] = str(changed["output_directory"])
+    if "batching" in altered:
+        settings["batching"] = altered["batching"]
+    if "output_directory" in altered:
+        settings["hall_of_fame"] = str(altered["output_directory"])
     left_out = {*_OURS, *_FIELDS, "batching", "binary_operators", "unary_operators"}
-    options = {k: v for k, v in changed.items() if k not in left_out}
+    options = {k: v for k, v in altered.items() if k not in left_out}
     return PySR(operators=known_operators("PySR", names), options=options, rows=None, **settings)

@@ -15,7 +15,7 @@ from sjepa.symbolic import Grammar
 from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.refit import refit
-from sjepa_backends._given import grammar_of
+from sjepa_backends._object_settings import grammar_of
 from sjepa_backends._operon_polish import Kept, Polish
 from sjepa_backends._operon_run import OperonRun, output_space, sample_rows
 

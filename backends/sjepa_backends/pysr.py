@@ -18,7 +18,7 @@ from sjepa.errors import BackendError, BackendUnavailable, ConfigError
 from sjepa.symbolic import Grammar
 from sjepa.symbolic.front import Front
 from sjepa_backends import _pysr_answer, _pysr_ask, _pysr_guess, _pysr_pool
-from sjepa_backends._given import grammar_of
+from sjepa_backends._object_settings import grammar_of
 from sjepa_backends._pysr_extras import extras, in_our_names
 from sjepa_backends._pysr_julia import announce_download, depot, julia_available
 from sjepa_backends._pysr_pool import stop_workers

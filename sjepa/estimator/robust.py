@@ -12,12 +12,12 @@ LOSSES = ("squared", "huber", "absolute")
 ROUNDS = 3
 # Huber's threshold in standard deviations: 5 % of the information lost where noise is normal.
 HUBER = 1.345
-# Errors below this share of the typical one weigh no more.
-SMALL = 1e-3
+# Absolute errors below this share of the typical one weigh no more.
+SMALL = 0.05
 
 
 def row_weights(loss: str, law: Law, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Weights (n,) of 1 at most, under which squared errors of a law are those of the loss.
+    """Weights (n,), 1 on average at most, under which squared errors of a law are the loss.
 
     Errors are in units of their median absolute deviation, the largest of all targets.
     """
@@ -28,5 +28,7 @@ def row_weights(loss: str, law: Law, inputs: np.ndarray, targets: np.ndarray) ->
     # An exact law has no typical error: whatever it misses is an outlier.
     floor = 1e-9 * np.maximum(np.abs(targets).max(axis=0), 1e-300)
     z = (error / np.maximum(typical, floor)).max(axis=1)
-    limit = HUBER if loss == "huber" else SMALL
-    return np.asarray(np.minimum(1.0, limit / np.maximum(z, 1e-300)) / min(limit, 1.0))
+    if loss == "huber":
+        return np.asarray(np.minimum(1.0, HUBER / np.maximum(z, HUBER)))
+    weights = 1.0 / np.maximum(z, SMALL)
+    return np.asarray(weights / weights.mean())

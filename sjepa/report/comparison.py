@@ -49,13 +49,13 @@ def write_comparison(
         legend=[
             (row.label, i % COLOURS + 1, DASHES[i // COLOURS % 3]) for i, row in enumerate(found)
         ],
-        rows=[_told(row) for row in rows],
+        rows=[_cells(row) for row in rows],
     )
     write_whole(path, page.encode())
     return path
 
 
-def _told(row: Row) -> dict[str, Any]:
+def _cells(row: Row) -> dict[str, Any]:
     figures = row.figures
     shown = {k: _text(figures.get(k)) for k in
              ("score", "complexity", "agreement", "stability", "seconds")}  # fmt: skip

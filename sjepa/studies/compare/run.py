@@ -17,7 +17,7 @@ from sjepa.errors import BackendUnavailable, ConfigError, DataError, SjepaError
 from sjepa.estimator.checks import check_X_y
 from sjepa.estimator.table_space import output_names
 from sjepa.studies.compare.comparison import Comparison
-from sjepa.studies.compare.tasks import Data, Entry, Motion, Table, Task
+from sjepa.studies.compare.tasks import Data, Entry, TableData, Task, TrajectoryData
 
 
 # The call without a backend, by this name.
@@ -82,7 +82,8 @@ def compare(
     if not (isinstance(cv, int) and cv >= 2):
         raise ConfigError(f"cv is a number of folds from 2, got {cv!r}.", "cv")
     data, what = _data(X, y, t, u, feature_names, settings)
-    chosen = [DEFAULT, *available_backends()] if backends is None else list(backends)
+    installed = [name for name, ready in available_backends().items() if ready]
+    chosen = [DEFAULT, *installed] if backends is None else list(backends)
     if not chosen:
         raise ConfigError("Give at least one backend.", "backends")
     labels = _labels(chosen)
@@ -117,13 +118,15 @@ def _data(
         X, y = check_X_y(X, y, multi_output=True, y_numeric=True, dtype=np.float64)
         inputs = numbered("x", X.shape[1]) if given is None else list(map(str, given))
         outputs = output_names([name] if columns is None else list(columns), y, inputs)
-        table = Table(X, y.reshape(len(y), -1), inputs, outputs, dict(settings))
+        table = TableData(X, y.reshape(len(y), -1), inputs, outputs, dict(settings))
         return table, f"{len(X):,} rows of {X.shape[1]} columns"
     if t is None and not isinstance(X, Trajectories):
         raise DataError("Give y for formulas of a table, or the times t of trajectories.", "t")
     data = Trajectories.of(X, t, u, names=names, states=True)
     word = "trajectory" if len(data) == 1 else "trajectories"
-    return Motion(data, dict(settings)), f"{len(data)} {word}, {int(data.lengths.sum()):,} points"
+    return TrajectoryData(
+        data, dict(settings)
+    ), f"{len(data)} {word}, {int(data.lengths.sum()):,} points"
 
 
 def _checked(backend: Any) -> Any:

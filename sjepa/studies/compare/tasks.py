@@ -35,7 +35,7 @@ class Data(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class TableData:
     """Rows of X (n, d) and y (n, k) for formulas; `settings` are those of SymbolicRegressor."""
 
     inputs: np.ndarray
@@ -58,8 +58,10 @@ class Table:
         cut = KFold(count, shuffle=True, random_state=seed).split(self.inputs)
         return [(self._rows(train), self._rows(test)) for train, test in cut]
 
-    def _rows(self, rows: np.ndarray) -> Table:
-        return Table(self.inputs[rows], self.targets[rows], self.names, self.outputs, self.settings)
+    def _rows(self, rows: np.ndarray) -> TableData:
+        return TableData(
+            self.inputs[rows], self.targets[rows], self.names, self.outputs, self.settings
+        )
 
     def score(self, law: Law) -> float:
         values = law.numpy()(self.inputs)
@@ -69,7 +71,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Motion:
+class TrajectoryData:
     """Trajectories for equations of motion; `settings` are those of discover."""
 
     data: Trajectories
@@ -85,7 +87,10 @@ class Motion:
         parts = self.data if len(self.data) >= count else _cut(self.data, count)
         cut = KFold(count, shuffle=True, random_state=seed).split(np.arange(len(parts)))
         return [
-            (Motion(_some(parts, train), self.settings), Motion(_some(parts, test), self.settings))
+            (
+                TrajectoryData(_some(parts, train), self.settings),
+                TrajectoryData(_some(parts, test), self.settings),
+            )
             for train, test in cut
         ]
 

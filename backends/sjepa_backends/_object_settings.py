@@ -18,7 +18,7 @@ def defaults(thing: object) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.name != "self" and p.kind not in kinds}
 
 
-def given(thing: object) -> dict[str, Any]:
+def changed(thing: object) -> dict[str, Any]:
     """The parameters of an object that differ from their defaults."""
     return {k: v for k, v in params(thing).items() if not _same(v, defaults(thing)[k])}
 
