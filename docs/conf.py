@@ -35,6 +35,9 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say it, in words
 napoleon_google_docstring = False
 napoleon_use_ivar = True
+# Without it the underscore of an attribute such as law_ is read as that of a link.
+strip_signature_backslash = True
+html_extra_path = ["llms.txt"]
 
 html_math_renderer = "mathml"
 html_theme = "furo"

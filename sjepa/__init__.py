@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sjepa.estimator import SJEPA, SymbolicRegressor, load
     from sjepa.metrics.induced import induced_complexity
     from sjepa.metrics.operator import operator_complexity
+    from sjepa.studies.compare import compare
     from sjepa.symbolic import Candidate, Front, Gram, Grammar, Law, Library
 
 
@@ -37,6 +38,7 @@ __all__ = [
     "SymbolicRegressor",
     "Trajectories",
     "available_backends",
+    "compare",
     "discover",
     "errors",
     "induced_complexity",
@@ -63,6 +65,7 @@ _LAZY = {
     "backend": "sjepa.backend",
     "bayes": "sjepa.bayes",
     "callbacks": "sjepa.callbacks",
+    "compare": "sjepa.studies.compare:compare",
     "control": "sjepa.control",
     "data": "sjepa.data",
     "discover": "sjepa.discovery:discover",

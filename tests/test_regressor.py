@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from sjepa import Grammar, Library, SymbolicRegressor
 from sjepa.errors import ConfigError, NumericalWarning, SjepaError
-from sjepa.estimator.regressor import MAX_TERMS
+from sjepa.estimator.table_space import MAX_TERMS, default_library
 
 
 RNG = np.random.default_rng(0)
@@ -123,9 +123,9 @@ def test_the_default_library_stays_small_and_finite() -> None:
         table = RNG.uniform(1.0, 900.0, (rows, columns))  # exp overflows here
         fitted = SymbolicRegressor("stlsq").fit(table, table[:, 0] / 3)
         assert fitted.law_.lines(4) == ["y = 0.3333*x1"]
-    from sjepa.estimator.regressor import _library
-
-    sizes = {n: len(_library([f"x{i}" for i in range(n)], X[:, [0] * n])) for n in range(1, 12)}
+    sizes = {
+        n: len(default_library([f"x{i}" for i in range(n)], X[:, [0] * n])) for n in range(1, 12)
+    }
     assert max(sizes.values()) <= MAX_TERMS and sizes[2] > 20
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -11,9 +11,11 @@ import numpy as np
 
 from sjepa.backend import Backend, Problem
 from sjepa.errors import ConfigError
+from sjepa.symbolic import Grammar
 from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.refit import refit
+from sjepa_backends._object_settings import grammar_of
 from sjepa_backends._operon_refinement import Refinement, ScoredExpression
 from sjepa_backends._operon_run import OperonRun, output_space, sample_rows
 
@@ -49,6 +51,10 @@ class Operon(Backend):
     max_length : int, default=30
         Most nodes of a tree; the grammar's own limit applies to the result.
     threads : int, default=1
+    cheap_runs : bool, default=True
+        Whether every second run has only the cheap operators.
+    operators : sequence of str, optional
+        What is searched where no grammar is given.
     options : mapping, optional
         Further arguments of ``pyoperon.sklearn.SymbolicRegressor``.
     """
@@ -56,7 +62,7 @@ class Operon(Backend):
     name: ClassVar[str] = "operon"
     trees: ClassVar[bool] = True
     plain: ClassVar[frozenset[str]] = frozenset(
-        {"rows", "runs", "generations", "population", "max_length", "threads"}
+        {"rows", "runs", "generations", "population", "max_length", "threads", "cheap_runs"}
     )
 
     rows: int = 2000
@@ -65,12 +71,22 @@ class Operon(Backend):
     population: int = 500
     max_length: int = 30
     threads: int = 1
+    cheap_runs: bool = True
+    operators: Sequence[str] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("rows", "runs", "generations", "population", "max_length", "threads"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
+
+    @property
+    def limited(self) -> bool:
+        """Whether evaluations or seconds of its own end a search."""
+        return bool({"max_evaluations", "max_time"} & self.options.keys())
+
+    def space(self, names: Sequence[str]) -> Grammar | None:
+        return grammar_of(self.operators, names)
 
     def search(self, problem: Problem) -> Front:
         last = problem.deadline()
@@ -133,9 +149,8 @@ class Operon(Backend):
                 self.generations if math.isinf(left) or k else max(1, self.generations // 6)
             )
             # Operon knows no weights of operators; every second run has only the cheap ones.
-            found = run.expressions(
-                problem.seed + 1000 * j + k, generations, left, cheap=k % 2 == 1
-            )
+            cheap = self.cheap_runs and k % 2 == 1
+            found = run.expressions(problem.seed + 1000 * j + k, generations, left, cheap)
             refinement.propose(found, search_end)
             share = (j + (k + 1) / runs) / len(problem.outputs)
             problem.report(f"operon: {problem.outputs[j]}, loss {refinement.best:.2e}", share)

@@ -11,7 +11,9 @@ import numpy as np
 
 from sjepa.backend import Backend, Problem
 from sjepa.errors import BackendError, ConfigError
+from sjepa.symbolic import Library
 from sjepa.symbolic.front import Front
+from sjepa.symbolic.imports.pysindy import library_from_pysindy
 from sjepa_backends import _pysindy_path as optimizers
 from sjepa_backends._supports import (
     SEARCH_SHARE,
@@ -25,7 +27,7 @@ from sjepa_backends._supports import (
 
 # Terms that contribute less than this share of the target are rounding.
 NEGLIGIBLE = 1e-12
-# Further cuts along the default path; what they leave is another candidate.
+# Further cuts; what they leave is another candidate.
 PRUNING = (1e-6, 1e-4, 1e-3)
 
 
@@ -51,6 +53,8 @@ class PySINDy(Backend):
         Arguments of ``pysindy.EnsembleOptimizer``, such as ``{"bagging": True}``.
     debias : bool, default=True
         Solve again for the coefficients of each support, without penalty and on all rows.
+    feature_library : optional
+        A feature library of PySINDy: what is searched where no library is given.
     """
 
     name: ClassVar[str] = "pysindy"
@@ -62,6 +66,12 @@ class PySINDy(Backend):
     path: Sequence[float] | None = None
     ensemble: Mapping[str, Any] | None = None
     debias: bool = True
+    feature_library: Any = field(default=None, hash=False)
+
+    def space(self, names: Sequence[str]) -> Library | None:
+        if self.feature_library is None:
+            return None
+        return library_from_pysindy(self.feature_library, names)
 
     def __post_init__(self) -> None:
         optimizers.check_name(self.optimizer)
@@ -81,7 +91,15 @@ class PySINDy(Backend):
         used = root > 0
         theta = features[used] * root[used, None]
         run = _Run(self, problem)
+        if self.feature_library is not None and not _same_terms(
+            problem.candidate_library, self.space(problem.names)
+        ):
+            run.notes.append("another library was searched than that of the PySINDy model")
         return run.front(theta, targets[used] * root[used, None])
+
+
+def _same_terms(library: Library, other: Library | None) -> bool:
+    return other is not None and set(library.terms) == set(other.terms)
 
 
 class _Run:
@@ -142,8 +160,7 @@ class _Run:
             for c in self._path(theta[:, columns] / unit, y, j * share, share, scaled):
                 found.append(np.zeros(len(sizes)))
                 found[-1][columns] = c[0] * size / unit
-        cuts = (NEGLIGIBLE, *PRUNING) if scaled else (NEGLIGIBLE,)
-        return [f for vector in found for f in self._fits(j, vector, cuts)]
+        return [f for vector in found for f in self._fits(j, vector, (NEGLIGIBLE, *PRUNING))]
 
     def _path(
         self, theta: np.ndarray, targets: np.ndarray, begin: float, share: float, scaled: bool
@@ -168,6 +185,11 @@ class _Run:
         if failures:
             self.notes.append(f"{len(failures)} of {len(path)} fits failed: {failures[0]}")
 
+    def _kept(self, j: int, one: SupportFit, cut: float) -> np.ndarray:
+        """The terms that contribute more than a share of the target."""
+        contribution = np.abs(one.coefficients) * np.sqrt(np.diag(self.sums.xx))
+        return np.flatnonzero(contribution > cut * math.sqrt(self.sums.yy[j]))
+
     def _fits(self, j: int, vector: np.ndarray, cuts: Sequence[float]) -> list[SupportFit]:
         """The support refitted, each time without terms that contribute less than a cut.
 
@@ -181,11 +203,11 @@ class _Run:
             return [SupportFit(cost, float(self.sums.loss(columns)[j]), vector)]
         found = [fit(self.problem, j, np.flatnonzero(vector))]
         for cut in cuts:
-            contribution = np.abs(found[-1].coefficients) * np.sqrt(np.diag(self.sums.xx))
-            kept = np.flatnonzero(contribution > cut * math.sqrt(self.sums.yy[j]))
-            if len(kept) < np.count_nonzero(found[-1].coefficients):
+            while len(kept := self._kept(j, found[-1], cut)) < np.count_nonzero(
+                found[-1].coefficients
+            ):
                 found.append(fit(self.problem, j, kept))
-        return found[1:] if len(found) > 1 and cuts == (NEGLIGIBLE,) else found
+        return found
 
 
 def _plain(value: Any) -> Any:

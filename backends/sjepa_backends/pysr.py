@@ -6,7 +6,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -15,8 +15,10 @@ import numpy as np
 
 from sjepa.backend import Backend, Problem
 from sjepa.errors import BackendError, BackendUnavailable, ConfigError
+from sjepa.symbolic import Grammar
 from sjepa.symbolic.front import Front
 from sjepa_backends import _pysr_guess, _pysr_laws, _pysr_pool, _pysr_request
+from sjepa_backends._object_settings import grammar_of
 from sjepa_backends._pysr_extras import extras, in_our_names
 from sjepa_backends._pysr_julia import announce_download, depot, julia_available
 from sjepa_backends._pysr_pool import stop_workers
@@ -88,6 +90,8 @@ class PySR(Backend):
     hall_of_fame : str, optional
         Folder in which PySR keeps its table of equations, up to date while it searches: a run
         folder, for instance. Among its files is a pickle, which nothing here ever reads.
+    operators : sequence of str, optional
+        What is searched where no grammar is given.
     options : mapping, optional
         Further arguments of ``PySRRegressor``, passed on as they are; they win over ours.
     startup_timeout : float, default=900
@@ -127,6 +131,7 @@ class PySR(Backend):
     dimensional_constraint_penalty: float | None = None
     tensorboard: str | None = None
     hall_of_fame: str | None = None
+    operators: Sequence[str] | None = None
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     startup_timeout: float = 900.0
     grace: float = 120.0
@@ -166,6 +171,14 @@ class PySR(Backend):
     def _repeats(self) -> bool:
         """Whether equal seeds give equal answers."""
         return not self._wants_processes if self.deterministic is None else self.deterministic
+
+    @property
+    def limited(self) -> bool:
+        """Whether iterations or seconds of its own end a search."""
+        return self.niterations is not None or "timeout_in_seconds" in self.options
+
+    def space(self, names: Sequence[str]) -> Grammar | None:
+        return grammar_of(self.operators, names)
 
     def prepare(self) -> None:
         self._announce()

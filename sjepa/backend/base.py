@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 
 if TYPE_CHECKING:
     from sjepa.backend.problem import Problem
     from sjepa.symbolic.front import Front
+    from sjepa.symbolic.grammar import Grammar
+    from sjepa.symbolic.library import Library
 
 
 class Backend(ABC):
@@ -58,6 +61,18 @@ class Backend(ABC):
     constrains: ClassVar[bool] = False
     owns_structure: ClassVar[bool] = True
     plain: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def limited(self) -> bool:
+        """Whether its settings say how long it searches, so that no default budget is needed."""
+        return False
+
+    def space(self, names: Sequence[str]) -> Library | Grammar | None:
+        """What its settings say is searched, of these inputs; None leaves it to the defaults.
+
+        A library or grammar that is given beside the backend is searched instead.
+        """
+        return None
 
     def prepare(self) -> None:  # noqa: B027
         """Start slow preparations in the background; returns at once and never fails.

@@ -15,6 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from sjepa.backend import Backend
+from sjepa.backend.objects import backend_of_object
 from sjepa.backend.portfolio import Portfolio
 from sjepa.errors import (
     BackendError,
@@ -118,9 +119,13 @@ def from_file(backend: Any) -> Any:
 
 
 def make_backend(
-    backend: str | Mapping[str, Any] | type[Backend] | Backend | Sequence[Any], **settings: Any
+    backend: str | Mapping[str, Any] | type[Backend] | Backend | Sequence[Any] | object,
+    **settings: Any,
 ) -> Backend:
     """Build a backend from a name, ``{"name": ..., option: ...}``, a class or an instance.
+
+    An estimator of another package is one as well: a PySRRegressor, a pysindy optimizer or SINDy,
+    a regressor of pyoperon or gplearn. What it sets stays set, what cannot be kept is refused.
 
     A list of them, or names joined as in ``"stlsq+operon"``, are searched one after the other and
     their fronts merged; see :class:`~sjepa.backend.portfolio.Portfolio`.
@@ -160,9 +165,14 @@ def make_backend(
                 "[{'name': 'operon', 'runs': 2}, 'stlsq']."
             )
         return Portfolio(tuple(make_backend(one) for one in backend))
+    if not isinstance(backend, str) and (own := backend_of_object(backend)) is not None:
+        if settings:
+            raise ConfigError("An estimator already has its settings; got more of them.")
+        return own
     if not isinstance(backend, str):
         raise UnknownBackend(
-            "A backend is a name, a mapping with a 'name', class, instance, or a list of them; "
+            "A backend is a name, a mapping with a 'name', class, instance, an estimator of PySR, "
+            "PySINDy, pyoperon or gplearn, or a list of them; "
             f"got {backend!r}."
         )
     return _build(_load(backend), settings, trusted)

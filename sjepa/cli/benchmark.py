@@ -1,4 +1,4 @@
-"""``sjepa benchmark``: backends side by side on known problems."""
+"""``sjepa benchmark``: backends side by side, on known problems or on one's own data."""
 
 from __future__ import annotations
 
@@ -8,19 +8,34 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from sjepa.cli.app import app
+from sjepa.cli.compare import as_table, compare_on, counting_bar
+from sjepa.cli.inputs import Actions, Columns, Id, Time
 from sjepa.cli.settings import ConfigFile, words
 
 
 @app.command()
 def benchmark(
+    data: Annotated[
+        Path | None, typer.Argument(help="Your own table or trajectories; else known problems.")
+    ] = None,
     config: ConfigFile = None,
+    target: Annotated[
+        str, typer.Option(help="Columns of the table to find formulas for, comma-separated.")
+    ] = "",
+    time: Time = None,
+    id: Id = None,
+    columns: Columns = "",
+    actions: Actions = "",
+    folds: Annotated[int, typer.Option(help="Parts of your data left out in turn.")] = 3,
     backends: Annotated[
-        str, typer.Option(help="Comma-separated; stlsq+operon for both as one.")
-    ] = "stlsq,subset",
+        str | None,
+        typer.Option(
+            help="Comma-separated; stlsq+operon for both as one. By default stlsq,subset, and on "
+            "your own data all that are installed."
+        ),
+    ] = None,
     suite: Annotated[
         str, typer.Option(help="odes: trajectories; static: y = f(x); all: both.")
     ] = "odes",
@@ -40,16 +55,24 @@ def benchmark(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
-    """Compare backends on problems whose laws are known."""
+    """Compare backends on problems whose laws are known, or on your own data.
+
+    With a file, --target y compares formulas y = f(X) of a table, --time t equations of motion.
+    """
+    if data is not None:
+        compare_on(
+            data, target, source={"time": time, "id": id, "columns": columns, "actions": actions},
+            backends=words(backends) if backends else None, seed=_numbers(seeds, int)[0],
+            seconds=seconds, folds=folds, workers=workers, executor=executor, out=out, json=json,
+        )  # fmt: skip
+        return
+    if target or time or id or columns or actions:
+        raise typer.BadParameter("--target, --time, --id, --columns and --actions need a file")
     from sjepa.storage import writing
     from sjepa.studies.backends import benchmark as run, matrix, plot_results, summary
 
     console = Console(markup=False)
-    bar = Progress(
-        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
-        TimeElapsedColumn(), console=Console(stderr=True, markup=False),
-    )  # fmt: skip
-    with bar:
+    with counting_bar() as bar:
         task = bar.add_task("searching", total=None)
 
         def show(row: dict[str, Any], done: int, total: int) -> None:
@@ -58,7 +81,8 @@ def benchmark(
             bar.update(task, description=text[:70], completed=done, total=total)
 
         table = run(
-            words(systems) or None, words(backends), _numbers(noise, float), _numbers(seeds, int),
+            words(systems) or None, words(backends or "stlsq,subset"),
+            _numbers(noise, float), _numbers(seeds, int),
             suite=suite, seconds=seconds, workers=workers, executor=executor, out=out,
             progress=show,
         )  # fmt: skip
@@ -68,9 +92,9 @@ def benchmark(
     if json:
         print(json_module.dumps(json_module.loads(table.to_json(orient="records")), indent=1))
         return
-    console.print(_as_table(matrix(table)))
+    console.print(as_table(matrix(table)))
     console.print()
-    console.print(_as_table(summary(table)))
+    console.print(as_table(summary(table)))
     if out is not None:
         console.print(f"Written: {out}/results.parquet, results.csv, results.png")
 
@@ -80,10 +104,3 @@ def _numbers(text: str, kind: type) -> list[Any]:
         return [kind(word) for word in words(text)]
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not a comma-separated list of numbers") from None
-
-
-def _as_table(frame: Any) -> Table:
-    table = Table(*map(str, frame.columns), box=None, pad_edge=False)
-    for row in frame.itertuples(index=False):
-        table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row))
-    return table

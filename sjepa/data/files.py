@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from sjepa.data import _array_files as arrays, _table_files as tables
 from sjepa.data._folders import check_file, files_in
@@ -26,6 +26,10 @@ from sjepa.data.trajectories import Trajectories
 from sjepa.data.video import VIDEO_ENDINGS, read_video, videos_of
 from sjepa.errors import DataError, SjepaError
 from sjepa.storage import writing
+
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 _READERS: dict[str, Callable[[Path], Any]] = {
@@ -95,6 +99,19 @@ def read(
         raise DataError(f"{path}: {error}", error.argument) from error
     except MemoryError as error:
         raise DataError(f"{path}: too large for the memory of this machine.") from error
+
+
+def read_table(path: str | Path) -> pd.DataFrame:
+    """A CSV or Parquet file as a table, whatever its separators; for rows that are no moments."""
+    path = Path(path)
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise DataError(f"{path}: a table is a .csv or .parquet file.")
+    check_file(path)
+    try:
+        frame: pd.DataFrame = _load(path)
+    except DataError as error:
+        raise DataError(f"{path}: {error}", error.argument) from error
+    return frame
 
 
 def _load(path: Path) -> Any:

@@ -39,5 +39,6 @@ def _ours(check: Callable[..., T]) -> Callable[..., T]:
 
 
 check_is_fitted = _ours(validation.check_is_fitted)
+check_X_y = _ours(validation.check_X_y)
 check_sample_weight = _ours(validation._check_sample_weight)
 validate_data = _ours(validation.validate_data)

@@ -76,7 +76,7 @@ def with_settings(model: Model, asked: Mapping[str, Any], trust: bool = False) -
                 f"The run was begun in Python with {name} {value['given']!r:.60}, which a file "
                 "cannot hold; resume there, with fit(..., run=folder)."
             )
-    model.set_params(**{k: _from_plain(k, v) for k, v in settings.items()})
+    model.set_params(**{k: from_plain(k, v) for k, v in settings.items()})
     if trust:
         model.backend = settings.get("backend", model.backend)
     make_backend(model.backend)  # refused before any data are read
@@ -173,7 +173,7 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
     known = model.get_params(deep=False)
     if unknown := sorted(set(saved.params) - set(known)):
         raise FormatError(f"This model has a parameter {unknown[0]!r} that this release has not.")
-    params = {k: _from_plain(k, v) for k, v in saved.params.items() if k != "encoder"}
+    params = {k: from_plain(k, v) for k, v in saved.params.items() if k != "encoder"}
     model.set_params(**{k: v for k, v in params.items() if k in known}, encoder=encoder)
     model.law_, model.encoder_ = saved.law, function
     model.history_ = saved.metrics
@@ -235,7 +235,7 @@ def _texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(v, str) for v in value)
 
 
-def _from_plain(name: str, value: Any) -> Any:
+def from_plain(name: str, value: Any) -> Any:
     """A parameter as it was given; one that could not be stored is None."""
     if isinstance(value, dict) and set(value) == {"given"}:
         return None

@@ -21,6 +21,7 @@ from sjepa.estimator.check_data import check_data
 from sjepa.estimator.files import apply_saved, plain_params, saved_from
 from sjepa.estimator.fitted import Fitted
 from sjepa.estimator.parameter_types import draw_seed
+from sjepa.estimator.regressor_files import FILE, load_regressor
 from sjepa.estimator.validate import validate, way_of
 from sjepa.models import Transition
 from sjepa.runs import Run, fingerprint, writable
@@ -408,8 +409,8 @@ class SJEPA(Fitted):
         return library
 
 
-def load(folder: str | Path, encoder: Callable[[Any], Any] | None = None) -> SJEPA:
-    """The model that :meth:`SJEPA.save` or a finished run left in a folder.
+def load(folder: str | Path, encoder: Callable[[Any], Any] | None = None) -> Any:
+    """The model that ``save`` of SJEPA or SymbolicRegressor, or a finished run, left in a folder.
 
     Nothing in the folder is executed. An encoder of the user's own is not stored: give it again.
 
@@ -425,4 +426,8 @@ def load(folder: str | Path, encoder: Callable[[Any], Any] | None = None) -> SJE
     z1' = z2
     z2' = -z1
     """
+    if (Path(folder) / FILE).is_file():
+        from sjepa.estimator.regressor import SymbolicRegressor
+
+        return load_regressor(SymbolicRegressor(), Path(folder))
     return apply_saved(SJEPA(), read_saved(Path(folder)), encoder)

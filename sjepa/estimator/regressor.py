@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,18 @@ import pandas as pd
 import sympy
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
-from sjepa.backend import Backend, Budget, Problem
+from sjepa.backend import Backend, Budget
 from sjepa.backend.registry import make_backend
-from sjepa.data.forms import Rows
+from sjepa.callbacks import ProgressBar
 from sjepa.data.names import numbered
 from sjepa.errors import ConfigError, LawError, NumericalWarning, warn_caller
 from sjepa.estimator.checks import check_is_fitted, check_sample_weight, validate_data
 from sjepa.estimator.fitted import Equations
 from sjepa.estimator.parameter_types import draw_seed
-from sjepa.search.ladder import Ladder
+from sjepa.estimator.regressor_files import save_regressor
+from sjepa.estimator.robust import LOSSES, ROUNDS, row_weights
+from sjepa.estimator.table_search import Table
+from sjepa.estimator.table_space import given_space, operators_of, output_names
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.verdict import Verdict
 
@@ -28,10 +32,7 @@ if TYPE_CHECKING:
     from sjepa.symbolic.torch_law import TorchLaw
 
 
-# A default library has at most this many terms, so that it can be searched exactly, and only as
-# many as this share of the rows, so that they can be told apart.
-MAX_TERMS = 60
-TERMS_PER_ROW = 0.5
+SELECTIONS = ("best", "accuracy", "score")
 
 
 class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -39,23 +40,52 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    backend : name, mapping with a "name", class, instance, or list of them, default="stlsq"
-        Backends that write expression trees search `grammar`, the others combine the terms of
-        `library`. Several share the time, and each is started from what those before it found.
-    library : Library or list of str, optional
-        Terms in the names of the columns, for instance ``["x1", "x1*x2", "exp(-x1)"]``. By default
+    backend : name, mapping with a "name", class, instance, or list of them, optional
+        Backends that write expression trees search a grammar, the others combine the terms of a
+        library. Several share the time, and each is started from what those before it found. A
+        PySRRegressor, a pysindy optimizer or SINDy, or a regressor of pyoperon or gplearn is a
+        backend too. By default terms are searched exactly, then terms with nonlinear parameters,
+        then expression trees with Operon, each where the law before it is not adequate or is long.
+    operators : list of str, optional
+        What expressions may be made of, as in ``["+", "*", "/", "sin"]``.
+    library : Library, list of str, or "wide", optional
+        Terms in the names of the columns, for instance ``["x1", "x1*x2", "exp(-x1)"]``; lower-case
+        letters that are no columns are parameters to be found, as ``k`` in ``"x1*sin(k*x2)"``.
+        "wide" adds quotients, sigmoids, powers and waves with such parameters to the default:
         monomials, sines, cosines, exponentials and, of columns that are positive, logarithms,
-        roots and inverses; fewer kinds for many columns or few rows.
+        roots and inverses; fewer kinds for many columns or few rows. Where there are too many
+        columns for their products, those with a significant effect are chosen first.
     grammar : Grammar, optional
         By default sums, products, quotients, sines, cosines, exponentials and, where a column is
         positive, logarithms and roots, where one is negative, absolute values.
+    units : mapping, optional
+        Units of columns and targets, as in ``{"m": "kg", "v": "m/s", "y": "J"}``: terms that
+        cannot be of the right unit are left out. Needs pint.
+    constraints : list of str, optional
+        What is known of coefficients, as in ``"coef(y, x1) = 2"`` or ``"coef(y, x2) >= 0"``; for
+        "stlsq", "subset" and "pysindy".
+    loss : "squared", "huber" or "absolute", optional
+        The others fit several times, with less weight for rows that are far off.
+    model_selection : "best", "accuracy" or "score"
+        The law of the highest evidence; that of the lowest loss; or that with the steepest fall of
+        the logarithm of the loss for each unit of complexity, as PySR has them.
     budget : float or Budget, optional
-        Seconds for the search.
-    delta : float, optional
-        Take the simplest formula that leaves at most this share of the variance of y; by default
-        the one at the knee of the front. A search of a list of backends ends soon after it.
+        CPU seconds for the search. Expression trees get 30 if nothing is said; a library is
+        searched to its end.
     random_state : int, numpy RandomState or Generator, optional
         None draws a new seed for every fit; `seed_` tells which.
+    verbose : bool, optional
+        By default a progress bar is shown in terminals and notebooks and nothing elsewhere; True
+        writes lines where no bar can be drawn, False shows nothing.
+    delta : float, optional
+        Take the simplest formula that leaves at most this share of the variance of y, and the best
+        one, with a warning, where none does. A search of a list of backends ends soon after it.
+    unary_operators, binary_operators : list of str, optional
+        The operators as PySR spells them; without binary ones ``["+", "-", "*", "/"]``.
+    guesses : list of str, optional
+        Formulas to start from, as in ``["x1*sin(2*x2)"]``, their numbers being fitted first; of
+        several targets lists with a formula for each. Expression trees grow from their terms,
+        searches of a library take those whose terms it has.
     feature_names : list of str, optional
         By default the columns of a DataFrame, or x1, x2, ...
 
@@ -65,13 +95,13 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     law_ : Law
         The chosen formula.
     verdict_ : Verdict
-        Whether it is adequate, what else the data allow, and why.
+        Whether the law of the highest evidence is adequate, what else the data allow, and why.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-2, 2, size=(200, 2))
-    >>> model = SymbolicRegressor("subset").fit(X, 2 * X[:, 0] * X[:, 1] - np.sin(X[:, 1]))
+    >>> model = SymbolicRegressor().fit(X, 2 * X[:, 0] * X[:, 1] - np.sin(X[:, 1]))
     >>> model.law_.round(3)
     y = 2*x1*x2 - sin(x2)
     """
@@ -83,27 +113,49 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        backend: str | Mapping[str, Any] | type[Backend] | Backend | Sequence[Any] = "stlsq",
+        backend: Any = None,
         *,
-        library: Library | Sequence[str] | None = None,
+        operators: Sequence[str] | None = None,
+        library: Library | Sequence[str] | str | None = None,
         grammar: Grammar | None = None,
+        units: Mapping[str, str] | None = None,
+        constraints: Sequence[str] | None = None,
+        loss: str | None = None,
+        model_selection: str = "best",
         budget: Budget | float | None = None,
-        delta: float | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
+        verbose: bool | None = None,
+        delta: float | None = None,
+        unary_operators: Sequence[str] | None = None,
+        binary_operators: Sequence[str] | None = None,
+        guesses: Sequence[str] | Sequence[Sequence[str]] | None = None,
         feature_names: Sequence[str] | None = None,
     ) -> None:
         self.backend = backend
+        self.operators = operators
         self.library = library
         self.grammar = grammar
+        self.units = units
+        self.constraints = constraints
+        self.loss = loss
+        self.model_selection = model_selection
         self.budget = budget
-        self.delta = delta
         self.random_state = random_state
+        self.verbose = verbose
+        self.delta = delta
+        self.unary_operators = unary_operators
+        self.binary_operators = binary_operators
+        self.guesses = guesses
         self.feature_names = feature_names
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SymbolicRegressor:
         """Search formulas for y (n,) or (n, k) in the columns of X (n, d)."""
-        backend = make_backend(self.backend)
-        backend.prepare()
+        _one_of("model_selection", self.model_selection, SELECTIONS)
+        _one_of("loss", self.loss or "squared", LOSSES)
+        backend: Backend | None = None
+        if self.backend is not None:
+            backend = make_backend(self.backend)
+            backend.prepare()
         columns, name = getattr(y, "columns", None), getattr(y, "name", None)
         X, y = validate_data(
             self, X, y, multi_output=True, y_numeric=True, dtype=np.float64, ensure_min_samples=2
@@ -114,26 +166,21 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.seed_ = draw_seed(self.random_state)
         self._single = y.ndim == 1
         inputs = self._input_names()
-        outputs = _output_names([name] if columns is None else list(columns), y, inputs)
-        space = self._space(backend, inputs, X)
-        problem = Problem(
-            X, y, inputs, outputs, weights=weights, dynamics="discrete", seed=self.seed_,
-            budget=self.budget if isinstance(self.budget, Budget) else Budget(self.budget),
-            library=space if isinstance(space, Library) else None,
-            grammar=space if isinstance(space, Grammar) else None, adequate=self.delta,
+        outputs = output_names([name] if columns is None else list(columns), y, inputs)
+        space = given_space(
+            inputs, len(outputs), self.library, self.grammar,
+            operators_of(self.operators, self.unary_operators, self.binary_operators),
         )  # fmt: skip
-        rows = Rows("discrete", np.asarray(problem.targets), X, noisy=False)
-        ladder = Ladder(
-            backend, rows, None, tuple(inputs), end=problem.deadline(), refit=False, ordered=False
-        )
-        extend = self.library is None and self.grammar is None and not backend.trees
-        self.front_ = ladder.climb(problem, None, extend and self.delta is None).front
-        self.law_ = self.front_.best()
-        if self.delta is not None:
-            try:
-                self.law_ = self.front_.select(self.delta)
-            except LawError as error:
-                warn_caller(NumericalWarning(f"{error} The best law is taken."))
+        with ProgressBar(self.verbose, "searching formulas") as bar:
+            table = Table(
+                X, y.reshape(len(y), -1), inputs, outputs, backend, space,
+                library=self.library if isinstance(self.library, str) else None, weights=weights,
+                units=self.units, constraints=tuple(self.constraints or ()),
+                guesses=_laws(self.guesses or (), inputs, outputs), budget=_budget(self.budget),
+                delta=self.delta, seed=self.seed_, progress=bar.listener,
+            )  # fmt: skip
+            self.front_ = _reweighted(table, self.loss or "squared")
+        self.law_ = self._selected()
         self.verdict_ = self.front_.verdict
         if self.verdict_ is not None and self.verdict_.adequate is False:
             warn_caller(NumericalWarning(self.verdict_.reasons[0]))
@@ -157,24 +204,43 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         table = self.equations_
         return table[table["chosen"]].iloc[0]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the chosen formula (1 is perfect), the mean of those of several targets."""
+        return float(super().score(X, y, sample_weight))
+
     def sympy(self, index: int | None = None) -> sympy.Expr | list[sympy.Expr]:
         """The formula as a SymPy expression, or a list of them for several outputs."""
         expressions = self._law(index).sympy()
         return expressions[0] if self._single else expressions
 
     def latex(self, index: int | None = None, digits: int = 4) -> str:
+        """The formula, typeset, with its left side."""
         return self._law(index).latex(digits)
 
     def torch(self, index: int | None = None) -> TorchLaw:
         """A differentiable module: (..., d) to (..., k), coefficients trainable."""
         return self._law(index).torch()
 
-    def report(self, path: str | Path, *, title: str = "") -> Path:
-        """Write a self-contained HTML page about the front; see :mod:`sjepa.report`."""
+    def report(self, path: str | Path, X: Any = None, y: Any = None, *, title: str = "") -> Path:
+        """Write a self-contained HTML page about the front; see :mod:`sjepa.report`.
+
+        With a table it also shows measured against predicted values and the residuals.
+        """
         from sjepa.report import write_report
 
         check_is_fitted(self)
-        return write_report(self, path, title=title or "Formulas")
+        if X is not None:
+            X = validate_data(self, X, dtype=np.float64, reset=False)
+        return write_report(self, path, X, y, title=title or "Formulas")
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted model to a folder, as plain data; read it with :func:`sjepa.load`."""
+        check_is_fitted(self)
+        save_regressor(self, Path(folder))
+
+    def __str__(self) -> str:
+        """The equations, once there are any; ``repr`` has the settings."""
+        return repr(self.equations_) if self.__sklearn_is_fitted__() else repr(self)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "law_")
@@ -182,6 +248,21 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _law(self, index: int | None) -> Law:
         check_is_fitted(self)
         return self.law_ if index is None else self.front_[index].law
+
+    def _selected(self) -> Law:
+        front = self.front_
+        best = front.best()
+        if self.delta is not None:
+            try:
+                return front.select(self.delta)
+            except LawError as error:
+                warn_caller(NumericalWarning(f"{error} The best law is taken."))
+                return best
+        if self.model_selection == "accuracy":
+            return min(front, key=lambda c: c.loss).law
+        if self.model_selection == "score":
+            return front[int(np.argmax(front.scores()))].law
+        return best
 
     def _input_names(self) -> list[str]:
         count = self.n_features_in_
@@ -194,49 +275,44 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             )
         return list(self.feature_names)
 
-    def _space(self, backend: Backend, names: Sequence[str], X: np.ndarray) -> Library | Grammar:
-        if self.library is not None and self.grammar is not None:
-            raise ConfigError("Give a library or a grammar, not both.", "grammar")
-        given = self.grammar if self.grammar is not None else Library.of(self.library, names)
-        if given is not None:
-            return given
-        return default_grammar(names, X) if backend.trees else _library(names, X)
+
+def _one_of(name: str, value: Any, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ConfigError(f"{name} is one of {', '.join(map(repr, known))}, got {value!r}.", name)
 
 
-def _output_names(given: Sequence[Any], y: np.ndarray, inputs: Sequence[str]) -> list[str]:
-    """Those of a DataFrame or Series, or y; a formula is not called like a column of X."""
-    count = 1 if y.ndim == 1 else y.shape[1]
-    if not all(isinstance(name, str) for name in given) or len(given) != count:
-        given = ("y",) if count == 1 else numbered("y", count)
-    return [name if name not in inputs else f"{name}_out" for name in given]
+def _laws(
+    guesses: Sequence[str] | Sequence[Sequence[str]], inputs: Sequence[str], outputs: Sequence[str]
+) -> list[Law]:
+    """Formulas as laws; text is parsed and never executed."""
+    if isinstance(guesses, str):
+        raise ConfigError("guesses is a list of formulas such as ['x1*sin(x2)'].", "guesses")
+    laws = []
+    for guess in guesses:
+        texts = [guess] if isinstance(guess, str) else list(guess)
+        if len(texts) != len(outputs):
+            raise ConfigError(
+                f"A guess has a formula for each of {', '.join(outputs)}, got {guess!r:.80}.",
+                "guesses",
+            )
+        laws.append(Law.from_string(texts, inputs, outputs, "discrete"))
+    return laws
 
 
-def _library(names: Sequence[str], X: np.ndarray) -> Library:
-    """Linear terms, then kind after kind of further ones as long as there are not too many."""
-    positive = [n for n, low in zip(names, X.min(axis=0), strict=True) if low > 0]
-    functions = [f"{f}({n})" for n in names for f in ("sin", "cos", "exp")]
-    functions += [t.format(n) for n in positive for t in ("log({})", "sqrt({})", "1/{}")]
-    library = Library.polynomial(names, 1)
-    most = min(MAX_TERMS, TERMS_PER_ROW * len(X))
-    # A library is built to be counted only if its size is not beyond reach from the start.
-    for degree, texts in ((2, []), (1, functions), (3, [])):
-        if len(names) ** degree / degree > most:
-            continue
-        grown = library + Library.polynomial(names, degree)
-        if texts:
-            more = Library.from_terms(texts, names)
-            with np.errstate(all="ignore"):
-                usable = np.isfinite(more.numpy()(X) ** 2).all(axis=0)
-            grown += Library([t for t, ok in zip(more.terms, usable, strict=True) if ok], names)
-        if len(grown) <= most:
-            library = grown
-    return library
+def _budget(given: Budget | float | None) -> Budget:
+    return given if isinstance(given, Budget) else Budget(given, cpu=given is not None)
 
 
-def default_grammar(names: Sequence[str], X: np.ndarray) -> Grammar:
-    """Arithmetic with functions that do not stand inside each other, as far as the signs allow."""
-    low = X.min(axis=0)
-    functions = ["sin", "cos", "exp", *(["log", "sqrt"] if (low > 0).any() else [])]
-    inside = {f: {g: 0 for g in functions} for f in functions}
-    signed = ["abs"] if (low < 0).any() else []
-    return Grammar(["+", "-", "*", "/", *signed, *functions], names, nested=inside)
+def _reweighted(table: Table, loss: str) -> Front:
+    """The front by a loss; at first far rows are those that the most flexible law misses."""
+    if loss == "squared":
+        return table.search()
+    table = table.share(1 / (1 + ROUNDS))
+    front = table.search()
+    law = min(front, key=lambda c: c.loss).law
+    given = np.ones(len(table.inputs)) if table.weights is None else table.weights
+    for _ in range(ROUNDS):
+        weights = row_weights(loss, law, table.inputs, table.targets)
+        front = replace(table, weights=given * weights).search()
+        law = front.best()
+    return front

@@ -148,7 +148,7 @@ def pareto(front: Front, chosen: int | None) -> str:
     drawn = Drawing(300.0)
     ax = drawn.axes(f"complexity ({front.measure})", "unexplained variance")
     ax.set(yscale="log", xlim=(x[0] - 0.5, x[-1] + 0.5), ymargin=0.12)
-    _decades(ax)
+    log_decades(ax)
     if x[-1] > CROWDED:
         ax.set_xscale("function", functions=(_root, lambda v: np.sign(v) * np.square(v)))
         ax.xaxis.set_major_locator(FixedLocator([0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]))
@@ -173,7 +173,7 @@ def _root(values: Any) -> Any:
     return np.sign(values) * np.sqrt(np.abs(values))
 
 
-def _decades(ax: Axes) -> None:
+def log_decades(ax: Axes) -> None:
     ax.yaxis.set_major_locator(LogLocator(numticks=5))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: power(value)))
     ax.yaxis.set_minor_locator(NullLocator())
@@ -233,7 +233,7 @@ def residuals(data: ReportData, j: int) -> str:
     assert data.points is not None
     x, name, drawn = data.points[:, j], pretty(data.names[j]), Drawing(210.0)
     below = drawn.axes(name, "")
-    below.set(xlim=_wide(x, 0.06), yticks=())
+    below.set(xlim=wide_range(x, 0.06), yticks=())
     for i, entry in enumerate(data.entries):
         if entry.residual is None:
             continue
@@ -251,7 +251,7 @@ def residuals(data: ReportData, j: int) -> str:
     return drawn.svg(f"What the law misses of the velocities against {name}", data.start)
 
 
-def _wide(values: np.ndarray, margin: float) -> tuple[float, float]:
+def wide_range(values: np.ndarray, margin: float) -> tuple[float, float]:
     """The range of the values with a margin; never empty."""
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     more = margin * (high - low) or 0.5 * abs(high) or 0.5
@@ -271,7 +271,7 @@ def portrait(data: ReportData, axes: tuple[int, int]) -> str:
     names = pretty(data.names[a]), pretty(data.names[b])
     drawn = Drawing(380.0)
     ax = drawn.axes(*names, ticks=6)
-    ax.set(xlim=_wide(rows[:, a], 0.1), ylim=_wide(rows[:, b], 0.1), autoscale_on=False)
+    ax.set(xlim=wide_range(rows[:, a], 0.1), ylim=wide_range(rows[:, b], 0.1), autoscale_on=False)
     for i, entry in enumerate(data.entries):
         simulator = entry.simulator if entry.paths else None
         if simulator is not None:
@@ -321,7 +321,7 @@ def _arrows(
 def line_portrait(data: ReportData) -> str:
     """For one coordinate: how fast it changes at each of its values."""
     rows = np.concatenate([trail.seen for trail in data.trails])
-    z, action = np.linspace(*_wide(rows, 0.06), 200)[:, None], _action(data)
+    z, action = np.linspace(*wide_range(rows, 0.06), 200)[:, None], _action(data)
     name, drawn = pretty(data.names[0]), Drawing(260.0)
     side = f"change of {name}"
     below = drawn.axes(name, "")
@@ -349,7 +349,7 @@ def training(history: pd.DataFrame, column: str) -> str:
     ax.plot(step, values, color=color(0))
     if len(values) and values.min() > 0 and values.max() > 30 * values.min():
         ax.set_yscale("log")
-        _decades(ax)
+        log_decades(ax)
     return drawn.svg(f"{column} during training")
 
 

@@ -13,6 +13,7 @@ from sjepa.report.comparison import MAX_SIMULATED, Comparison, near
 from sjepa.report.content import ReportData, entries_of
 from sjepa.report.history import history_table
 from sjepa.report.reproduce import law_recipe, model_recipe
+from sjepa.report.table import is_formula, law_of, with_table
 from sjepa.report.text import FORMS, data_facts, model_facts, model_held_out, path_notes
 from sjepa.report.video import as_video, video_of
 from sjepa.symbolic import Front, Law
@@ -36,6 +37,7 @@ def collect(
     source : fitted SJEPA, Front or Law
     data : Trajectories, array or list of arrays, optional
         Observations for a model, states for a front or a law. Without them nothing is simulated.
+        Of a formula y = f(X) the inputs X (n, d), and then y in place of `t`.
     t, u : times and actions, unless `data` is a Trajectories
     held_out : Trajectories, or a tuple (x, t) or (x, t, u), optional
         Data that the search did not see; every law gets a score on them.
@@ -45,6 +47,12 @@ def collect(
         What is shown of a model in place of the first of the data, as an episode under control;
         the id of a trajectory is its caption.
     """
+    law = law_of(source)
+    if data is not None and law is not None and is_formula(law):
+        if u is not None or held_out is not None or video is not None:
+            raise ConfigError("A page about y = f(X) takes X and y, and no u, held_out or video.")
+        made = with_table(collect(source), data, t)
+        return replace(made, title=title or made.title, recipe=tuple(recipe) or made.recipe)
     trajectories = None if data is None else Trajectories.of(data, t, u)
     others = None
     if held_out is not None:

@@ -25,6 +25,14 @@ class Trail:
 
 
 @dataclass(frozen=True, eq=False)
+class Measured:
+    """Some rows of a table that formulas are compared with: inputs (n, d) and targets (n, k)."""
+
+    inputs: np.ndarray
+    targets: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class Entry:
     """One law of the page with its numbers; the reader chooses which is shown.
 
@@ -38,6 +46,8 @@ class Entry:
     scores : the same for each trajectory that was simulated
     held_out : R2 on trajectories that the search did not see, NaN without such
     residual : what the law misses of the velocities at the points of :attr:`ReportData.points`
+    predicted : values (n, k) of a formula at the rows of :attr:`ReportData.measured`
+    table_r2 : R2 of a formula on all rows of the table, the mean of its outputs
     """
 
     law: Law
@@ -48,6 +58,8 @@ class Entry:
     scores: tuple[float, ...] = ()
     held_out: float = math.nan
     residual: np.ndarray | None = None
+    predicted: np.ndarray | None = None
+    table_r2: float = math.nan
 
     @property
     def simulator(self) -> Simulator | None:
@@ -86,6 +98,7 @@ class ReportData:
     trajectories : names of all that were simulated
     names : names of the state's coordinates, as in ``trails[i].seen``
     points : states (n, d) at which the velocities of data and laws are compared
+    measured : rows of the table that a formula is compared with
     history : table of training figures against ``step``; may be empty
     facts : short label -> short text, whatever law is shown
     held_out : text, the data other than the training data that the result was evaluated on
@@ -105,6 +118,7 @@ class ReportData:
     trajectories: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     points: np.ndarray | None = None
+    measured: Measured | None = None
     history: pd.DataFrame = field(default_factory=pd.DataFrame)
     facts: Mapping[str, str] = field(default_factory=dict)
     held_out: str = ""

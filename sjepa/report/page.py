@@ -16,10 +16,12 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from sjepa.report import charts
+from sjepa.report import charts, table_charts
 from sjepa.report.content import Entry, ReportData, VideoFrames
+from sjepa.report.table import is_formula
 from sjepa.report.text import listed, number, numbers, pretty, r2, sentence
 from sjepa.report.video import sheet
+from sjepa.symbolic import Law
 from sjepa.symbolic.export.html import equations
 from sjepa.symbolic.intervals import LEVEL, Interval
 
@@ -38,12 +40,12 @@ _FIGURES = {
 
 def render(data: ReportData) -> str:
     """The whole page."""
-    script = f"\n{_asset('page.js')}"
+    script = f"\n{asset('page.js')}"
     digest = b64encode(sha256(script.encode()).digest()).decode()
     laws = [_law(data, i, entry) for i, entry in enumerate(data.entries)]
     chosen = data.start if data.entries[data.start].candidate is not None else None
     front = data.front if data.front is not None and len(data.front) else None
-    return _template().render(
+    return template().render(
         data=data,
         # Only this very script runs, and nothing is fetched, whatever the texts contain.
         policy=Markup(
@@ -51,9 +53,9 @@ def render(data: ReportData) -> str:
             f"script-src 'sha256-{digest}'"
         ),
         script=Markup(script),
-        style=Markup(_asset("page.css")),
-        kind="next values" if data.law.dynamics == "discrete" else "time derivatives",
-        outputs=listed(data.law.outputs),
+        style=Markup(asset("page.css")),
+        lead=_lead(data.law),
+        paths="values" if is_formula(data.law) else "paths",
         warnings=[sentence(warning) for warning in data.warnings],
         notes=[sentence(note) for note in data.notes],
         dimensions=[_dimension(row) for row in data.dimensions.to_dict("records")],
@@ -63,6 +65,7 @@ def render(data: ReportData) -> str:
         terms=[] if front is None else [_term(row) for row in front.intervals],
         level=f"{LEVEL:.0%}",
         **_motion(data),
+        **_table(data),
         video=None if data.video is None else _video(data.video, data.names),
         training=[
             (Markup(charts.training(data.history, c)), _FIGURES.get(c, str(c)))
@@ -73,16 +76,35 @@ def render(data: ReportData) -> str:
 
 
 @cache
-def _template() -> Template:
+def template(name: str = "page.html") -> Template:
     pages = Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined,
         loader=PackageLoader("sjepa.report", ""),
     )  # fmt: skip
-    return pages.get_template("page.html")
+    return pages.get_template(name)
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
     return files("sjepa.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _lead(law: Law) -> str:
+    outputs = listed(law.outputs)
+    if is_formula(law):
+        return f"A formula for {outputs}."
+    kind = "next values" if law.dynamics == "discrete" else "time derivatives"
+    return f"A law for the {kind} of {outputs}."
+
+
+def _table(data: ReportData) -> dict[str, Any]:
+    """Predictions and residuals, where there is a table."""
+    if data.measured is None:
+        return {"predicted": [], "table_residuals": []}
+    outputs = range(min(len(data.law.outputs), charts.MAX_COORDINATES))
+    return {
+        "predicted": [(Markup(table_charts.predicted(data, j)), "") for j in outputs],
+        "table_residuals": [(Markup(one), "") for one in table_charts.residuals(data)],
+    }
 
 
 def _law(data: ReportData, i: int, entry: Entry) -> dict[str, Any]:
@@ -107,8 +129,12 @@ def _law(data: ReportData, i: int, entry: Entry) -> dict[str, Any]:
         if candidate is None or data.front is None
         else f"{data.front.complexity(candidate):g}",
         "loss": "" if candidate is None else number(candidate.loss),
-        "r2": "" if np.isnan(entry.score) else r2(entry.score),
+        "r2": "" if np.isnan(score := _r2(entry)) else r2(score),
     }
+
+
+def _r2(entry: Entry) -> float:
+    return entry.score if np.isnan(entry.table_r2) else entry.table_r2
 
 
 def _dimension(row: dict[str, Any]) -> dict[str, Any]:

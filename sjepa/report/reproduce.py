@@ -36,7 +36,9 @@ def model_recipe(model: Any) -> list[str]:
     return [
         "import sjepa",
         call,
-        "model.fit(x, t)  # the same observations and times",
+        "model.fit(X, y)  # the same table"
+        if hasattr(model, "predict") and not hasattr(model, "encode")
+        else "model.fit(x, t)  # the same observations and times",
         *(f"# {line}" for line in versions()),
     ]
 

@@ -57,13 +57,15 @@ def numbers(data: ReportData, entry: Entry) -> dict[str, str]:
         facts["Unexplained variance"] = number(candidate.loss)
     if not math.isnan(entry.score):
         facts["R² of simulated paths"] = r2(entry.score)
+    if not math.isnan(entry.table_r2):
+        facts["R² on the rows shown"] = r2(entry.table_r2)
     if not math.isnan(entry.held_out):
         facts["R² of paths held out"] = r2(entry.held_out)
     elif candidate is not None and candidate.evidence is not None:
-        facts["Evidence"] = f"{number(candidate.evidence)} nats relative to the chosen law"
+        facts["Evidence"] = f"{number(candidate.evidence + 0.0)} nats relative to the chosen law"
     elif data.held_out and entry is data.entries[data.start]:
         facts["Held out"] = data.held_out
-    else:
+    elif data.measured is None:
         facts["Held out"] = "no data held out"
     if candidate is not None and candidate.certified:
         facts["Proven"] = "no shorter law of the library fits as well"

@@ -11,7 +11,9 @@ import pytest
 from tests.docs.pages import ROOT, blocks, same
 
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md", ROOT / "docs" / "llms.txt", *sorted((ROOT / "docs").rglob("*.md"))
+]  # fmt: skip
 # Pages that begin with this take minutes.
 SLOW = "<!-- slow -->"
 
@@ -101,7 +103,8 @@ def test_the_readme_is_short_and_names_the_two_commands() -> None:
 
 def test_every_page_is_in_the_table_of_contents() -> None:
     listed = re.findall(r"^[\w/-]+$", (ROOT / "docs/index.md").read_text(encoding="utf-8"), re.M)
-    pages = {str(p.relative_to(ROOT / "docs").with_suffix("")) for p in PAGES[1:]}
+    folder = ROOT / "docs"
+    pages = {str(p.relative_to(folder).with_suffix("")) for p in sorted(folder.rglob("*.md"))}
     assert set(listed) == pages - {"index"}
 
 

@@ -15,7 +15,7 @@ from sjepa.backend.portfolio import Portfolio
 from sjepa.backend.registry import make_backend
 from sjepa.data import System, Trajectories, dysts_system, find_system, simulate
 from sjepa.discovery import discover
-from sjepa.estimator.regressor import default_grammar
+from sjepa.estimator.table_space import default_grammar
 from sjepa.models import integrate
 from sjepa.studies.backends.problems import PROBLEMS
 from sjepa.studies.backends.static import noise_floor, noisy_sample, static_scores

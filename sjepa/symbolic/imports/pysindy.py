@@ -8,6 +8,7 @@ does not mean what it says is refused instead of believed.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ import sympy
 
 from sjepa.errors import LawError, ParseError
 from sjepa.symbolic.law import Dynamics, Law
+from sjepa.symbolic.library import Library
 from sjepa.symbolic.operators import SPELLINGS
 from sjepa.symbolic.parse import check_names, parse
 
@@ -53,6 +55,20 @@ def law_from_pysindy(model: Any, terms: Mapping[str, str] | None = None) -> Law:
     dynamics: Dynamics = "discrete" if _is_a(model, "DiscreteSINDy") else "continuous"
     outputs = inputs[: len(rows)] if len(rows) <= len(inputs) else None
     return Law(rows, inputs, outputs, dynamics)
+
+
+def library_from_pysindy(features: Any, inputs: Sequence[str]) -> Library:
+    """The terms of a feature library of PySINDy, for inputs of these names.
+
+    Every term is compared with the library's own values; the library itself is not changed.
+    """
+    library = copy.deepcopy(features)
+    names = check_names(inputs, "input")
+    library.fit(np.random.default_rng(0).uniform(0.5, 2.0, (POINTS, len(names))))
+    texts = [str(n) for n in library.get_feature_names(list(names))]
+    expressions = {i: _feature(text, names, {}) for i, text in enumerate(texts)}
+    _verify(library, expressions, texts, names)
+    return Library(list(expressions.values()), names)
 
 
 def _read(model: Any) -> tuple[np.ndarray, list[str], tuple[str, ...]]:

@@ -1,0 +1,207 @@
+"""From a table to a front with a verdict: columns that matter, terms, parametric terms, trees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from sjepa.backend import Backend, Budget, Problem, Progress
+from sjepa.backend.registry import available_backends, make_backend
+from sjepa.data.forms import Rows
+from sjepa.errors import SjepaError
+from sjepa.estimator.table_space import (
+    MAX_TERMS,
+    Space,
+    default_grammar,
+    default_space,
+    too_many_columns,
+    units_of,
+)
+from sjepa.inference.constants import ODDS, STRUCTURE
+from sjepa.search.ladder import Climbed, Ladder
+from sjepa.search.screening import MAX_ACTIVE, active_columns
+from sjepa.symbolic import Front, Law, refit
+from sjepa.symbolic.verdict import Rival, Verdict
+
+
+# CPU seconds for a search of expression trees that was given no budget.
+TREE_SECONDS = 30.0
+# Of a budget, the share that the default search spends on terms before it turns to trees.
+TERMS_SHARE = 0.5
+# What the default search writes trees with.
+TREES = "operon"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of inputs (n, d) and targets (n, k) with their names, and how to search them.
+
+    `backend` None is the default search; `space` None leaves the space to it, or to the backend.
+    """
+
+    inputs: np.ndarray
+    targets: np.ndarray
+    names: Sequence[str]
+    outputs: Sequence[str]
+    backend: Backend | None
+    space: Space | None
+    library: str | None = None
+    weights: np.ndarray | None = None
+    units: Mapping[str, str] | None = None
+    constraints: Sequence[str] = ()
+    budget: Budget = field(default_factory=Budget)
+    tree_seconds: float = TREE_SECONDS
+    delta: float | None = None
+    seed: int = 0
+    guesses: Sequence[Law] = ()
+    progress: Progress | None = None
+    trees: bool = True  # whether the default search may turn to them
+
+    def share(self, share: float) -> Table:
+        """The same search in this share of the time."""
+        seconds = self.budget.seconds
+        budget = replace(self.budget, seconds=None if seconds is None else share * seconds)
+        return replace(self, budget=budget, tree_seconds=share * self.tree_seconds)
+
+    def search(self) -> Front:
+        """The front, its laws with all columns as inputs."""
+        if self.space is not None or self.constraints:
+            return self._searched()
+        rows, columns = self.inputs.shape
+        if columns <= MAX_ACTIVE or not too_many_columns(rows, columns):
+            return self._searched()
+        active = active_columns(self.inputs, self.targets, self.weights)
+        used = {s.name for g in self.guesses for e in g.expressions for s in e.free_symbols}
+        active = sorted({*active, *(i for i, n in enumerate(self.names) if n in used)})
+        if not active:
+            return replace(self, trees=False)._searched()
+        names = [self.names[i] for i in active]
+        units = None
+        if self.units is not None:
+            units = {n: self.units[n] for n in (*names, *self.outputs)}
+        front = replace(self, inputs=self.inputs[:, active], names=names, units=units)._searched()
+        note = f"of {columns} columns only {', '.join(names)} have a significant effect"
+        return with_inputs(replace(front, notes=(note, *front.notes)), self.names)
+
+    def _searched(self) -> Front:
+        space, backend = self.space, self.backend
+        default = backend is None
+        if backend is None:
+            backend = _default_backend(space)
+        if space is None:
+            space = default_space(self.names, self.inputs, backend, self.library)
+        free = self.space is None and self.library is None and not (self.constraints or self.units)
+        widen = free and not backend.trees and backend.space(self.names) is None
+        further = default and widen and self.trees
+        extend = widen and self.delta is None
+        climbed = self._climb(backend, space, extend, TERMS_SHARE if further else 1.0)
+        if further and (self.guesses or self._wants_trees(climbed)):
+            return self._with_trees(climbed)
+        return climbed.front
+
+    def _wants_trees(self, climbed: Climbed) -> bool:
+        """Whether no law of terms is good enough: by its evidence, or by what was asked for."""
+        if self.delta is None:
+            return _worth_trees(climbed)
+        return all(c.loss > self.delta for c in climbed.front)
+
+    def _problem(self, backend: Backend, space: Space, share: float) -> Problem:
+        budget = self.share(share).budget
+        if budget == Budget() and backend.trees and not backend.limited:
+            budget = Budget(self.tree_seconds, cpu=True)
+        problem = Problem(
+            self.inputs, self.targets, self.names, self.outputs, weights=self.weights,
+            dynamics="discrete", seed=self.seed, budget=budget, library=space.library,
+            grammar=space.grammar, adequate=self.delta, constraints=tuple(self.constraints),
+            units=units_of(self.units, self.names, self.outputs), progress=self.progress,
+        )  # fmt: skip
+        return self._started(problem)
+
+    def _started(self, problem: Problem) -> Problem:
+        """The problem with the guesses, fitted to the rows, as a front to start from."""
+        if not self.guesses:
+            return problem
+        laws = [Law(g.expressions, self.names, g.outputs, g.dynamics) for g in self.guesses]
+        laws += [refit(law, self.inputs, self.targets, self.weights).canonical() for law in laws]
+        rows = [replace(problem.candidate(law), backend="guess") for law in laws]
+        return problem.with_(warm=Front.of(rows, problem.measure, "guess"))
+
+    def _climb(self, backend: Backend, space: Space, extend: bool, share: float) -> Climbed:
+        problem = self._problem(backend, space, share)
+        ladder = self._ladder(backend, problem)
+        return ladder.climb(problem, space.templates, extend)
+
+    def _ladder(self, backend: Backend, problem: Problem) -> Ladder:
+        rows = Rows("discrete", np.asarray(problem.targets), self.inputs, noisy=False)
+        end = problem.deadline()
+        return Ladder(backend, rows, None, tuple(self.names), end=end, refit=False, ordered=False)
+
+    def _with_trees(self, climbed: Climbed) -> Front:
+        """The front with expression trees among its laws, all compared by the same evidence."""
+        front = climbed.front
+        if not available_backends().get(TREES):
+            note = f"expression trees were not searched: the backend {TREES!r} is not installed"
+            return replace(front, notes=(*front.notes, note))
+        backend = make_backend(TREES)
+        problem = self._problem(
+            backend, Space(grammar=default_grammar(self.names, self.inputs)), 1 - TERMS_SHARE
+        )
+        try:
+            trees = problem.solve(backend)
+        except SjepaError as error:
+            return replace(front, notes=(*front.notes, f"{backend.name}: {error}"))
+        terms = climbed.problem
+        rows = [
+            replace(terms.candidate(law), backend=TREES)
+            for law in (
+                Law(c.law.expressions, terms.names, terms.outputs, "discrete") for c in trees
+            )
+        ]
+        notes = [*front.notes, *(f"{TREES}: {note}" for note in trees.notes)]
+        both = Front.of([*front, *rows], front.measure, front.backend, notes)
+        return self._ladder(backend, terms).conclude(both, terms).front
+
+
+def _default_backend(space: Space | None) -> Backend:
+    """Exact search of small libraries, thresholds for large ones, trees of a grammar."""
+    if space is not None and space.grammar is not None:
+        trees = available_backends().get(TREES)
+        return make_backend(["subset", TREES] if trees else "subset")
+    large = space is not None and space.library is not None and len(space.library) > MAX_TERMS
+    return make_backend("stlsq" if large else "subset")
+
+
+def _worth_trees(climbed: Climbed) -> bool:
+    """Whether a tree could have better odds than the law of terms: it is not adequate, or long."""
+    verdict = climbed.verdict
+    if verdict is None:
+        return not len(climbed.front)
+    law = verdict.law
+    constant = not any(term.free_symbols for row in law.terms for _, term in row)
+    if constant and "p_value" in verdict.figures:  # nothing in the table predicts the target
+        return verdict.adequate is False
+    if verdict.adequate is not True:
+        return True
+    # At the least: one product with two coefficients.
+    each = 0.5 * math.log(max(climbed.problem.sums.weight, 2.0))
+    shortest = len(law.terms) * (3.5 * STRUCTURE + 2 * each)
+    numbers = sum(map(len, law.terms))
+    length = STRUCTURE * climbed.problem.complexity(law) + each * numbers
+    return length - shortest > 2 * ODDS
+
+
+def with_inputs(front: Front, names: Sequence[str]) -> Front:
+    """The front with laws of these inputs, whether or not they use them."""
+
+    def wider(law: Law) -> Law:
+        return Law(law.expressions, names, law.outputs, law.dynamics)
+
+    verdict: Verdict | None = front.verdict
+    if verdict is not None:
+        rivals = tuple(Rival(wider(r.law), r.odds) for r in verdict.rivals)
+        verdict = replace(verdict, law=wider(verdict.law), rivals=rivals)
+    rows = tuple(replace(c, law=wider(c.law)) for c in front)
+    return replace(front, candidates=rows, verdict=verdict)
