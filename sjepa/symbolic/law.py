@@ -16,6 +16,7 @@ from sjepa.symbolic import complexity as measures, use, write
 from sjepa.symbolic.calculus import jacobian
 from sjepa.symbolic.canonical import factored
 from sjepa.symbolic.equation import Equation
+from sjepa.symbolic.invariants import invariants
 from sjepa.symbolic.parse import check_names, parse, symbol
 from sjepa.symbolic.program import Program, compile_program, compile_sums
 from sjepa.symbolic.text import rounded, to_text
@@ -405,6 +406,7 @@ class Law:
     simulate = use.simulate
     score = use.score
     equivalent = use.equivalent
+    invariants = invariants
     fit = use.fit
     save = use.save
     load = classmethod(use.load)
