@@ -8,6 +8,7 @@ from typing import Any
 
 from sjepa.backend import Backend, Problem
 from sjepa.data import Trajectories
+from sjepa.data.clock import TIME, with_time
 from sjepa.data.forms import continuous_rows
 from sjepa.data.history import before
 from sjepa.data.streams import PieceSums
@@ -58,6 +59,8 @@ class Kept:
     def update(self, x: Any, t: Any, u: Any) -> Front:
         """See :meth:`Front.update`."""
         data = Trajectories.of(x, t, u, names=self.states, states=True)
+        if TIME in self.actions:
+            data = with_time(data)
         if len(data.action_names or ()) != len(self.actions):
             raise DataError(
                 f"The first data had {len(self.actions)} actions, these have "

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Dynamics = Literal["continuous", "discrete"]
 FORMAT, VERSION = "sjepa-law", 1
+# An input of this name is the time: it need not be given, and goes on between and behind data.
+TIME = "t"
 
 
 class Law:
