@@ -100,18 +100,17 @@ SUITES: dict[str, tuple[Callable[[np.random.Generator, bool], Problem], tuple[st
 
 
 def shapes(law: Law) -> tuple[list[set[str]], list[float]]:
-    """The terms without the numbers inside them, and the frequencies among those."""
-    rows, numbers = [], []
+    """The terms with every wave of the time as one symbol, and the frequencies of the waves."""
+    t, rows, frequencies = sympy.Symbol("t", real=True), [], []
     for row in law.terms:
         bare = set()
         for _, term in row:
-            products = (
-                m for m in term.atoms(sympy.Mul) if m.free_symbols == {sympy.Symbol("t", real=True)}
-            )
-            numbers += [abs(float(n)) for m in products for n in m.atoms(sympy.Float)]
-            bare.add(str(term.xreplace({n: sympy.Symbol("w") for n in term.atoms(sympy.Float)})))
+            waves = [f for f in term.atoms(sympy.sin, sympy.cos) if f.has(t)]
+            frequencies += [abs(float(sympy.diff(f.args[0], t))) for f in waves]
+            names = {f: sympy.Symbol(f.func.__name__) for f in waves}
+            bare.add(str(term.xreplace(names)))
         rows.append(bare)
-    return rows, numbers
+    return rows, frequencies
 
 
 def is_right(problem: Problem, front: Front) -> bool:

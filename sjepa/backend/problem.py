@@ -14,7 +14,7 @@ import sympy
 
 from sjepa.backend.answers import checked
 from sjepa.backend.budget import Budget, cpu_time
-from sjepa.backend.copies import without_copies
+from sjepa.backend.copies import CopyNote, without_copies
 from sjepa.backend.finite import finite_library
 from sjepa.errors import BackendError, ConfigError, DataError, LawError, SjepaError
 from sjepa.symbolic.equation import Equation
@@ -230,12 +230,12 @@ class Problem:
         return self._usable_and_copies[0]
 
     @property
-    def copies(self) -> list[str]:
+    def copies(self) -> list[CopyNote]:
         """A note for each term that `usable` leaves out as a copy."""
         return self._usable_and_copies[1]
 
     @cached_property
-    def _usable_and_copies(self) -> tuple[np.ndarray, list[str]]:
+    def _usable_and_copies(self) -> tuple[np.ndarray, list[CopyNote]]:
         return without_copies(self.candidate_library, self.outputs, self.sums.xx)
 
     @property

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sjepa.backend import Backend, Problem
+from sjepa.backend.copies import CopyNote
 from sjepa.data import Trajectories
 from sjepa.data.clock import TIME, with_time
 from sjepa.data.forms import continuous_rows
@@ -101,7 +102,11 @@ def answered(
             warn_caller(NumericalWarning(verdict.reasons[0]))
     pairs = [(c, _widened(c.law, names, late)) for c in front]
     wide = tuple(c if law is c.law else replace(c, law=law) for c, law in pairs)
-    return replace(front, candidates=wide, form=form, verdict=verdict)
+    law = front.best() if len(front) else None
+    notes = tuple(
+        n for n in front.notes if not isinstance(n, CopyNote) or (law and n.concerns(law))
+    )
+    return replace(front, candidates=wide, form=form, verdict=verdict, notes=notes)
 
 
 def _widened(law: Law, names: tuple[str, ...], late: Sequence[str] = ()) -> Law:
