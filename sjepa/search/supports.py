@@ -201,7 +201,10 @@ class _Pool:
         self.plain = grid.fixed.shape[1]
         total = self.plain + sum(c.shape[1] for c in grid.columns)
         every = -(-(total - self.plain) // max(MAX_COLUMNS - self.plain, 100))
-        self.places = [np.arange(len(places))[every // 2 :: every] for _, places in grid.open]
+        self.places = [
+            np.arange(n)[min(every // 2, n - 1) :: every]  # of few places the last one stays
+            for n in (len(places) for _, places in grid.open)
+        ]
         chosen = [c[:, k] for c, k in zip(grid.columns, self.places, strict=True)]
         columns = _unit(np.concatenate([grid.fixed, *chosen], axis=1))
         # How a column with one open number changes with it, less its own direction.
