@@ -132,6 +132,16 @@ def test_simulate_takes_actions_from_the_line(folder: Path) -> None:
     np.testing.assert_allclose(table["x"], np.where(t <= 1, rise, fall), atol=1e-7)
 
 
+def test_a_pause_in_a_file_of_actions_is_a_value_that_was_held(folder: Path) -> None:
+    t = np.concatenate([np.arange(0, 3, 0.1), np.arange(13, 16, 0.1)])
+    pd.DataFrame({"t": t, "u": np.where(t < 10, np.sin(t), 1.0)}).to_csv(folder / "u.csv")
+    given = ("simulate", "forced.json", "--start=0", "--times=0:15:0.1", "--u", "u.csv")
+    out = run(*given, cwd=folder)
+    assert out.returncode == 0, out.stderr
+    path = pd.read_csv(pd.io.common.StringIO(out.stdout))
+    np.testing.assert_allclose(path["x"][125], np.sin(2.9), atol=1e-3)  # what x' = u - x goes to
+
+
 def test_a_diverging_path_ends_and_is_said(folder: Path) -> None:
     # x' = x² from 1 reaches infinity at t = 1.
     out = run("simulate", "up.json", "--start", "1", "--times", "0:3:0.01", "--json", cwd=folder)

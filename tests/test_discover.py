@@ -184,6 +184,18 @@ def test_few_rows_leave_a_law_undecided_and_a_poor_library_makes_it_inadequate()
     assert str(caught[0].message) in str(front)
 
 
+def test_a_spelling_that_was_left_out_is_noted_where_the_law_has_the_other() -> None:
+    t = np.arange(0, 4, 0.02)
+    v = 7.0 * np.tanh(9.81 / 7.0 * t) + 0.5  # positive: v|v| is v**2
+    still = sjepa.discover(np.exp(-t)[:, None], t, feature_names=["v"])
+    assert still.best().lines(3) == ["v' = -v"] and still.notes == ()
+    drag = sjepa.discover(
+        v[:, None], t, feature_names=["v"], library=["1", "v", "v**2", "v*Abs(v)"]
+    )
+    assert "v**2" in drag.best().lines(3)[0]
+    assert drag.notes == ("in the equation of v, v*Abs(v) is v**2 on these data",)
+
+
 def test_small_libraries_are_searched_exactly_by_default() -> None:
     x = oscillator(T)
     assert sjepa.discover(x, T).backend == "subset"

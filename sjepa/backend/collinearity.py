@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import sympy
 
+from sjepa.symbolic.law import Law
 from sjepa.symbolic.library import Library
 
 
@@ -18,15 +20,34 @@ SUM, OWN = 1e-12, 1e-6
 MAX_TERMS = 200
 
 
+class CopyNote(str):
+    """Says that a term was left out since others say the same; of use where a law has those."""
+
+    instead: tuple[sympy.Expr, ...]
+    output: str | None
+
+    @classmethod
+    def of(cls, text: str, instead: Sequence[sympy.Expr], output: str | None = None) -> CopyNote:
+        note = cls(text)
+        note.instead, note.output = tuple(instead), output
+        return note
+
+    def concerns(self, law: Law) -> bool:
+        """Whether the law could also be written with the term that was left out."""
+        rows = zip(law.outputs, law.terms, strict=True)
+        used = {t for name, row in rows if self.output in (None, name) for _, t in row}
+        return used.issuperset(self.instead)
+
+
 def drop_collinear(
     library: Library, outputs: Sequence[str], xx: np.ndarray
-) -> tuple[np.ndarray, list[str]]:
+) -> tuple[np.ndarray, list[CopyNote]]:
     """Which output may use which term (terms, outputs), and a note for each copy left out.
 
     No data can choose between columns that agree to five digits, and both together are an
     ill-conditioned difference: of each such set the cheapest term stays. `xx` is the Gram matrix.
     """
-    names, copies = library.names, list[str]()
+    names, copies = library.names, list[CopyNote]()
     size = np.sqrt(np.diag(xx))
     usable = library.mask(outputs) & (size > 0)[:, None]
     if _independent(xx[np.ix_(size > 0, size > 0)]):
@@ -39,12 +60,14 @@ def drop_collinear(
             same = [k for k in order[:position] if alike[i, k] and usable[k, j]]
             if usable[i, j] and same:
                 usable[i, j] = False
-                copies.append(f"{output}: {names[i]} is {names[same[0]]} on these data")
+                text = f"in the equation of {output}, {names[i]} is {names[same[0]]} on these data"
+                copies.append(CopyNote.of(text, [library.terms[same[0]]], output))
     left = [i for i in order if usable[i].any()]
     if len(library) <= MAX_TERMS:
         for i, (k, m) in _sums_of_two(library, cosine, left).items():
             usable[i] = False
-            copies.append(f"{names[i]} is a sum of {names[k]} and {names[m]} on these data")
+            text = f"on these data {names[i]} is a sum of {names[k]} and {names[m]}"
+            copies.append(CopyNote.of(text, [library.terms[k], library.terms[m]]))
     return usable, copies
 
 

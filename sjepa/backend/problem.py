@@ -13,7 +13,7 @@ import numpy as np
 import sympy
 
 from sjepa.backend.budget import Budget, cpu_time
-from sjepa.backend.collinearity import drop_collinear
+from sjepa.backend.collinearity import CopyNote, drop_collinear
 from sjepa.backend.finite import finite_library
 from sjepa.backend.front_checks import checked
 from sjepa.errors import BackendError, ConfigError, DataError, LawError, SjepaError
@@ -230,12 +230,12 @@ class Problem:
         return self._usable_and_copies[0]
 
     @property
-    def copies(self) -> list[str]:
+    def copies(self) -> list[CopyNote]:
         """A note for each term that `usable` drops as collinear."""
         return self._usable_and_copies[1]
 
     @cached_property
-    def _usable_and_copies(self) -> tuple[np.ndarray, list[str]]:
+    def _usable_and_copies(self) -> tuple[np.ndarray, list[CopyNote]]:
         return drop_collinear(self.candidate_library, self.outputs, self.sums.xx)
 
     @property

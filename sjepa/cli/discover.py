@@ -61,7 +61,8 @@ def discover(
         str,
         typer.Option(
             help="Candidate terms, comma-separated; letters that are no columns are numbers to be "
-            "found, as in 'x/(c + x)'. 'wide' adds many such terms to the default."
+            "found, as in 'x/(c + x)', and t is the time, as in 'sin(w*t)'. 'wide' adds many such "
+            "terms to the default."
         ),
     ] = "",
     order: Order = 1,

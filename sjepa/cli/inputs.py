@@ -237,7 +237,7 @@ def _from_file(path: Path, names: Sequence[str], grid: np.ndarray) -> np.ndarray
 
     from sjepa.data import read
 
-    data = read(path, columns=list(names))
+    data = read(path, columns=list(names), gaps="keep")  # a row is held until the next
     if len(data) != 1:
         raise DataError(f"{path}: {len(data)} trajectories of actions; give one.")
     if grid[0] < data.t[0][0]:

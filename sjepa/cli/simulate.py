@@ -87,7 +87,7 @@ def simulate(
     if data is None:
         if grid is None:
             raise ConfigError("Give the times, such as --times 0:10:0.01.")
-        pushed = actions_of(u, simulator.actions, grid) if u else None
+        pushed = actions_of(u, simulator.given, grid) if u else None
         runs = [(grid, simulator.simulate(_state(start, simulator), grid, pushed, **options))]
         labels: Sequence[Any] = [0]
     else:
@@ -132,7 +132,7 @@ def _from_data(
     if grid is None:
         paths = simulator.beside(coordinates, **options)
         return list(zip(coordinates.t, paths, strict=True))
-    if simulator.actions:
+    if simulator.given:
         raise ConfigError("The law has actions, known at the times of --data: omit --times.")
     starts = [simulator.start(z, t) for z, t in zip(coordinates.x, coordinates.t, strict=True)]
     return [(grid, simulator.simulate(start, grid, **options)) for start in starts]

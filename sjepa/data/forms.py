@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sjepa.data._check import Array, is_long, segments, spread
+from sjepa.data.clock import held
 from sjepa.data.derivatives import Derivatives, differentiate, second_derivatives
 from sjepa.data.noise import noise_level
 from sjepa.data.rows import (
@@ -97,7 +98,7 @@ def continuous_rows(
     noisy = None
     if form == "auto":
         form = "derivative"
-        if data.u is not None and is_zoh(found, library, points, used):
+        if held(data).any() and is_zoh(found, library, points, used):
             form = "zoh"
         elif not trees:
             noisy = is_noisy(data, *((found.noise, sizes) if order == 1 else ()))

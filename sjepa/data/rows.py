@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sjepa.data._check import CHUNK, MAX_SIZE, Array, joined
+from sjepa.data.clock import held
 from sjepa.data.derivatives import Derivatives
 from sjepa.data.trajectories import Trajectories
 from sjepa.data.weak import WeakWindows, default_stride, weak_windows
@@ -85,10 +86,10 @@ def zoh_rows(trajectories: Trajectories, at: str = "middle") -> tuple[Array, Arr
     the best predictor for forward Euler.
     """
     inputs, ends, steps = step_rows(trajectories)
-    d = ends.shape[1]
-    starts = inputs[:, :d]
+    starts = inputs[:, : ends.shape[1]]
     if at != "start":
-        inputs = np.concatenate([(starts + ends) / 2, inputs[:, d:]], axis=1)
+        following = np.concatenate([a[1:] for a in inputs_of(trajectories)])
+        inputs = np.where(held(trajectories), inputs, (inputs + following) / 2)
     return inputs, (ends - starts) / steps[:, None]
 
 
@@ -106,8 +107,8 @@ def zoh_accelerations(trajectories: Trajectories) -> tuple[Array, Array]:
         span = before + after
         parts = [x[1:-1], (before * slope[1:] + after * slope[:-1]) / span]
         if trajectories.u is not None:
-            u = trajectories.u[i]
-            parts.append((before * u[:-2] + after * u[1:-1]) / span)
+            u, own = trajectories.u[i], held(trajectories)[x.shape[1] :]
+            parts.append(np.where(own, (before * u[:-2] + after * u[1:-1]) / span, u[1:-1]))
         rows.append(np.concatenate(parts, axis=1))
         targets.append(2 * np.diff(slope, axis=0) / span)
     return np.concatenate(rows), np.concatenate(targets)
@@ -163,7 +164,6 @@ def _pieces(
     trajectories: Trajectories, points: int, stride: int, columns: Any, hold: bool
 ) -> Iterator[tuple[WeakWindows, Array, Array]]:
     """Test functions, the inputs at their nodes, and the states, piece by piece to bound memory."""
-    d = trajectories.obs_shape[0]
     usable = [i for i, n in enumerate(trajectories.lengths) if n >= 3]
     if not usable:
         raise DataError("The weak form needs a trajectory of at least 3 points.")
@@ -181,7 +181,7 @@ def _pieces(
             if trajectories.u is not None:
                 inputs = np.concatenate([inputs, trajectories.u[i][part]], axis=1)
             if hold:
-                ends = np.concatenate([inputs[1:, :d], inputs[:-1, d:]], axis=1)
+                ends = np.where(held(trajectories), inputs[:-1], inputs[1:])
                 inputs = np.concatenate([inputs[:-1], ends])
             yield windows, inputs[:, columns], x[part]
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sjepa.backend import Backend, Problem
+from sjepa.backend.collinearity import CopyNote
 from sjepa.data import Trajectories
+from sjepa.data.clock import TIME, with_time
 from sjepa.data.forms import continuous_rows
 from sjepa.data.history import before
 from sjepa.data.streams import PieceSums
@@ -58,6 +60,8 @@ class Kept:
     def update(self, x: Any, t: Any, u: Any) -> Front:
         """See :meth:`Front.update`."""
         data = Trajectories.of(x, t, u, names=self.states, states=True)
+        if TIME in self.actions:
+            data = with_time(data)
         if len(data.action_names or ()) != len(self.actions):
             raise DataError(
                 f"The first data had {len(self.actions)} actions, these have "
@@ -98,7 +102,11 @@ def answered(
             warn_caller(NumericalWarning(verdict.reasons[0]))
     pairs = [(c, _widened(c.law, names, late)) for c in front]
     wide = tuple(c if law is c.law else replace(c, law=law) for c, law in pairs)
-    return replace(front, candidates=wide, form=form, verdict=verdict)
+    law = front.best() if len(front) else None
+    notes = tuple(
+        n for n in front.notes if not isinstance(n, CopyNote) or (law and n.concerns(law))
+    )
+    return replace(front, candidates=wide, form=form, verdict=verdict, notes=notes)
 
 
 def _widened(law: Law, names: tuple[str, ...], late: Sequence[str] = ()) -> Law:

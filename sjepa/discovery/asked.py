@@ -102,6 +102,8 @@ def answer_field(
         "targets": rows.targets,
         "features": rows.features,
     }
+    if isinstance(asked.space, Library) and asked.space.has_numbers and not backend.trees:
+        values["on_rows"] = rows.thinned(1)  # simulations move numbers inside terms
     if summed is not None:
         sums, sample = summed(rows, None if backend.trees else terms)
         values = {"gram": sums} if sample is None else {"inputs": sample[0], "targets": sample[1]}

@@ -14,12 +14,19 @@ from sjepa.backend import Backend, Budget, Progress
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
+from sjepa.data.clock import with_time
 from sjepa.data.forms import FORMS, Form
 from sjepa.data.history import with_lags
 from sjepa.data.streams import Stream
 from sjepa.discovery.answer import Kept, answered
 from sjepa.discovery.asked import Asked, answer_field, answer_map
-from sjepa.discovery.space import opened, small_or_large, space_of, units_of
+from sjepa.discovery.space import (
+    opened,
+    small_or_large,
+    space_of,
+    takes_time,
+    units_of,
+)
 from sjepa.errors import ConfigError, DataError
 from sjepa.search.bootstrap import bootstrap
 from sjepa.symbolic import Front, Grammar, Library
@@ -72,7 +79,8 @@ def discover(
         Several share the time and are started from what those before them found; their fronts
         are merged, and ``front.to_frame()`` says who found what.
     library : Library, list of terms, or "wide", optional
-        What the law may be made of; by default monomials, sines, cosines and x|x|. Short data get
+        What the law may be made of; by default monomials, sines, cosines and x|x|. ``t`` in a term
+        is the time: ``"sin(w*t)"`` is a drive whose frequency is to be found. Short data get
         fewer terms. In a list lower-case letters that are no inputs are numbers to be found, as
         ``c`` in ``"x/(c + x)"``. "wide" adds such terms to the default: quotients, Hill and sigmoid
         curves, exponentials, logarithms, powers, and products of sines and cosines. The default
@@ -162,6 +170,12 @@ def discover(
                 )
             data = with_lags(data, lags)
             form = "discrete" if form == "auto" else form
+        if takes_time(library, grammar, data):
+            if stream is not None:
+                raise ConfigError(
+                    "Data that are not in memory give no time as an input.", "library"
+                )
+            data = with_time(data)
         widen = library is None and grammar is None and backend is None
         widen = widen and stream is None and x_dot is None and not (units or constraints)
         library, shapes = opened(library, data, order)

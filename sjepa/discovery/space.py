@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -9,12 +10,14 @@ import numpy as np
 
 from sjepa.backend import Backend
 from sjepa.data import Trajectories
+from sjepa.data.clock import TIME
 from sjepa.data.names import state_names, with_velocity_names
 from sjepa.errors import ConfigError, DataError
 from sjepa.symbolic import Grammar, Library
 from sjepa.symbolic.term_templates import (
     TermTemplate as Shape,
     nonlinear_parameters as open_numbers,
+    one_wave,
 )
 
 
@@ -24,8 +27,24 @@ POINTS_PER_TERM = 2
 MAX_INPUTS = 16
 # Data are positive if they keep this share of their range from 0: noise has either sign.
 MARGIN = 0.01
+# The time in a term.
+_TIME = re.compile(rf"(?<![\w.]){TIME}(?!\w)(?!\s*\()")
 # Libraries up to this many terms are searched exactly in about a second.
 SMALL = 64
+
+
+def takes_time(
+    library: Library | Sequence[str] | str | None, grammar: Grammar | None, data: Trajectories
+) -> bool:
+    """Whether terms contain the time t, and not a column of that name."""
+    if TIME in (data.names or ()):
+        return False
+    space = library if grammar is None else grammar
+    if isinstance(space, Library | Grammar):
+        return TIME in space.inputs
+    if space is None or isinstance(space, str):
+        return False
+    return any(isinstance(term, str) and _TIME.search(term) for term in space)
 
 
 def opened(
@@ -43,7 +62,7 @@ def opened(
     assert data.names is not None
     states = with_velocity_names(data.names) if order == 2 else data.names
     names = [*states, *(data.action_names or ())]
-    shapes = [Shape.read(t, names) for t in library if open_numbers(t, names)]
+    shapes = one_wave([Shape.read(t, names) for t in library if open_numbers(t, names)])
     if not shapes:
         return library, None
     closed = [t for t in library if not open_numbers(t, names)]
@@ -86,7 +105,7 @@ def units_of(
 ) -> dict[str, str]:
     """Units of a problem's inputs and targets from those of states, actions and time."""
     states, actions = names[: data.obs_shape[0]], data.action_names or ()
-    known = [*states, *actions, *([] if discrete else ["t"])]
+    known = list(dict.fromkeys([*states, *actions, *([] if discrete else [TIME])]))
     if missing := [n for n in known if n not in given]:
         raise ConfigError(f"units lacks {missing[0]}: give one for {', '.join(known)}.", "units")
     if unknown := sorted(set(given) - {*known, "t"}):

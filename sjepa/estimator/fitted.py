@@ -195,7 +195,13 @@ class Fitted(BaseEstimator):
                 raise ConfigError("A second-order law needs velocities: give the times t.", "t")
             t = np.arange(len(z)) * float(t) if np.ndim(t) == 0 else t
             z = simulator.states(z, t)
-        actions = rows_of_actions(u, len(z), self.action_names_)
+        if simulator.timed:
+            if t is None:
+                raise ConfigError("The law has the time as an input: give the times t.", "t")
+            t = np.arange(len(z)) * float(t) if np.ndim(t) == 0 else t
+            actions = simulator.rows(u, t)
+        else:
+            actions = rows_of_actions(u, len(z), self.action_names_)
         return simulator.run(z if actions is None else np.concatenate([z, actions], axis=1))
 
     def simulate(self, x0: Any, t: Any = None, u: Any = None) -> Simulation | list[Simulation]:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from sjepa.data import Trajectories, _check
+from sjepa.data.clock import held
 from sjepa.data.derivatives import Derivatives, Smoothing, differentiate, second_derivatives
 from sjepa.data.noise import noise_level
 from sjepa.errors import DataError
@@ -118,8 +119,9 @@ class Segments:
             ]
         u = None
         if data.u is not None:
+            constant = held(data)[d:] & zoh
             u = np.stack(
-                [_thirds(data.t[i], data.u[i], slice(k, k + span + 1, every), zoh)
+                [_thirds(data.t[i], data.u[i], slice(k, k + span + 1, every), constant)
                  for i, k in places]
             )  # fmt: skip
         return cls(
@@ -191,10 +193,13 @@ class Segments:
         return self.x.mean(axis=(0, 1))
 
 
-def _thirds(t: np.ndarray, u: np.ndarray, nodes: slice, zoh: bool) -> np.ndarray:
-    """Inputs (H, 3, m) at the start, the middle and the end of each step."""
+def _thirds(t: np.ndarray, u: np.ndarray, nodes: slice, constant: np.ndarray) -> np.ndarray:
+    """Inputs (H, 3, m) at the start, the middle and the end of each step.
+
+    Those that are `constant` (m,) during each step keep the value at its start.
+    """
     at, rows = t[nodes], u[nodes]
-    if zoh:
+    if constant.all():
         return np.repeat(rows[:-1, None], 3, axis=1)
     middle = (at[:-1] + at[1:]) / 2
     if len(t) > 3:
@@ -203,4 +208,5 @@ def _thirds(t: np.ndarray, u: np.ndarray, nodes: slice, zoh: bool) -> np.ndarray
         between = CubicSpline(t[near] / unit, u[near])(middle / unit)
     else:
         between = (rows[:-1] + rows[1:]) / 2
-    return np.stack([rows[:-1], between, rows[1:]], axis=1)
+    smooth = np.stack([rows[:-1], between, rows[1:]], axis=1)
+    return np.where(constant, rows[:-1, None], smooth)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ import torch
 from scipy import integrate as scipy_integrate
 
 from sjepa.data import Trajectories
+from sjepa.data.clock import TIME, with_time
 from sjepa.data.derivatives import initial_state
 from sjepa.data.history import lag_of, with_lags
 from sjepa.errors import DataError, LawError, lookup
@@ -50,7 +51,8 @@ class Simulator:
     """Simulates a law of first or second order or a map, with or without actions.
 
     The state is the law's outputs; if these are velocities that are inputs behind as many
-    positions, it is positions and velocities. The remaining inputs are actions.
+    positions, it is positions and velocities. The remaining inputs are actions; one of them that is
+    called t is the time, which need not be given.
 
     Parameters
     ----------
@@ -76,6 +78,8 @@ class Simulator:
         self.dynamics, self.order = self.transition.dynamics, self.transition.order
         self.size = self.order * len(law.outputs)
         self.names, self.actions = law.inputs[: self.size], law.inputs[self.size :]
+        self.timed = TIME in self.actions
+        self.given = tuple(name for name in self.actions if name != TIME)
         self.symbolic_only = self.transition.correction is None
         form = form or getattr(getattr(source, "front_", None), "form", "")
         self.holds_actions = form not in ("derivative", "weak")
@@ -136,34 +140,73 @@ class Simulator:
             )
         if times.ndim != 1:
             raise DataError(f"Times are one array (T,), got shape {times.shape}.")
-        actions = rows_of_actions(u(times) if callable(u) else u, len(times), self.actions)
+        rows = self._given(u(times) if callable(u) else u, len(times))
         if self.dynamics == "discrete":
-            return iterate(self.run, z0, len(times) - 1, actions)
+            return iterate(self.run, z0, len(times) - 1, self._timed(rows, times))
         if not self.symbolic_only:
             options = {**NEURAL, **options}
-        if actions is None:
-            return integrate(lambda _, z: self.velocity(z), z0, times, **options)
-        at = u if callable(u) else None if self.holds_actions else _lines(times, actions)
-        if at is not None:
-            return integrate(lambda s, z: self.velocity(z, at(s)), z0, times, **options)
+        if rows is not None and self.holds_actions and not callable(u):
+            return self._held(z0, times, rows, options)
+        at = u if callable(u) else None if rows is None else _lines(times, rows)
+
+        def field(s: float, z: np.ndarray) -> np.ndarray:
+            return self.velocity(z, self._timed(None if at is None else at(s), s))
+
+        return integrate(field, z0, times, **options)
+
+    def _held(
+        self, z0: np.ndarray, t: np.ndarray, u: np.ndarray, options: Mapping[str, Any]
+    ) -> Simulation:
+        """With actions held from row to row; time goes on meanwhile, as one more state."""
 
         def forced(inputs: np.ndarray) -> np.ndarray:
             return self.velocity(inputs[: self.size], inputs[self.size :])
 
-        return integrate_zoh(forced, z0, times, actions, **options)
+        if not self.timed:
+            return integrate_zoh(forced, z0, t, u, **options)
+        duration = t[-1] - t[0]
+
+        def with_clock(inputs: np.ndarray) -> np.ndarray:
+            now = t[0] + duration * inputs[self.size]
+            known = self._timed(inputs[self.size + 1 :], now)
+            return np.append(self.velocity(inputs[: self.size], known), 1 / duration)
+
+        run = integrate_zoh(with_clock, np.append(z0, 0.0), t, u, **options)
+        return replace(run, z=run.z[:, : self.size])
+
+    def rows(self, u: Any, t: Any) -> np.ndarray | None:
+        """Rows (T, m) of all that the law takes beside its state at times (T,), or None."""
+        return self._timed(self._given(u, len(t)), np.asarray(t, dtype=float))
+
+    def _given(self, u: Any, count: int) -> np.ndarray | None:
+        """Rows of actions without the time, which data that were made for the law have."""
+        if self.timed and np.ndim(u) == 2 and np.shape(u)[1] == len(self.actions):
+            u = np.delete(u, self.actions.index(TIME), axis=1) if self.given else None
+        return rows_of_actions(u, count, self.given)
+
+    def _timed(self, u: np.ndarray | None, t: Any) -> np.ndarray | None:
+        """Actions (..., m) with the time (...,) among them, if the law takes it."""
+        if not self.timed:
+            return u
+        rows = np.zeros((*np.shape(t), 0)) if u is None else np.asarray(u, dtype=float)
+        return np.insert(rows, self.actions.index(TIME), t, axis=-1)
 
     def select(self, data: Trajectories) -> Trajectories:
         """The law's own variables from named columns, in its order; unnamed data stay as is.
 
-        Lagged values that the data lack are taken from the rows before.
+        Lagged values that the data lack are taken from the rows before, the time from theirs.
         """
+        found = self._variables(data)
+        return with_time(found, self.actions.index(TIME)) if self.timed else found
+
+    def _variables(self, data: Trajectories) -> Trajectories:
         own = data.names or ()
         lags = max(map(lag_of, self.names))
         present = [name for name in self.names if not lag_of(name)]
         if lags and not set(self.names) <= set(own) and data.obs_shape[0] == len(present):
             named = Trajectories(
                 data.x, data.t, data.u, names=present, ids=data.ids,
-                input_names=self.actions if data.u is not None and self.actions else None,
+                input_names=self.given if data.u is not None and self.given else None,
                 gaps="keep",
             )  # fmt: skip
             data = with_lags(named, lags)
@@ -171,13 +214,15 @@ class Simulator:
         if own == self.names or not set(self.names) <= set(own):
             return data
         rows = [own.index(name) for name in self.names]
-        u, missing = data.u, [a for a in self.actions if a not in (data.input_names or ())]
-        if missing and set(self.actions) <= set(own):
-            actions = [own.index(name) for name in self.actions]
-            u = [x[:, actions] for x in data.x]
+        u, inputs = data.u, data.input_names
+        missing = [a for a in self.given if a not in (inputs or ())]
+        if missing and set(self.given) <= set(own):
+            actions = [own.index(name) for name in self.given]
+            u, inputs = [x[:, actions] for x in data.x], self.given
         return Trajectories(
-            [x[:, rows] for x in data.x], data.t, u, names=self.names, ids=data.ids, gaps="keep"
-        )
+            [x[:, rows] for x in data.x], data.t, u, names=self.names, input_names=inputs,
+            ids=data.ids, gaps="keep",
+        )  # fmt: skip
 
     def beside(self, coordinates: Trajectories, **options: Any) -> list[Simulation]:
         """One path beside each trajectory of coordinates, at its times and from its start."""

@@ -10,6 +10,7 @@ from scipy.stats import qmc
 
 from sjepa.errors import LawError
 from sjepa.symbolic import Law
+from sjepa.symbolic.law import TIME
 from sjepa.symbolic.law_methods import order_of
 from sjepa.symbolic.verdict import Verdict
 
@@ -59,25 +60,29 @@ def next_experiment(
 
 
 def _paths(law: Law, points: np.ndarray, duration: float) -> np.ndarray:
-    """States (STEPS + 1, rows, d) from starts with constant inputs, by the classic method."""
+    """States (STEPS + 1, rows, d) from starts with constant inputs, by the classic method.
+
+    Time goes on from where it starts.
+    """
     size = order_of(law) * len(law.outputs)
     f, z, rest = law.numpy(), points[:, :size].copy(), points[:, size:]
     h, d = duration / STEPS, len(law.outputs)
+    clock = np.array([name == TIME for name in law.inputs[size:]])
 
-    def velocity(z: np.ndarray) -> np.ndarray:
-        change = f(np.concatenate([z, rest], axis=1))
+    def velocity(z: np.ndarray, time: float) -> np.ndarray:
+        change = f(np.concatenate([z, rest + time * clock], axis=1))
         return change if size == d else np.concatenate([z[:, d:], change], axis=1)
 
     path = [z[:, :d]]
     with np.errstate(all="ignore"):
-        for _ in range(STEPS):
+        for time in h * np.arange(STEPS):
             if law.dynamics == "discrete":
-                z = velocity(z)
+                z = velocity(z, time)
             else:
-                a = velocity(z)
-                b = velocity(z + h / 2 * a)
-                c = velocity(z + h / 2 * b)
-                z = z + h / 6 * (a + 2 * b + 2 * c + velocity(z + h * c))
+                a = velocity(z, time)
+                b = velocity(z + h / 2 * a, time + h / 2)
+                c = velocity(z + h / 2 * b, time + h / 2)
+                z = z + h / 6 * (a + 2 * b + 2 * c + velocity(z + h * c, time + h))
             z = np.clip(np.nan_to_num(z, nan=1e100), -1e100, 1e100)
             path.append(z[:, :d])
     return np.stack(path)

@@ -16,6 +16,7 @@ from sjepa.symbolic import complexity as measures, law_methods, write
 from sjepa.symbolic.calculus import jacobian
 from sjepa.symbolic.canonical import factored
 from sjepa.symbolic.equation import Equation
+from sjepa.symbolic.invariants import invariants
 from sjepa.symbolic.parse import check_names, parse, symbol
 from sjepa.symbolic.program import Program, compile_program, compile_sums
 from sjepa.symbolic.text import rounded, to_text
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 Dynamics = Literal["continuous", "discrete"]
 FORMAT, VERSION = "sjepa-law", 1
+# An input of this name is the time: it need not be given, and goes on between and behind data.
+TIME = "t"
 
 
 class Law:
@@ -405,6 +408,7 @@ class Law:
     simulate = law_methods.simulate
     score = law_methods.score
     equivalent = law_methods.equivalent
+    invariants = invariants
     fit = law_methods.fit
     save = law_methods.save
     load = classmethod(law_methods.load)

@@ -129,12 +129,13 @@ def fit(
     import torch
 
     from sjepa.data import Trajectories, TrajectoryBatch
+    from sjepa.data.clock import middles
     from sjepa.training.rollout_fit import refine
 
     start, moving = _free(law, free)
     simulator, data = _data(law, x, t, u)
     states = [simulator.states(z, times) for z, times in zip(data.x, data.t, strict=True)]
-    actions = data.u if simulator.actions else None
+    actions = middles(data).u if simulator.actions else None
     rows = Trajectories(states, data.t, actions, gaps="keep")
     batch = TrajectoryBatch.make(rows, dtype=torch.float64)
     found = refine(

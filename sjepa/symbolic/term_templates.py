@@ -6,11 +6,12 @@ initial guesses, chosen by the scale of the data; the best of those are then opt
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import count, product
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import sympy
 from sjepa.errors import LawError
 from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.complexity import term_weight
-from sjepa.symbolic.law import Law
+from sjepa.symbolic.law import TIME, Law
 from sjepa.symbolic.operators import SPELLINGS
 from sjepa.symbolic.parse import CONSTANTS, check_names, parse, symbol
 
@@ -31,6 +32,8 @@ POWERS = (-3.0, -2.0, -1.0, -0.5, 1 / 3, 0.5, 2 / 3, 1.5, 2.5)
 PLACES, LOW, HIGH = 8, 0.2, 5.0
 CENTERS = (0.15, 0.5, 0.85)
 MAX_PLACES = 60
+# Waves of the time: phases of each, the fewest samples in a period, and the most places.
+PHASES, PER_TURN, MAX_WAVES = (0.0, math.pi / 3, 2 * math.pi / 3), 6, 1000
 # Columns that reach so many times their typical size stand next to a pole.
 STEEP = 1e4
 
@@ -133,8 +136,9 @@ class TermTemplate:
                 self.inputs,
                 x,
             )
-            for q in np.quantile(values, CENTERS):
-                rows.append(tuple(-q if k == c else v for k, v in known.items()))
+            wave = self._is_wave(c)
+            for shift in PHASES if wave else -np.quantile(values, CENTERS):
+                rows.append(tuple(shift if k == c else v for k, v in known.items()))
         places = np.array(rows, dtype=float).reshape(len(rows), len(self.constants))
         columns = self.columns(x, places)
         size = np.abs(columns)
@@ -142,7 +146,16 @@ class TermTemplate:
             good = np.isfinite(columns).all(axis=0) & (
                 size.max(axis=0) <= STEEP * np.median(size, axis=0)
             )
-        return places[good][:MAX_PLACES]
+        return places[good][: MAX_WAVES if self.is_clock else MAX_PLACES]
+
+    def _is_wave(self, c: str) -> bool:
+        return any(f.has(symbol(c)) for f in self.expr.atoms(sympy.sin, sympy.cos))
+
+    @property
+    def is_clock(self) -> bool:
+        """Whether it has waves of the time."""
+        waves = self.expr.atoms(sympy.sin, sympy.cos)
+        return any(f.free_symbols <= {symbol(n) for n in (TIME, *self.constants)} for f in waves)
 
     def _role(self, c: sympy.Symbol, free: set[sympy.Symbol]) -> tuple[str, sympy.Expr]:
         """What a number does: an exponent, a rate before something, an offset beside it."""
@@ -169,11 +182,19 @@ class TermTemplate:
             return list(
                 first + np.geomspace(LOW / 4, HIGH, PLACES) * (spread if first else typical)
             )
-        if any(f.has(symbol(c)) for f in self.expr.atoms(sympy.sin, sympy.cos)):
+        if self._is_wave(c):
             # Waves one quarter turn apart over the data; those of time itself may turn often.
             step = 1.5 / np.ptp(values)
-            most = MAX_PLACES if (np.diff(values) > 0).all() else int(HIGH / spread / step)
-            return list(step * np.arange(1, min(most, MAX_PLACES) + 1))
+            if self.is_clock:
+                turns = (len(np.unique(values)) - 1) / PER_TURN
+                most = min(
+                    int(turns * 2 * math.pi / 1.5),
+                    MAX_WAVES // (1 if len(self.constants) == 1 else len(PHASES)),
+                )
+            else:
+                most = MAX_PLACES if (np.diff(values) > 0).all() else int(HIGH / spread / step)
+                most = min(most, MAX_PLACES)
+            return list(step * np.arange(1, most + 1))
         rates = np.geomspace(LOW / np.abs(values).max(), HIGH / spread, PLACES)
         mirrored = self.expr.xreplace({symbol(c): -symbol(c)})
         if mirrored in (self.expr, -self.expr):
@@ -192,6 +213,28 @@ def weight(term: sympy.Expr) -> float:
             if part != 1 and not sympy.fraction(sympy.cancel(top / part))[1].free_symbols:
                 return term_weight(top / part / bottom)
     return term_weight(term)
+
+
+def one_wave(shapes: Sequence[TermTemplate]) -> list[TermTemplate]:
+    """The shapes with each sine and cosine of the time that share a letter as one wave.
+
+    sin(w*t) and cos(w*t) mean one frequency, and their sum is sin(w*t + phase).
+    """
+    found: list[TermTemplate] = []
+    for shape in shapes:
+        twin = shape.expr.replace(sympy.cos, sympy.sin)
+        turned = shape.expr.replace(sympy.sin, sympy.cos)
+        other = next((s for s in found if s.expr != shape.expr and s.expr in (twin, turned)), None)
+        waves = shape.expr.atoms(sympy.sin, sympy.cos)
+        if other is None or len(waves) != 1 or not shape.is_clock:
+            found.append(shape)
+            continue
+        (wave,) = waves
+        phase = next(f"a{i}" for i in count(1) if f"a{i}" not in (*shape.inputs, *shape.constants))
+        expr = shape.expr.xreplace({wave: sympy.sin(wave.args[0] + symbol(phase))})
+        constants = (*shape.constants, phase)
+        found[found.index(other)] = TermTemplate(expr, shape.inputs, constants)
+    return found
 
 
 def _evaluate(e: sympy.Expr, inputs: Sequence[str], x: np.ndarray) -> np.ndarray:

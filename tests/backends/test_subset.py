@@ -216,7 +216,7 @@ def test_of_two_equal_columns_the_simpler_spelling_stays(name: str) -> None:
     library = Library.from_terms(["x*Abs(x)", "x**2", "1", "x"], ["x"])
     front = Problem(z, 0.7 * z**2, library=library).solve(make_backend(name))
     assert front.best().lines(6) == ["x' = 0.7*x**2"]
-    assert "x: x*Abs(x) is x**2 on these data" in front.notes
+    assert "in the equation of x, x*Abs(x) is x**2 on these data" in front.notes
 
 
 def test_a_column_that_others_add_up_to_does_not_end_the_search_early() -> None:

@@ -1,0 +1,164 @@
+"""Data as people have them: drives by the clock, of known and unknown frequency.
+
+    python benchmarks/real.py [--seeds 20] [--first 1000] [--noise 0.01] [--suites drive,season]
+
+Every seed has its own system: coefficients, frequency, phase and start are drawn. A law is right if
+its terms are the true ones, its frequencies within 1 % of the truth, and its simulation from
+another start, over times of the data and as long again, has R2 of 0.99 at least. The last suite has
+no drive and may not be given one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import sympy
+from scipy.integrate import solve_ivp
+
+import sjepa
+from sjepa import Front, Law
+from sjepa.metrics import path_r2
+
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One system: its law, where it starts, and the terms to search, with frequencies open."""
+
+    law: Law
+    starts: Array
+    duration: float
+    points: int
+    library: Sequence[str]
+    frequency: float
+
+    def path(self, start: Array, t: Array) -> Array:
+        f, inputs = self.law.numpy(), len(self.law.inputs)
+
+        def field(s: float, z: Array) -> Array:
+            return np.asarray(f(np.append(z, s)[:inputs]))
+
+        run = solve_ivp(field, (0.0, t[-1]), start, t_eval=t, rtol=1e-10, atol=1e-12)
+        return np.asarray(run.y.T)
+
+
+def wave(size: float, w: float, rng: np.random.Generator, known: bool) -> str:
+    """A wave with a sine and a cosine of which neither is negligible, or with a phase."""
+    phase = rng.integers(4) * np.pi / 2 + rng.uniform(0.2, np.pi / 2 - 0.2)
+    if known:
+        return f"{size * np.cos(phase)}*sin({w}*t) + {size * np.sin(phase)}*cos({w}*t)"
+    return f"{size}*sin({w}*t + {phase})"
+
+
+def drive(rng: np.random.Generator, known: bool) -> Problem:
+    """An oscillator driven by a sine of any phase."""
+    k, c, a, w = rng.uniform([1, 0.1, 0.5, 0.5], [4, 0.5, 2, 3])
+    force = wave(a, w, rng, known)
+    law = Law.from_string(["p", f"-{k}*q - {c}*p + {force}"], ["q", "p", "t"], ["q", "p"])
+    open_ = f"{w}" if known else "w"
+    library = ["q", "p", "q**2", "q*p", "q**3", f"sin({open_}*t)", f"cos({open_}*t)"]
+    return Problem(law, rng.uniform(-1, 1, (2, 2)), 40.0, 500, library, w)
+
+
+def season(rng: np.random.Generator, known: bool) -> Problem:
+    """An epidemic with births and a contact rate that follows the season."""
+    b, e, g, m, w = rng.uniform([1.2, 0.2, 0.3, 0.04, 0.4], [1.8, 0.4, 0.4, 0.08, 0.9])
+    rate = f"({b} + {wave(b * e, w, rng, known)})*S*I"
+    law = Law.from_string(
+        [f"{m} - {m}*S - {rate}", f"{rate} - {g + m}*I"], ["S", "I", "t"], ["S", "I"]
+    )
+    open_ = f"{w}" if known else "w"
+    waves = [f"S*I*sin({open_}*t)", f"S*I*cos({open_}*t)"]
+    starts = rng.uniform([0.3, 0.02], [0.6, 0.1], (2, 2))
+    return Problem(law, starts, 100.0, 800, ["1", "S", "I", "S*I", *waves], w)
+
+
+def calm(rng: np.random.Generator, known: bool) -> Problem:
+    """An oscillator that nothing drives, damped or on its limit cycle."""
+    k, c = rng.uniform([1, 0.1], [4, 0.5])
+    damping = f"-{c}*p" if known else f"{c}*p - {c}*q**2*p"
+    law = Law.from_string(["p", f"-{k}*q + {damping}"], ["q", "p"])
+    library = ["q", "p", "q**2", "q**2*p", "q**3", "sin(w*t)", "cos(w*t)"]
+    return Problem(law, rng.uniform(0.5, 1, (2, 2)), 40.0, 500, library, 0.0)
+
+
+SUITES: dict[str, tuple[Callable[[np.random.Generator, bool], Problem], tuple[str, str]]] = {
+    "drive": (drive, ("driven oscillator, known frequency", "driven oscillator, unknown")),
+    "season": (
+        season,
+        ("epidemic with seasons, known frequency", "epidemic with seasons, unknown"),
+    ),
+    "calm": (calm, ("no drive: damped oscillator", "no drive: Van der Pol")),
+}
+
+
+def shapes(law: Law) -> tuple[list[set[str]], list[float]]:
+    """The terms with every wave of the time as one symbol, and the frequencies of the waves."""
+    t, rows, frequencies = sympy.Symbol("t", real=True), [], []
+    for row in law.terms:
+        bare = set()
+        for _, term in row:
+            waves = [f for f in term.atoms(sympy.sin, sympy.cos) if f.has(t)]
+            frequencies += [abs(float(sympy.diff(f.args[0], t))) for f in waves]
+            names = {f: sympy.Symbol(f.func.__name__) for f in waves}
+            bare.add(str(term.xreplace(names)))
+        rows.append(bare)
+    return rows, frequencies
+
+
+def is_right(problem: Problem, front: Front) -> bool:
+    law, times = front.best(), np.linspace(0, 2 * problem.duration, 400)
+    (terms, numbers), (wanted, _) = shapes(law), shapes(problem.law)
+    near = all(abs(n - problem.frequency) <= 0.01 * problem.frequency for n in numbers)
+    if terms != wanted or not near:
+        return False
+    start = problem.starts[1]
+    run = law.simulate(start, times)
+    return path_r2([run], [problem.path(start, times)]) >= 0.99
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=1000)
+    parser.add_argument("--noise", type=float, default=0.01)
+    parser.add_argument("--suites", default=",".join(SUITES))
+    given = parser.parse_args()
+    print("| data | right | right and flagged | wrong and not flagged | s of CPU time, median |")
+    print("|---|---|---|---|---|")
+    for suite in given.suites.split(","):
+        make, titles = SUITES[suite]
+        for known, title in zip((True, False), titles, strict=True):
+            right, flagged, missed, seconds = 0, 0, 0, []
+            for seed in range(given.first, given.first + given.seeds):
+                rng = np.random.default_rng(seed)
+                problem = make(rng, known)
+                t = np.linspace(0, problem.duration, problem.points)
+                x = problem.path(problem.starts[0], t)
+                x = x + given.noise * x.std(axis=0) * rng.standard_normal(x.shape)
+                begun = time.process_time()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    front = sjepa.discover(
+                        x, t, feature_names=problem.law.outputs, library=problem.library
+                    )
+                seconds.append(time.process_time() - begun)
+                good = is_right(problem, front)
+                doubted = front.verdict is not None and front.verdict.adequate is False
+                right, flagged = right + good, flagged + (good and doubted)
+                missed += not good and not doubted
+                if not good:
+                    print(f"<!-- {title}, {seed}: {front.best()!r} / {problem.law!r} -->")
+            row = (f"{n} of {given.seeds}" for n in (right, flagged, missed))
+            print(f"| {title} | {' | '.join(row)} | {np.median(seconds):.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
