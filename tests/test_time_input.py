@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-from sjepa.symbolic.shapes import Shape, one_wave
 
 import sjepa
 from sjepa import Law
 from sjepa.errors import ConfigError, DataError
+from sjepa.symbolic.term_templates import TermTemplate, one_wave
 from tests.command import run as command
 
 
@@ -56,14 +56,14 @@ def test_a_drive_by_the_clock_is_found(
 
 def test_a_sine_and_a_cosine_with_one_letter_are_one_wave() -> None:
     names = ["x", "t"]
-    read = [Shape.read(s, names) for s in ("sin(w*t)", "x*cos(w*t)", "cos(w*t)", "cos(v*t)")]
+    read = [TermTemplate.read(s, names) for s in ("sin(w*t)", "x*cos(w*t)", "cos(w*t)", "cos(v*t)")]
     wave, other, third = one_wave(read)
     np.testing.assert_allclose(
         Law([wave.expr_at([1.7, 0.8])], names, ["y"])(np.array([[0.0, 0.0], [5.0, 2.0]]))[:, 0],
         np.sin([0.8, 1.7 * 2 + 0.8]),
     )
     assert (other, third) == (read[1], read[3])
-    states = [Shape.read(s, ["x"]) for s in ("sin(w*x)", "cos(w*x)")]
+    states = [TermTemplate.read(s, ["x"]) for s in ("sin(w*x)", "cos(w*x)")]
     assert one_wave(states) == states
 
 
