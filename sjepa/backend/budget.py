@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from sjepa.errors import ConfigError
 
 
+# Expression trees can be searched for ever: most classic formulas are found in this time.
+TREE_SECONDS = 30.0
+
 _workers = 0.0  # processor seconds that worker processes have reported
 
 
@@ -44,3 +47,12 @@ class Budget:
             raise ConfigError(f"A budget needs a positive number of seconds, got {self.seconds}.")
         if self.iterations is not None and self.iterations < 1:
             raise ConfigError(f"A budget needs at least one iteration, got {self.iterations}.")
+
+    @classmethod
+    def of(cls, given: Budget | float | None) -> Budget:
+        """A number is seconds of processor time."""
+        return given if isinstance(given, Budget) else cls(given, cpu=given is not None)
+
+    def for_backend(self, trees: bool, limited: bool, seconds: float = TREE_SECONDS) -> Budget:
+        """A search of expression trees that nothing limits ends after some seconds."""
+        return Budget(seconds, cpu=True) if self == Budget() and trees and not limited else self

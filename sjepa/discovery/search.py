@@ -121,7 +121,9 @@ def discover(
         ``front.intervals`` says how often each term was chosen again and between which numbers
         90 % of its coefficients lie. 200 are plenty; 0 leaves it out.
     seed : int
-    budget : seconds, or a Budget
+    budget : float or Budget, optional
+        Seconds of processor time, or a :class:`sjepa.backend.Budget`. Expression trees take 30 if
+        neither this nor the backend's own settings limit them.
     warm : a previous Front to start from
     progress : callable, optional
         Called with a line of text and the share of the work done.
@@ -192,7 +194,7 @@ def discover(
         common: dict[str, Any] = {
             "outputs": outputs,
             "seed": seed,
-            "budget": budget if isinstance(budget, Budget) else Budget(seconds=budget),
+            "budget": Budget.of(budget).for_backend(backend.trees, backend.limited),
             "warm": warm,
             "progress": bar.listener,
             "constraints": constraints,

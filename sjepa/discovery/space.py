@@ -14,11 +14,7 @@ from sjepa.data.clock import TIME
 from sjepa.data.names import state_names, with_velocity_names
 from sjepa.errors import ConfigError, DataError
 from sjepa.symbolic import Grammar, Library
-from sjepa.symbolic.term_templates import (
-    TermTemplate as Shape,
-    nonlinear_parameters as open_numbers,
-    one_wave,
-)
+from sjepa.symbolic.term_templates import TermTemplate, nonlinear_parameters, one_wave
 
 
 # Fewer observations than this for each candidate term call for a smaller default library.
@@ -49,7 +45,7 @@ def takes_time(
 
 def opened(
     library: Library | Sequence[str] | str | None, data: Trajectories, order: int
-) -> tuple[Library | Sequence[str] | None, list[Shape] | Literal["wide"] | None]:
+) -> tuple[Library | Sequence[str] | None, list[TermTemplate] | Literal["wide"] | None]:
     """The terms of a library without open numbers, and those with."""
     if library == "wide":
         return None, "wide"
@@ -62,10 +58,12 @@ def opened(
     assert data.names is not None
     states = with_velocity_names(data.names) if order == 2 else data.names
     names = [*states, *(data.action_names or ())]
-    shapes = one_wave([Shape.read(t, names) for t in library if open_numbers(t, names)])
+    shapes = one_wave(
+        [TermTemplate.read(t, names) for t in library if nonlinear_parameters(t, names)]
+    )
     if not shapes:
         return library, None
-    closed = [t for t in library if not open_numbers(t, names)]
+    closed = [t for t in library if not nonlinear_parameters(t, names)]
     if closed:
         return Library.from_terms(closed, names), shapes
     nothing = Library.from_terms(["1"], names)
@@ -86,6 +84,8 @@ def space_of(
     space = grammar if grammar is not None else Library.of(library, [*states, *actions])
     if library is not None and grammar is not None:
         raise ConfigError("Give a library or a grammar, not both.", "grammar")
+    if space is None:
+        space = backend.space([*states, *actions])
     if space is None:
         space = _default(backend, states, actions, data, order)
     if order == 2:

@@ -176,7 +176,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 X, y.reshape(len(y), -1), inputs, outputs, backend, space,
                 library=self.library if isinstance(self.library, str) else None, weights=weights,
                 units=self.units, constraints=tuple(self.constraints or ()),
-                guesses=_laws(self.guesses or (), inputs, outputs), budget=_budget(self.budget),
+                guesses=_laws(self.guesses or (), inputs, outputs), budget=Budget.of(self.budget),
                 delta=self.delta, seed=self.seed_, progress=bar.listener,
             )  # fmt: skip
             self.front_ = _reweighted(table, self.loss or "squared")
@@ -297,10 +297,6 @@ def _laws(
             )
         laws.append(Law.from_string(texts, inputs, outputs, "discrete"))
     return laws
-
-
-def _budget(given: Budget | float | None) -> Budget:
-    return given if isinstance(given, Budget) else Budget(given, cpu=given is not None)
 
 
 def _reweighted(table: Table, loss: str) -> Front:

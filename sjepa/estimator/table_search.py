@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sjepa.backend import Backend, Budget, Problem, Progress
+from sjepa.backend.budget import TREE_SECONDS
 from sjepa.backend.registry import available_backends, make_backend
 from sjepa.data.forms import Rows
 from sjepa.errors import SjepaError
@@ -27,8 +28,6 @@ from sjepa.symbolic import Front, Law, refit
 from sjepa.symbolic.verdict import Rival, Verdict
 
 
-# CPU seconds for a search of expression trees that was given no budget.
-TREE_SECONDS = 30.0
 # Of a budget, the share that the default search spends on terms before it turns to trees.
 TERMS_SHARE = 0.5
 # What the default search writes trees with.
@@ -110,8 +109,7 @@ class Table:
 
     def _problem(self, backend: Backend, space: Space, share: float) -> Problem:
         budget = self.share(share).budget
-        if budget == Budget() and backend.trees and not backend.limited:
-            budget = Budget(self.tree_seconds, cpu=True)
+        budget = budget.for_backend(backend.trees, backend.limited, self.tree_seconds)
         problem = Problem(
             self.inputs, self.targets, self.names, self.outputs, weights=self.weights,
             dynamics="discrete", seed=self.seed, budget=budget, library=space.library,

@@ -12,7 +12,8 @@ DEGREES_OF_FREEDOM = 4.0
 # trajectory of thirty samples has a scale of its own, one of three has not.
 PRIOR_VALUES = 10.0
 # Nats for one unit of complexity: a unit chooses among about a dozen terms, the number of weight
-# one in the default library of three states.
+# one in the default library of three states. Where it chooses among more, as in tables of many
+# columns, it costs the logarithm of their number.
 STRUCTURE = 2.5
 # Odds beyond which a law is no rival: 20 to 1, the customary meaning of strong evidence.
 ODDS = math.log(20)

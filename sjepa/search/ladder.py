@@ -185,7 +185,7 @@ class Ladder:
         if self._floor is not None:
             floor = np.maximum(floor, self._floor)
         return Regression(
-            self.rows.thinned(every), targets, problem.complexity, floor,
+            self.rows.thinned(every), targets, _priced(problem), floor,
             lambda law: problem.losses(law) * problem.variance,
             problem.sums.weight / every, self.data is not None,
         )  # fmt: skip
@@ -193,7 +193,7 @@ class Ladder:
     def _again(self, evidence: Regression, problem: Problem) -> Regression:
         """The same data for laws of another problem."""
         losses = lambda law: problem.losses(law) * problem.variance  # noqa: E731
-        return replace(evidence, complexity=problem.complexity, losses=losses, fits={})
+        return replace(evidence, complexity=_priced(problem), losses=losses, fits={})
 
     def _simulated(self, law: Law) -> Law:
         """The law with all states, velocities and inputs as its inputs."""
@@ -491,6 +491,15 @@ def _best(fits: Mapping[Law, Fit], keep: Callable[[Law], bool] | None = None) ->
 def _structure(law: Law) -> tuple[sympy.Expr, ...]:
     """The equations without their coefficients."""
     return law.with_free_terms().skeleton[0]
+
+
+def _priced(problem: Problem) -> Callable[[Law], float]:
+    """Complexity in units that cost STRUCTURE nats, more where a unit chooses among more terms."""
+    light = len(problem.names)
+    if problem.library is not None:
+        light = int((problem.library.weights <= 1).sum())
+    price = max(1.0, math.log(max(light, 1)) / STRUCTURE)
+    return lambda law: price * problem.complexity(law)
 
 
 def _is_long(law: Law, j: int, problem: Problem, each: float) -> bool:
