@@ -164,7 +164,7 @@ def table(rows: pd.DataFrame) -> str:
         )
         row["right flagged"] = f"{100 * (right.verdict == 'not adequate').mean():.1f} %"
         found.append(row)
-    return pd.DataFrame(found).to_markdown(index=False)
+    return pd.DataFrame(found).to_string(index=False)
 
 
 def p_values(count: int, seed: int) -> str:
@@ -192,7 +192,7 @@ def p_values(count: int, seed: int) -> str:
              "p < 0.1": (below < 0.1).mean(), "p < 0.5": (below < 0.5).mean()}
         )  # fmt: skip
         print(found[-1], flush=True)
-    return pd.DataFrame(found).round(3).to_markdown(index=False)
+    return pd.DataFrame(found).round(3).to_string(index=False)
 
 
 def main() -> None:
