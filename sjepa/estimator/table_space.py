@@ -60,7 +60,7 @@ def given_space(
 
 
 def _with_templates(library: Library | Sequence[str], names: Sequence[str], outputs: int) -> Space:
-    """Terms with open numbers apart from those without."""
+    """Terms with nonlinear parameters apart from those without."""
     if isinstance(library, Library) or not all(isinstance(t, str) for t in library):
         return Space(library=Library.of(library, names))
     shapes = [TermTemplate.read(t, names) for t in library if nonlinear_parameters(t, names)]
@@ -84,7 +84,7 @@ def default_space(
         if library is not None:
             raise ConfigError(
                 "library='wide' is for backends that combine terms; those that write trees find "
-                "numbers inside terms themselves: leave it out.", "library",
+                "the parameters of terms themselves: leave it out.", "library",
             )  # fmt: skip
         return Space(grammar=default_grammar(names, X))
     return Space(default_library(names, X), templates="wide" if library == "wide" else None)

@@ -60,8 +60,8 @@ class Simulation:
     def fit(self, law: Law) -> Fit:
         if law not in self.fits:
             # States that a law went through are nearer to the truth than measured ones.
-            near = max(self.shots.values(), key=lambda s: s.log_likelihood, default=None)
-            start = None if near is None else near.path[0]
+            best = max(self.shots.values(), key=lambda s: s.log_likelihood, default=None)
+            start = None if best is None or best.unexplained.max() > 1 else best.path[0]
             shot = shoot(law, self.segments, refit=self.refit, start=start)
             fitted = shot.law.canonical()
             self.shots[law] = shot

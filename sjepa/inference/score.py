@@ -54,14 +54,18 @@ class Fit:
 class Scores:
     """Scores of fits to the same data, and how sure their differences are.
 
-    `chosen` is the best where others may only be rivals of it.
+    `chosen` is the best where others may only be rivals of it. Without `memory` noise is white:
+    what a law leaves that is not adequate is no noise, and its correlation discounts nothing.
     """
 
     fits: tuple[Fit, ...]
     chosen: Fit | None = None
+    memory: bool = True
 
     @cached_property
     def correlation_time(self) -> float:
+        if not self.memory:
+            return 1.0
         return max(self.fits, key=lambda f: f.total).correlation_time
 
     @cached_property

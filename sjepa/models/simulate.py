@@ -157,7 +157,7 @@ class Simulator:
     def _held(
         self, z0: np.ndarray, t: np.ndarray, u: np.ndarray, options: Mapping[str, Any]
     ) -> Simulation:
-        """With actions held from row to row; time goes on meanwhile, as one more state."""
+        """With zero-order hold of the inputs; time continues meanwhile, as one more state."""
 
         def forced(inputs: np.ndarray) -> np.ndarray:
             return self.velocity(inputs[: self.size], inputs[self.size :])

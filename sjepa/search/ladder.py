@@ -24,7 +24,7 @@ from sjepa.data.derivatives import slope_error
 from sjepa.data.forms import Rows, is_noisy
 from sjepa.data.rows import OnRows
 from sjepa.errors import SjepaError
-from sjepa.inference.constants import ODDS, STRUCTURE
+from sjepa.inference.constants import EXACT, ODDS, STRUCTURE
 from sjepa.inference.evidence import Adequacy, Regression, Simulation
 from sjepa.inference.input_noise import weighed
 from sjepa.inference.noise import resolution
@@ -216,7 +216,8 @@ class Ladder:
         if isinstance(evidence, Simulation):
             n = 0.5 * evidence.segments.x.size
             near.sort(key=lambda c: n * math.log(c.loss + 1e-300) / 8 + STRUCTURE * c.terms)
-            near = near[: effort.laws]
+            # Whatever is believed explains more than the shortest law, that nothing moves.
+            near = [*near[: effort.laws], min(front, key=lambda c: c.terms)]
         knee = front.best_candidate()  # first: it is believed where there is no time for others
         self._fitted([knee.law, *(c.law for c in near if c is not knee)], problem, evidence)
 
@@ -224,6 +225,8 @@ class Ladder:
         """Fit neighbors of the best law as long as one of them becomes the best."""
         for _ in range(self.effort.rounds):
             best = _best(evidence.fits)
+            if evidence.exact(best):
+                break
             if (inside := self._inside(best, problem)) is not None:
                 laws = exchanges(problem, inside, self.effort.neighbors)
                 laws += extensions(problem, inside, self.effort.neighbors)
@@ -244,12 +247,11 @@ class Ladder:
         for beyond in (False, True)[: 1 + (templates and self._tells_parameters(problem))]:
             keep = self._within(problem) if outside and not beyond else None
             for _ in range(effort.rounds):
-                before = best = _best(evidence.fits, keep)
-                every = not beyond or evidence.adequacy(best).adequate is False
+                before, scores, adequate = _ahead(evidence, keep)
+                best, every = before, not beyond or not adequate
                 for j in range(len(best.outputs)):
                     if not self._time_left(problem):
                         return
-                    scores = Scores(tuple(evidence.fits.values()))
                     if not (every or _is_long(best, j, problem, scores.each_parameter)):
                         continue
                     if beyond and not grid:
@@ -259,9 +261,9 @@ class Ladder:
                         scores.correlation_time, effort.neighbors,
                     )  # fmt: skip
                     self._fitted(laws, problem, evidence)
-                    best = _best(evidence.fits, keep)
+                    best, scores, _ = _ahead(evidence, keep)
                 self._fitted(_simplified(evidence.shots[best].law), problem, evidence)
-                if _best(evidence.fits, keep) is before:
+                if _ahead(evidence, keep)[0] is before:
                     break
 
     def _grid(self, law: Law, evidence: Simulation) -> list[Template]:
@@ -288,6 +290,8 @@ class Ladder:
 
     def _inside(self, law: Law, problem: Problem) -> Law | None:
         """The law in the problem's own inputs, if its terms are those of the library."""
+        if any(str(s) not in problem.names for e in law.expressions for s in e.free_symbols):
+            return None
         own = Law(law.expressions, problem.names, law.outputs, law.dynamics, canonical=False)
         own = own.canonical()
         return own if problem.candidate_library.covers(own) else None
@@ -305,7 +309,10 @@ class Ladder:
         """Whether a law with a parametric term could have better odds."""
         if not self._tells_parameters(problem) or evidence.exact(law):
             return False
-        if self._floor is not None or evidence.adequacy(law).adequate is False:
+        # Derivatives of clean data are not noisy: what is left of them belongs to the law.
+        if self._floor is not None and (evidence.unexplained(law) > EXACT).any():
+            return True
+        if evidence.adequacy(law).adequate is False:
             return True
         each = Scores((evidence.fit(law),)).each_parameter
         return any(_is_long(law, j, problem, each) for j in range(len(law.outputs)))
@@ -483,8 +490,23 @@ def _ranges(data: Trajectories, segments: Segments) -> tuple[list[float], list[f
 
 def _best(fits: Mapping[Law, Fit], keep: Callable[[Law], bool] | None = None) -> Law:
     some = {law: fit for law, fit in fits.items() if keep is None or keep(law)} or fits
-    best = Scores(tuple(some.values())).best
-    return next(law for law, fit in some.items() if fit is best)
+    return _law_of(Scores(tuple(some.values())).best, fits)
+
+
+def _law_of(fit: Fit, fits: Mapping[Law, Fit]) -> Law:
+    return next(law for law, other in fits.items() if other is fit)
+
+
+def _ahead(evidence: Simulation, keep: Callable[[Law], bool] | None) -> tuple[Law, Scores, bool]:
+    """The best law so far, scores by which others are compared with it, and whether it may do."""
+    fits = evidence.fits
+    some = tuple(fit for law, fit in fits.items() if keep is None or keep(law))
+    scores = Scores(some or tuple(fits.values()))
+    law = _law_of(scores.best, fits)
+    if evidence.adequacy(law).adequate is not False:
+        return law, scores, True
+    scores = replace(scores, memory=False)
+    return _law_of(scores.best, fits), scores, False
 
 
 @lru_cache(maxsize=1024)

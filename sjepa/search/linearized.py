@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -27,8 +27,9 @@ from sjepa.symbolic import Law, Library
 from sjepa.symbolic.term_templates import TermTemplate, weight
 
 
-# Segments that tell which sets are promising, their observations, and columns of one equation.
-SEGMENTS, ROWS, MAX_COLUMNS = 24, 1_200, 800
+# Segments that tell which sets are promising, their observations, columns of one equation, and
+# templates that are looked at on their whole grid.
+SEGMENTS, ROWS, MAX_COLUMNS, PROMISING = 24, 1_200, 400, 16
 # Sets of plain terms that are grown term by term, and the most terms that are.
 GROWING, MAX_TERMS = 6, 4
 # A column must keep this share of itself beside the others; what is less is a copy.
@@ -57,15 +58,19 @@ class Template:
 
 
 def on_grid(shapes: Sequence[TermTemplate], points: Array) -> list[Template]:
-    """The templates at places that the points (rows, inputs) suggest, no more than MAX_COLUMNS."""
-    places = [shape.places(points) for shape in shapes]
-    every = max(1, -(-sum(map(len, places)) // MAX_COLUMNS))
+    """The templates at places that the points (rows, inputs) suggest."""
     found = []
-    for shape, values in zip(shapes, places, strict=True):
-        values = values[every // 2 :: every] if len(values) > every else values[:1]
-        if len(values):
-            found.append(Template(shape, values, weight(shape.expr_at(values[0]))))
+    for shape in shapes:
+        places = shape.places(points)
+        if len(places):
+            found.append(Template(shape, places, weight(shape.expr_at(places[0]))))
     return found
+
+
+def _coarse(templates: Sequence[Template]) -> list[Template]:
+    """The same at fewer places, no more than MAX_COLUMNS in all."""
+    every = max(1, -(-sum(len(t.places) for t in templates) // MAX_COLUMNS))
+    return [replace(t, places=t.places[(every // 2) % len(t.places) :: every]) for t in templates]
 
 
 def neighbors(
@@ -77,8 +82,31 @@ def neighbors(
     `terms` have their weights, and a parameter costs `each` nats. What is returned is linearized:
     it should be fitted.
     """
-    sets = _Equation(fit, j, terms, templates)
+    sets = _Equation(fit, j, terms, _coarse(templates))
+    found = _ranked(sets, each, correlation_time)
+    if templates:
+        # Few places tell which templates are promising, many where their parameters lie.
+        kinds = (k - sets.plain for _, support in found for k in sorted(sets.kinds(support)))
+        promising = list(dict.fromkeys(k for k in kinds if k >= 0))[:PROMISING]
+        sets = _Equation(fit, j, terms, _coarse([templates[k] for k in promising]))
+        found = _ranked(sets, each, correlation_time)
+    own = next(value for value, support in found if support == sets.own)
+    laws: list[Law] = []
+    for value, support in found:
+        if value > own - ODDS and support != sets.own and len(laws) < count:
+            try:
+                laws.append(sets.law(support))
+            except SjepaError:  # a number that ran away
+                continue
+    return laws
+
+
+def _ranked(
+    sets: _Equation, each: float, correlation_time: float
+) -> list[tuple[float, tuple[int, ...]]]:
+    """The best place of every set of kinds with its score, highest first."""
     n = sets.rows / correlation_time
+    best: dict[tuple[int, ...], tuple[float, tuple[int, ...]]] = {}
 
     def look(support: Sequence[int], loss: float) -> None:
         columns = [sets.columns[i] for i in support]
@@ -88,22 +116,12 @@ def neighbors(
         if len(set(kinds)) == len(kinds) and value > best.get(kinds, (-math.inf,))[0]:
             best[kinds] = (value, tuple(support))
 
-    best: dict[tuple[int, ...], tuple[float, tuple[int, ...]]] = {}
-    own = sets.own
-    look(own, sets.beside(own).loss)
-    mine = tuple(sorted(sets.columns[i].kind for i in own))
-    score_of_own = best[mine][0]
-    for support, loss in sets.near(own):
+    for support, loss in sets.near(sets.own):
         look(support, loss)
-    ranked = sorted((row for kinds, row in best.items() if kinds != mine), key=lambda row: -row[0])
-    near = [support for value, support in ranked if value > score_of_own - ODDS]
-    found = []
-    for support in near[:count]:
-        try:
-            found.append(sets.law(support))
-        except SjepaError:  # a number that ran away
-            continue
-    return found
+    # The law itself in the order of its own terms.
+    best[tuple(sorted(sets.kinds(sets.own)))] = (-math.inf, sets.own)
+    look(sets.own, sets.beside(sets.own).loss)
+    return sorted(best.values(), key=lambda row: -row[0])
 
 
 class _Equation:
@@ -180,6 +198,9 @@ class _Equation:
         self.along = (own[:, self.plain : m] * slope).sum(axis=0)
         kinds = np.array([c.kind for c in self.columns])
         self.first = np.flatnonzero(np.diff(kinds, prepend=-1))
+
+    def kinds(self, support: Sequence[int]) -> list[int]:
+        return [self.columns[i].kind for i in support]
 
     def _others(self, own: Array) -> Array:
         """The columns of coefficients of the other equations."""

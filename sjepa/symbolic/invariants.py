@@ -283,7 +283,7 @@ def _sparse(null: Array) -> Array:
     """The same sums combined so that few terms are in each, those of simple terms first.
 
     Terms come the simplest first: a sum with a complicated one is left with as few others as can
-    be, and what needs none of them is told apart.
+    be, and what needs none of them stands alone.
     """
     rows = np.where(np.abs(null).max(axis=0, initial=0.0) > ZERO, null, 0.0)
     pivots: list[int] = []

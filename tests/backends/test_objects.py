@@ -18,6 +18,7 @@ from sjepa import SymbolicRegressor, make_backend
 from sjepa.backend import Budget, Problem
 from sjepa.errors import ConfigError, UnknownBackend
 from sjepa.symbolic import Grammar
+from sjepa_backends.pysr import julia_available
 
 
 RNG = np.random.default_rng(0)
@@ -151,7 +152,7 @@ def _pysr_regressor(**settings: Any) -> Any:
 
 
 def test_a_pysr_regressor_is_asked_with_its_settings() -> None:
-    from sjepa_backends._pysr_ask import plan
+    from sjepa_backends._pysr_request import plan
 
     regressor = _pysr_regressor(
         niterations=40, populations=8, maxsize=25, binary_operators=["+", "*"],
@@ -201,6 +202,7 @@ def test_what_a_pysr_regressor_sets_and_we_cannot_keep_is_refused(
 
 
 @pytest.mark.julia
+@pytest.mark.skipif(not julia_available()[0], reason=julia_available()[1])
 def test_a_real_pysr_regressor_searches() -> None:
     pysr = pytest.importorskip("pysr")
     regressor = pysr.PySRRegressor(
