@@ -69,7 +69,7 @@ class Simulation:
                 fitted, shot.noise.log_likelihood, self.complexity(law),
                 len(shot.law.coefficients) if self.refit else 0,
                 self._terms(fitted).cancelling_digits(fitted), lambda: shot.residual, shot.values,
-                self.segments.memory,
+                self.segments.memory, shot.path[0].size + shot.noise.scale.size,
             )  # fmt: skip
         return self.fits[law]
 

@@ -25,7 +25,8 @@ class Fit:
     """A law fitted to data: log likelihood (B,) of each block of them, and how long it is.
 
     `parameters` counts the fitted coefficients, `digits` are nats for those that nearly cancel,
-    `residual` (n, B, d) is taken where it is asked for.
+    `residual` (n, B, d) is taken where it is asked for, `nuisance` counts the starts and scales
+    that were fitted besides.
     """
 
     law: Law
@@ -36,6 +37,7 @@ class Fit:
     residual: Callable[[], Array]
     values: int
     memory: float = math.inf
+    nuisance: int = 0
 
     @cached_property
     def correlation_time(self) -> float:
@@ -75,7 +77,8 @@ class Scores:
 
     def code_length(self, fit: Fit) -> float:
         """Nats for the structure and for its coefficients."""
-        return STRUCTURE * fit.complexity + self.each_parameter * fit.parameters + fit.digits
+        length = STRUCTURE * fit.complexity + self.each_parameter * fit.parameters + fit.digits
+        return length + _optimism(fit.parameters + fit.nuisance, fit.values)
 
     def score(self, fit: Fit) -> float:
         return fit.total / self.correlation_time - self.code_length(fit)
@@ -98,7 +101,7 @@ class Scores:
     def _is_near(self, fit: Fit) -> bool:
         error = self.standard_error(fit, self.highest)
         behind = self.score(self.highest) - self.score(fit)
-        return error is not None and behind <= min(error, ODDS)
+        return error is not None and behind <= error
 
     def lead(self, fit: Fit) -> float:
         """Nats by which the best law is ahead of this one."""
@@ -128,6 +131,14 @@ class Scores:
         """Other laws within the odds, most likely first."""
         near = [f for f in self.fits if f is not self.best and self.lead(f) < ODDS]
         return sorted(near, key=self.lead)
+
+
+def _optimism(parameters: int, values: int) -> float:
+    """Nats by which few values flatter a fit of many parameters whose scale is profiled.
+
+    Beyond one for each parameter, which is asymptotic (Hurvich and Tsai).
+    """
+    return parameters * (parameters + 1) / max(values - parameters - 1, 1)
 
 
 class TermValues:

@@ -578,8 +578,9 @@ def _verdict(law: Law, scores: Scores, adequacy: Adequacy) -> Verdict:
     )
     reasons, adequate = [adequacy.reason], adequacy.adequate
     if (better := scores.decisive) is not None:
-        adequate, text = False, "; ".join(better.law.lines(digits=3))
-        reasons = [f"A law with terms outside the library explains the data far better: {text}."]
+        adequate = None if adequate else adequate
+        text = "; ".join(better.law.lines(digits=3))
+        reasons.append(f"Terms outside the library explain the data far better: {text}.")
     elif rivals:
         if adequate and scores.probability < 0.5:
             adequate = None

@@ -31,7 +31,7 @@ def test_a_score_is_likelihood_less_structure_coefficients_and_digits() -> None:
     scores = Scores((one,))
     time = scores.correlation_time
     assert time == pytest.approx(1.0, abs=0.1)
-    length = STRUCTURE * 3 + 2 * 0.5 * math.log(400 / time) + 1.5
+    length = STRUCTURE * 3 + 2 * 0.5 * math.log(400 / time) + 1.5 + 2 * 3 / (400 - 3)
     assert scores.code_length(one) == pytest.approx(length, rel=1e-12)
     assert scores.score(one) == pytest.approx(-100 / time - length, rel=1e-12)
     assert scores.best is one and scores.lead(one) == 0 and scores.rivals == []
