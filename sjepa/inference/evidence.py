@@ -52,6 +52,7 @@ class Simulation:
     refit: bool = True
     rounded: bool = False  # whether readings lie on a grid as coarse as their noise
     cut: Callable[[float], Segments | None] = lambda length: None  # the same data otherwise
+    time_left: Callable[[], bool] = lambda: True
     fits: dict[Law, Fit] = field(default_factory=dict)
     shots: dict[Law, ShootingFit] = field(default_factory=dict)
     tested: dict[Law, Adequacy] = field(default_factory=dict)
@@ -62,7 +63,9 @@ class Simulation:
             # States that a law went through are nearer to the truth than measured ones.
             best = max(self.shots.values(), key=lambda s: s.log_likelihood, default=None)
             start = None if best is None or best.unexplained.max() > 1 else best.path[0]
-            shot = shoot(law, self.segments, refit=self.refit, start=start)
+            shot = shoot(
+                law, self.segments, refit=self.refit, start=start, time_left=self.time_left
+            )
             fitted = shot.law.canonical()
             self.shots[law] = shot
             self.fits[law] = Fit(

@@ -6,6 +6,7 @@ compares states with states: under the right law nothing but the noise of the ob
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -88,8 +89,9 @@ class ShootingFit:
 
 
 def shoot(
-    law: Law, segments: Segments, *, refit: bool = True, start: Array | None = None
-) -> ShootingFit:
+    law: Law, segments: Segments, *, refit: bool = True, start: Array | None = None,
+    time_left: Callable[[], bool] = lambda: True,
+) -> ShootingFit:  # fmt: skip
     """Fit coefficients and starts (S, size), from some if given; without `refit` only the starts.
 
     Least squares come first, since heavy tails would take what a poor start leaves for outliers;
@@ -118,7 +120,7 @@ def shoot(
         damping = 1e-3
         for _ in range(ITERATIONS):
             move, shift, promised = _step(state[4], state[3], shooter.size, root, damping)
-            if promised < enough:
+            if promised < enough or not time_left():
                 break
             trial = at(state[0] + move if moves else state[0], state[1] + shift)
             new, weights = likelihood(trial[4])

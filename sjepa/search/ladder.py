@@ -178,7 +178,10 @@ class Ladder:
             segments = weighed(segments, self.data, law, self.rows.form == "zoh")
             steps = resolution(self.data.x)
             rounded = bool((steps > 2 * segments.unit).any())
-            return Simulation(segments, problem.complexity, self.refit, rounded, self._cut)
+            return Simulation(
+                segments, problem.complexity, self.refit, rounded, self._cut,
+                lambda: self._time_left(problem),
+            )  # fmt: skip
         every = -(-len(self.rows.targets) // self.effort.max_rows)
         targets = self.rows.targets[::every]
         floor = RESOLUTION * (targets**2).mean(axis=0)
