@@ -86,7 +86,7 @@ def discover(
         bool, typer.Option(help="Numbers in the law have no unit.")
     ] = False,
     bootstrap: Annotated[
-        int, typer.Option(help="Resamples of the data that say how sure each term is.")
+        int, typer.Option(help="Resamples of the data, for inclusion and interval of each term.")
     ] = 0,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     seconds: Annotated[float | None, typer.Option(help="Time budget.")] = None,

@@ -242,7 +242,7 @@ class Trajectories:
 
     @property
     def steps(self) -> list[Array]:
-        """Time between neighbouring observations, one array of length T - 1 per trajectory."""
+        """Time between neighboring observations, one array of length T - 1 per trajectory."""
         return [np.diff(a) for a in self.t]
 
     def __len__(self) -> int:

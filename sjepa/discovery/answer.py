@@ -46,7 +46,7 @@ class Kept:
         refit: bool,
     ) -> Kept | None:
         """None where there are no such sums: for trees, maps, derivatives that were given, and
-        terms with numbers inside, which more data would move."""
+        parametric terms, which more data would move."""
         if problem.library is None or backend.trees or not again:
             return None
         if problem.library.has_numbers:

@@ -51,7 +51,7 @@ class Asked:
 class Answer(NamedTuple):
     """A front, the problem it solves until `end`, and what to say of it.
 
-    `again` turns more data into such rows; it is empty where the front cannot go on from sums.
+    `again` turns more data into such rows; it is empty where the front cannot be updated from sums.
     """
 
     front: Front

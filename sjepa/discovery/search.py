@@ -96,15 +96,16 @@ def discover(
         inputs are x, x_lag1, u1 and u1_lag1. The law is then a map, or with ``form="derivative"``
         a vector field in delay coordinates. ``SJEPA(history=k)`` looks for coordinates of the past.
     form : "derivative", "weak", "zoh", "discrete" or "auto"
-        Fit time derivatives point by point; integrals against smooth bumps (for noisy data;
+        Fit time derivatives point by point; integrals against test functions (for noisy data;
         backends that write trees propose terms, the integrals select); the same with actions held
         constant between samples (zero-order hold); or the next value itself. "auto" looks at the
-        noise, and at which reading of the actions predicts stretches left out. ``front.form``
+        noise, and at which reading of the control inputs predicts segments left out. ``front.form``
         says what was taken.
     derivative : str or mapping
         Method of :func:`sjepa.data.differentiate`, or its options with a ``"method"``.
     window : int, optional
-        Observations under one bump of the weak form; by default from the time scale of the data.
+        Observations under one test function of the weak form; by default from the time scale of
+        the data.
     constraints : list of str
         What is known of the coefficients: ``"coef(p', sin(q)) = -1"`` fixes one,
         ``"coef(x', y) = -coef(y', x)"`` ties two, ``"coef(p', p) <= 0"`` says a sign, and
@@ -117,7 +118,7 @@ def discover(
         Whether numbers in the law have no unit. Otherwise a coefficient has the unit that its
         term needs.
     n_bootstrap : int
-        Resamples of the data, stretch by stretch, on which the search is repeated:
+        Resamples of the data, segment by segment, on which the search is repeated:
         ``front.intervals`` says how often each term was chosen again and between which numbers
         90 % of its coefficients lie. 200 are plenty; 0 leaves it out.
     seed : int
@@ -184,8 +185,8 @@ def discover(
         backend = make_backend(small_or_large(data, library) if backend is None else backend)
         if shapes is not None and (backend.trees or form == "discrete"):
             raise ConfigError(
-                "Terms with open numbers are for backends that combine terms, and for derivatives; "
-                "backends that write trees find numbers themselves: give a grammar.", "library",
+                "Parametric terms are for backends that combine terms, and for derivatives; "
+                "backends that write trees find parameters themselves: give a grammar.", "library",
             )  # fmt: skip
         backend.prepare()
         space, names, outputs = space_of(data, order, library, grammar, backend)

@@ -46,7 +46,7 @@ def takes_time(
 def opened(
     library: Library | Sequence[str] | str | None, data: Trajectories, order: int
 ) -> tuple[Library | Sequence[str] | None, list[TermTemplate] | Literal["wide"] | None]:
-    """The terms of a library without open numbers, and those with."""
+    """The terms of a library without nonlinear parameters, and those with."""
     if library == "wide":
         return None, "wide"
     if (

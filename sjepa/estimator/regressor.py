@@ -78,8 +78,8 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         By default a progress bar is shown in terminals and notebooks and nothing elsewhere; True
         writes lines where no bar can be drawn, False shows nothing.
     delta : float, optional
-        Take the simplest formula that leaves at most this share of the variance of y, and the best
-        one, with a warning, where none does. A search of a list of backends ends soon after it.
+        Take the simplest formula with at most this unexplained variance of y, as a share, and the
+        best one, with a warning, where none has. A search of a list of backends ends soon after it.
     unary_operators, binary_operators : list of str, optional
         The operators as PySR spells them; without binary ones ``["+", "-", "*", "/"]``.
     guesses : list of str, optional

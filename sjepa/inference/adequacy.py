@@ -1,8 +1,8 @@
-"""Is what a law leaves noise? Two tests, neither of which needs to know the level of the noise.
+"""Are the residuals of a law noise? Two tests, neither of which needs to know the noise level.
 
 *Predictability.* Under the right law no function of the state predicts the residual. A flexible
-correction of the law, a sum of Gaussian bumps of the state, is fitted to the residuals of one half
-of the blocks and tested on the other half, each block counting once: nothing is assumed of the
+correction of the law, a sum of Gaussian functions of the state, is fitted to the residuals of one
+half of the blocks and tested on the other half, each block counting once: nothing is assumed of the
 noise but that blocks are independent. It needs data that return to places they have been.
 
 *Whiteness.* Along a single transient the residual is compared with itself: the signs of what a

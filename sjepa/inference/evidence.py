@@ -36,7 +36,7 @@ BLOCKS, MAX_POINTS = 40, 1_000
 
 
 class Adequacy(NamedTuple):
-    """Whether what a law leaves is noise, by which test, and what to say of it."""
+    """Whether the residuals of a law are noise, by which test, and the sentence about it."""
 
     adequate: bool | None
     reason: str
@@ -45,7 +45,7 @@ class Adequacy(NamedTuple):
 
 @dataclass(eq=False)
 class Simulation:
-    """Evidence by multiple shooting. Fits are kept: rungs of a search share them."""
+    """Evidence by multiple shooting. Fits are kept: stages of a search share them."""
 
     segments: Segments
     complexity: Callable[[Law], float]
@@ -124,7 +124,7 @@ class Simulation:
         return Adequacy(
             None,
             "The readings are rounded as coarsely as the residuals are large, and the path does "
-            "not return to where it was: whether the residuals are noise cannot be told."
+            "not return to where it was: whether the residuals are noise cannot be decided."
             if self.rounded
             else "There are too few observations to tell whether the residuals are noise.",
         )

@@ -1,4 +1,4 @@
-"""A flexible correction of a law: bumps of the state, and how they would move a simulated path."""
+"""A flexible correction of a law: Gaussians of the state, and how they move a simulated path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POINTS = 4_000
 
 
 def bumps(points: Array) -> Callable[[Array], Array]:
-    """Gaussian bumps around some of the points (rows, d), as a function of rows."""
+    """Gaussian functions around some of the points (rows, d), as a function of rows."""
     d = points.shape[1]
     spread = np.maximum(points.std(axis=0), 1e-300)
     count = min(BUMPS * max(1, d - 1), len(points))

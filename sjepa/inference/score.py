@@ -54,10 +54,10 @@ class Fit:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Scores of fits to the same data, and how sure their differences are.
+    """Scores of fits to the same data, and the standard errors of their differences.
 
     `chosen` is the best where others may only be rivals of it. Without `memory` noise is white:
-    what a law leaves that is not adequate is no noise, and its correlation discounts nothing.
+    the residuals of a law that is not adequate are no noise, and discount nothing.
     """
 
     fits: tuple[Fit, ...]
@@ -155,7 +155,7 @@ class TermValues:
         return self._known[term]
 
     def cancelling_digits(self, law: Law) -> float:
-        """Nats for terms that are larger than their sum: near-cancelling ones need more digits."""
+        """Nats for terms that are larger than their sum: near-canceling ones need more digits."""
         total = 0.0
         for row in law.terms:
             if len(row) < 2:

@@ -26,7 +26,7 @@ ITERATIONS, ENOUGH, GAIN = 12, 1.0, 0.05
 
 @dataclass(frozen=True, eq=False)
 class ShootingFit:
-    """A law with the coefficients that simulate the data best, and what it leaves.
+    """A law with the coefficients that simulate the data best, and its residuals.
 
     ``residual`` (n, S, d) is in units of the segments, ``noise`` its likelihood with the scales
     profiled, ``path`` (n, S, size) the simulated states and ``jacobian`` (n, S, d, size + p) the

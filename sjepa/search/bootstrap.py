@@ -1,7 +1,7 @@
-"""How sure a law is: the search and the numbers again, on data drawn with replacement.
+"""Bootstrap: the search and the coefficients again, on data drawn with replacement.
 
-Rows of a regression overlap in time, so that stretches of them are drawn and not single ones. All
-that a search needs of a stretch are its sums of products; they are taken once, and a resample is a
+Rows of a regression overlap in time, so that segments of them are drawn and not single ones. All
+that a search needs of a segment are its sums of products; they are taken once, and a resample is a
 weighted sum of them.
 """
 
@@ -67,8 +67,8 @@ def bootstrap(
 
     In each resample the search is asked for the simplest law that fits as well there as the
     chosen structure does; how often that has a term is the term's inclusion. The numbers are
-    those of the chosen structure: of free runs where the data are noisy, since noise in the states
-    biases a regression, and otherwise of the regression on each resample. At `end`, by the
+    those of the chosen structure: of simulations where the data are noisy, since noise in the
+    states biases a regression, and otherwise of the regression on each resample. At `end`, by the
     problem's clock, no more are drawn, and a note says so. States that are not `ordered` in time
     have no runs.
     """
@@ -141,7 +141,7 @@ class _Searches:
         return cls(law, own, backend, parts, stacks, size)
 
     def __call__(self, number: int, draws: np.ndarray) -> list[tuple[list[Key], dict[Key, float]]]:
-        """For each resample the terms that are chosen, and the numbers of the law's own terms."""
+        """For each resample the terms that are chosen, and the coefficients of the law's terms."""
         return [self._searched(drawn) for drawn in draws]
 
     def _searched(self, drawn: np.ndarray) -> tuple[list[Key], dict[Key, float]]:
@@ -195,12 +195,12 @@ def _draws(rng: np.random.Generator, n: int, cells: int) -> np.ndarray:
 def _free_runs(
     law: Law, data: Trajectories, order: int, held: bool
 ) -> dict[tuple[int, sympy.Expr], np.ndarray]:
-    """Ends of the intervals of numbers that were fitted to free runs.
+    """Ends of the intervals of coefficients that were fitted to simulations.
 
-    Stretches are few, and their noise is independent: each is left out once, which widens
-    intervals by what a stretch that decides a number is worth, and Student's distribution takes
-    the place of the normal one. Nothing where free runs did not make the numbers: without noise,
-    or with too few stretches.
+    Segments are few, and their noise is independent: each is left out once, which widens
+    intervals by what a segment that decides a coefficient is worth, and Student's distribution
+    takes the place of the normal one. Nothing where simulations did not make the coefficients:
+    without noise, or with too few segments.
     """
     try:
         segments = Segments.of(data, order=order, zoh=held)

@@ -62,7 +62,7 @@ def next_experiment(
 def _paths(law: Law, points: np.ndarray, duration: float) -> np.ndarray:
     """States (STEPS + 1, rows, d) from starts with constant inputs, by the classic method.
 
-    Time goes on from where it starts.
+    Time continues from where it starts.
     """
     size = order_of(law) * len(law.outputs)
     f, z, rest = law.numpy(), points[:, :size].copy(), points[:, size:]

@@ -1,9 +1,9 @@
-"""From a problem to a verdict: proposals of one rung after the other, decided by one evidence.
+"""From a problem to a verdict: proposals of one stage after the other, decided by one evidence.
 
 The backend's own front comes first, then neighbors of the best law, then terms with nonlinear
-parameters. A rung is climbed while the law is not adequate, or so long that a shorter one with a
-parametric term could have better odds. Settings of a rung steer the effort; what is believed in the
-end is decided in :mod:`sjepa.inference`.
+parameters. A stage is reached while the law is not adequate, or so long that a shorter one with a
+parametric term could have better odds. Settings of a stage steer the effort; what is believed in
+the end is decided in :mod:`sjepa.inference`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from sjepa.symbolic.verdict import Domain, Rival, Verdict
 
 @dataclass(frozen=True)
 class Effort:
-    """How much of each rung is looked at. None of this changes what is believed of a law."""
+    """How much of each stage is searched. None of this changes what is believed of a law."""
 
     laws: int = 4  # of a front, simulated
     crude: float = 10.0  # laws with more than this many times the lowest loss are not simulated

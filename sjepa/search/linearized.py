@@ -224,7 +224,7 @@ class _Equation:
         return _Span(q.T @ self.unit, q.T @ self.y)
 
     def near(self, own: Sequence[int]) -> Iterator[tuple[tuple[int, ...], float]]:
-        """Sets worth a look: those grown from nothing, and the law's own with terms exchanged."""
+        """Sets worth a look: those built from nothing, and the law's own with terms exchanged."""
         m = len(self.columns)
         for base in self._bases(own):
             span = self.beside(base)

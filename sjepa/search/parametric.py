@@ -1,6 +1,6 @@
-"""Where the numbers inside terms lie: a beam over places on a grid, then variable projection.
+"""Nonlinear parameters of terms: a beam over places on a grid, then variable projection.
 
-Terms with open numbers stand in the search as many columns, one for each place on a grid. A beam
+Parametric terms stand in the search as many columns, one for each place on a grid. A beam
 keeps the best sets of shapes of every size, each at its best places; the numbers of those are then
 moved by least squares, with the coefficients of all terms solved for at every step. What comes out
 is an ordinary library whose terms have their numbers, which any backend can search.
@@ -90,7 +90,7 @@ def place_constants(
 
     `x` (m, d) are inputs at points, for the scale of the numbers; `of` takes a function of such
     points to the rows. `floor` (k,) is the loss of a true law, `sure` whether no wrong one has it:
-    then shapes are not looked at where terms without open numbers reach it. `also` finds sets of
+    then shapes are not looked at where terms without parameters reach it. `also` finds sets of
     its own where they do not. Each output may use the terms that were placed for it.
     """
     grid = Columns(base, shapes, of, x)
@@ -115,7 +115,7 @@ def placed_sets(
 ) -> list[Placed]:  # fmt: skip
     """Sets of terms for one target, with none, one and two open shapes, and those of a source.
 
-    Where terms without open numbers reach the floor, and that is sure to be one, they do.
+    Where terms without nonlinear parameters reach the floor, and that is sure to be one, they do.
     """
     plain = _Search(grid.fixed, y)
     sets, variance = [], max(float(np.var(y)), 1e-300)
@@ -267,9 +267,9 @@ def projected(
     of: OnRows, fixed: Array, shapes: Sequence[tuple[Shape, tuple[float, ...]]], y: Array,
     tolerance: float, steps: int = MAX_STEPS,
 ) -> tuple[list[tuple[float, ...]], Array, float]:  # fmt: skip
-    """Variable projection: numbers inside shapes, coefficients of all columns, mean square error.
+    """Variable projection: parameters of templates, coefficients of all columns, mean square error.
 
-    Coefficients are solved for at every step, so only the numbers inside are moved.
+    Coefficients are solved for at every step, so only the parameters are moved.
     """
     if not shapes:
         scale = np.maximum(np.linalg.norm(fixed, axis=0), 1e-300)
@@ -324,7 +324,7 @@ def solve_open(
 ) -> tuple[Front, Problem]:  # fmt: skip
     """A front of laws of the problem's library and of shapes, and the problem with their terms.
 
-    The backend searches the terms that were placed; the numbers inside the laws of its front are
+    The backend searches the terms that were placed; the parameters in the laws of its front are
     then moved once more, each law's together. Nothing is proven about numbers off the grid.
     """
     base, targets = problem.library, problem.targets
@@ -358,7 +358,7 @@ def on_library(problem: Problem, library: Library, of: OnRows) -> Problem:
 
 
 def _moved(law: Law, problem: Problem, of: OnRows) -> Law:
-    """The law with the numbers inside its terms where they fit best, simple ones where those do."""
+    """The law with its nonlinear parameters where they fit best, simple ones where those do."""
     targets = problem.targets
     assert targets is not None
     rows = []

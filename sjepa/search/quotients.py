@@ -35,7 +35,7 @@ KEPT, HEAVIEST = 3, 10.0
 
 @dataclass(frozen=True)
 class Quotient:
-    """Monomials above and below, numbers of those below, how many in all, and what they leave."""
+    """Monomials above and below, numbers of those below, how many in all, and their residual."""
 
     above: list[sympy.Expr]
     below: tuple[sympy.Expr, ...]
