@@ -9,13 +9,12 @@ the end is decided in :mod:`sjepa.inference`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
-import sympy
 
 from sjepa.backend import Backend, Problem
 from sjepa.backend.problem import ROUNDING as RESOLUTION
@@ -24,22 +23,23 @@ from sjepa.data.derivatives import slope_error
 from sjepa.data.forms import Rows, is_noisy
 from sjepa.data.rows import OnRows
 from sjepa.errors import SjepaError
-from sjepa.inference.constants import EXACT, ODDS, STRUCTURE
-from sjepa.inference.evidence import Adequacy, Regression, Simulation
+from sjepa.inference.constants import EXACT, STRUCTURE
+from sjepa.inference.evidence import Regression, Simulation
 from sjepa.inference.input_noise import weighed
 from sjepa.inference.noise import resolution
 from sjepa.inference.probes import inputs_along
 from sjepa.inference.score import Fit, Scores
 from sjepa.inference.segments import LENGTH, Segments
+from sjepa.search.choice import best_of, is_long, leader, priced, simplified, structure_of
 from sjepa.search.linearized import Template, neighbors, on_grid
 from sjepa.search.neighbors import exchanges, extensions
 from sjepa.search.parametric import Source, on_library, solve_open
 from sjepa.search.quotients import quotient_sets
+from sjepa.search.verdicts import verdict_of
 from sjepa.symbolic import Front, Law, Library
 from sjepa.symbolic.front import Candidate
-from sjepa.symbolic.snap import variants
 from sjepa.symbolic.term_templates import TermTemplate, extended_templates, weight
-from sjepa.symbolic.verdict import Domain, Rival, Verdict
+from sjepa.symbolic.verdict import Domain, Verdict
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,9 @@ class Ladder:
         outside = templates is None and not extend  # terms that may only be rivals
         if isinstance(evidence, Simulation):
             return self._concluded(front, problem, evidence, True, outside)
-        if templates == "wide" or (extend and self._worth(_best(evidence.fits), problem, evidence)):
+        if templates == "wide" or (
+            extend and self._worth(best_of(evidence.fits), problem, evidence)
+        ):
             try:
                 more, wider = self._parametric(
                     problem, self._templates(problem.names, self._points(problem)), quotient_sets
@@ -188,7 +190,7 @@ class Ladder:
         if self._floor is not None:
             floor = np.maximum(floor, self._floor)
         return Regression(
-            self.rows.thinned(every), targets, _priced(problem), floor,
+            self.rows.thinned(every), targets, priced(problem), floor,
             lambda law: problem.losses(law) * problem.variance,
             problem.sums.weight / every, self.data is not None,
         )  # fmt: skip
@@ -196,7 +198,7 @@ class Ladder:
     def _again(self, evidence: Regression, problem: Problem) -> Regression:
         """The same data for laws of another problem."""
         losses = lambda law: problem.losses(law) * problem.variance  # noqa: E731
-        return replace(evidence, complexity=_priced(problem), losses=losses, fits={})
+        return replace(evidence, complexity=priced(problem), losses=losses, fits={})
 
     def _simulated(self, law: Law) -> Law:
         """The law with all states, velocities and inputs as its inputs."""
@@ -227,14 +229,14 @@ class Ladder:
     def _explore(self, problem: Problem, evidence: Regression) -> None:
         """Fit neighbors of the best law as long as one of them becomes the best."""
         for _ in range(self.effort.rounds):
-            best = _best(evidence.fits)
+            best = best_of(evidence.fits)
             if evidence.exact(best):
                 break
             if (inside := self._inside(best, problem)) is not None:
                 laws = exchanges(problem, inside, self.effort.neighbors)
                 laws += extensions(problem, inside, self.effort.neighbors)
                 self._fitted(laws, problem, evidence)
-            if _best(evidence.fits) is best or not self._time_left(problem):
+            if best_of(evidence.fits) is best or not self._time_left(problem):
                 break
 
     def _explore_simulated(
@@ -250,12 +252,12 @@ class Ladder:
         for beyond in (False, True)[: 1 + (templates and self._tells_parameters(problem))]:
             keep = self._within(problem) if outside and not beyond else None
             for _ in range(effort.rounds):
-                before, scores, adequate = _ahead(evidence, keep)
+                before, scores, adequate = leader(evidence, keep)
                 best, every = before, not beyond or not adequate
                 for j in range(len(best.outputs)):
                     if not self._time_left(problem):
                         return
-                    if not (every or _is_long(best, j, problem, scores.each_parameter)):
+                    if not (every or is_long(best, j, problem, scores.each_parameter)):
                         continue
                     if beyond and not grid:
                         grid = self._grid(best, evidence)
@@ -264,9 +266,9 @@ class Ladder:
                         scores.correlation_time, effort.neighbors,
                     )  # fmt: skip
                     self._fitted(laws, problem, evidence)
-                    best, scores, _ = _ahead(evidence, keep)
-                self._fitted(_simplified(evidence.shots[best].law), problem, evidence)
-                if _ahead(evidence, keep)[0] is before:
+                    best, scores, _ = leader(evidence, keep)
+                self._fitted(simplified(evidence.shots[best].law), problem, evidence)
+                if leader(evidence, keep)[0] is before:
                     break
 
     def _grid(self, law: Law, evidence: Simulation) -> list[Template]:
@@ -281,9 +283,9 @@ class Ladder:
         self, laws: Sequence[Law], problem: Problem, evidence: Simulation | Regression
     ) -> None:
         """Fit laws of structures that were not fitted yet."""
-        known = {_structure(law) for law in evidence.fits}
+        known = {structure_of(law) for law in evidence.fits}
         for law in map(self._simulated, laws):
-            structure = _structure(law)
+            structure = structure_of(law)
             if structure not in known and (not known or self._time_left(problem)):
                 known.add(structure)
                 try:
@@ -318,7 +320,7 @@ class Ladder:
         if evidence.adequacy(law).adequate is False:
             return True
         each = Scores((evidence.fit(law),)).each_parameter
-        return any(_is_long(law, j, problem, each) for j in range(len(law.outputs)))
+        return any(is_long(law, j, problem, each) for j in range(len(law.outputs)))
 
     def _extended(self, problem: Problem, laws: Sequence[Law]) -> Problem:
         """The problem with the terms of some laws."""
@@ -437,7 +439,7 @@ class Ladder:
             else:
                 self._explore(problem, evidence)
         fits = evidence.fits
-        best = _best(fits, keep)
+        best = best_of(fits, keep)
         adequacy = evidence.adequacy(best)
         scores = Scores(tuple(fits.values()), fits[best])
         if isinstance(evidence, Simulation):
@@ -472,7 +474,7 @@ class Ladder:
         kept.sort(key=lambda c: (front.complexity(c), c.loss))
         front = replace(front, candidates=tuple(kept), chosen=kept.index(marked))
         verdict = replace(
-            _verdict(marked.law, scores, adequacy), domain=self._domain(evidence, best)
+            verdict_of(marked.law, scores, adequacy), domain=self._domain(evidence, best)
         )
         return Climbed(replace(front, verdict=verdict), problem, verdict)
 
@@ -489,114 +491,3 @@ def _ranges(data: Trajectories, segments: Segments) -> tuple[list[float], list[f
         low.append(u.min(axis=0))
         high.append(u.max(axis=0))
     return np.concatenate(low).tolist(), np.concatenate(high).tolist()
-
-
-def _best(fits: Mapping[Law, Fit], keep: Callable[[Law], bool] | None = None) -> Law:
-    some = {law: fit for law, fit in fits.items() if keep is None or keep(law)} or fits
-    return _law_of(Scores(tuple(some.values())).best, fits)
-
-
-def _law_of(fit: Fit, fits: Mapping[Law, Fit]) -> Law:
-    return next(law for law, other in fits.items() if other is fit)
-
-
-def _ahead(evidence: Simulation, keep: Callable[[Law], bool] | None) -> tuple[Law, Scores, bool]:
-    """The best law so far, scores by which others are compared with it, and whether it may do."""
-    fits = evidence.fits
-    some = tuple(fit for law, fit in fits.items() if keep is None or keep(law))
-    scores = Scores(some or tuple(fits.values()))
-    law = _law_of(scores.best, fits)
-    if evidence.adequacy(law).adequate is not False:
-        return law, scores, True
-    scores = replace(scores, memory=False)
-    return _law_of(scores.best, fits), scores, False
-
-
-@lru_cache(maxsize=1024)
-def _structure(law: Law) -> tuple[sympy.Expr, ...]:
-    """The equations without their coefficients."""
-    return law.with_free_terms().skeleton[0]
-
-
-def _priced(problem: Problem) -> Callable[[Law], float]:
-    """Complexity in units that cost STRUCTURE nats, more where a unit chooses among more terms."""
-    light = len(problem.names)
-    if problem.library is not None:
-        light = int((problem.library.weights <= 1).sum())
-    price = max(1.0, math.log(max(light, 1)) / STRUCTURE)
-    return lambda law: price * problem.complexity(law)
-
-
-def _is_long(law: Law, j: int, problem: Problem, each: float) -> bool:
-    """Whether an equation with a parametric term could have a score near that of equation `j`.
-
-    It has a plain term and one with a parameter at the least, three coefficients in all.
-    """
-    known = problem.library.term_weights if problem.library is not None else {}
-    shortest = STRUCTURE * 3.5 + 3 * each
-    row = law.terms[j]
-    length = STRUCTURE * sum(known.get(t, weight(t)) for _, t in row) + each * len(row)
-    return length > shortest - ODDS
-
-
-def _simplified(law: Law) -> list[Law]:
-    """The law with parameters inside terms that are nearly simple numbers made simple."""
-    found = []
-    for j, expr in enumerate(law.expressions):
-        for other in variants(expr):
-            rows = [*law.expressions[:j], other, *law.expressions[j + 1 :]]
-            found.append(Law(rows, law.inputs, law.outputs, law.dynamics))
-    return found
-
-
-def validated(front: Front, data: Trajectories, order: int, zoh: bool) -> Front:
-    """The front with scores and a verdict by simulations through data that it was not fitted to."""
-    segments = Segments.of(data, order=order, zoh=zoh)
-    evidence = Simulation(segments, lambda law: front.complexity(known[law]), refit=False)
-    known = {c.law: c for c in front}
-    scores = Scores(tuple(evidence.fit(c.law) for c in front))
-    best = known[_best(evidence.fits)]
-    rows = [
-        replace(
-            c,
-            evidence=-scores.lead(evidence.fit(c.law)),
-            standard_error=scores.standard_error(evidence.fit(c.law)),
-        )
-        for c in front
-    ]
-    verdict = _verdict(best.law, scores, evidence.adequacy(best.law))
-    kept = front.intervals if best is front.best_candidate() else ()
-    return replace(
-        front, candidates=tuple(rows), chosen=front.candidates.index(best), intervals=kept,
-        verdict=verdict,
-    )  # fmt: skip
-
-
-def _verdict(law: Law, scores: Scores, adequacy: Adequacy) -> Verdict:
-    chosen = scores.best
-    near = {fit.law.skeleton[0]: fit for fit in reversed(scores.rivals)}
-    near.pop(chosen.law.skeleton[0], None)
-    rivals = tuple(
-        Rival(fit.law, math.exp(scores.lead(fit))) for fit in sorted(near.values(), key=scores.lead)
-    )
-    reasons, adequate = [adequacy.reason], adequacy.adequate
-    if (better := scores.decisive) is not None:
-        adequate = None if adequate else adequate
-        text = "; ".join(better.law.lines(digits=3))
-        reasons.append(f"Terms outside the library explain the data far better: {text}.")
-    elif rivals:
-        if adequate and scores.probability < 0.5:
-            adequate = None
-        text = "; ".join(rivals[0].law.lines(digits=3))
-        more = "" if len(rivals) == 1 else f" and {len(rivals) - 1} more"
-        reasons.append(
-            f"The data do not decide against {text} (odds {rivals[0].odds:.2g} to 1){more}."
-        )
-    figures = {
-        "correlation_time": scores.correlation_time,
-        "laws_compared": float(len(scores.fits)),
-        "probability": scores.probability,
-    }
-    if adequacy.p_value is not None:
-        figures["p_value"] = adequacy.p_value
-    return Verdict(law, adequate, rivals, tuple(reasons), figures)

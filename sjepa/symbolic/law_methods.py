@@ -173,7 +173,7 @@ def validate(front: Front, x: Any, t: Any = None, u: Any = None, *, zoh: bool = 
     """
     from sjepa.data import Trajectories
     from sjepa.models import Simulator
-    from sjepa.search.ladder import validated
+    from sjepa.search.verdicts import validated
 
     simulator = Simulator(front.best())
     data = simulator.select(Trajectories.of(x, t, u))
