@@ -19,7 +19,7 @@ import sympy
 from sjepa.data.rows import OnRows
 from sjepa.inference.adequacy import Blocks, predictability, whiteness
 from sjepa.inference.constants import EXACT, SIGNIFICANCE
-from sjepa.inference.noise import Array
+from sjepa.inference.noise import INFORMATION, Array
 from sjepa.inference.probes import bumps, covered, segment_blocks
 from sjepa.inference.score import Fit, TermValues
 from sjepa.inference.segments import Segments
@@ -72,7 +72,7 @@ class Simulation:
                 fitted, shot.noise.log_likelihood, self.complexity(law),
                 len(shot.law.coefficients) if self.refit else 0,
                 self._terms(fitted).cancelling_digits(fitted), lambda: shot.residual, shot.values,
-                self.segments.memory, shot.path[0].size + shot.noise.scale.size,
+                self.segments.memory, shot.path[0].size + shot.noise.scale.size, INFORMATION,
             )  # fmt: skip
         return self.fits[law]
 

@@ -16,6 +16,9 @@ from sjepa.inference.constants import DEGREES_OF_FREEDOM, PRIOR_VALUES
 
 Array = np.ndarray
 
+# What a value tells of a mean, as a share of what it tells under normal noise.
+INFORMATION = (DEGREES_OF_FREEDOM + 1) / (DEGREES_OF_FREEDOM + 3)
+
 # Fixed-point steps of the scale, which grows at most (nu + 1)-fold in each; few are needed mostly.
 _STEPS = 60
 

@@ -38,6 +38,7 @@ class Fit:
     values: int
     memory: float = math.inf
     nuisance: int = 0
+    information: float = 1.0  # of a value, as a share of one under normal noise
 
     @cached_property
     def correlation_time(self) -> float:
@@ -78,7 +79,7 @@ class Scores:
     def code_length(self, fit: Fit) -> float:
         """Nats for the structure and for its coefficients."""
         length = STRUCTURE * fit.complexity + self.each_parameter * fit.parameters + fit.digits
-        return length + _optimism(fit.parameters + fit.nuisance, fit.values)
+        return length + _optimism(fit.parameters + fit.nuisance, fit.information * fit.values)
 
     def score(self, fit: Fit) -> float:
         return fit.total / self.correlation_time - self.code_length(fit)
@@ -101,7 +102,7 @@ class Scores:
     def _is_near(self, fit: Fit) -> bool:
         error = self.standard_error(fit, self.highest)
         behind = self.score(self.highest) - self.score(fit)
-        return error is not None and behind <= error
+        return error is not None and behind <= min(error, ODDS)
 
     def lead(self, fit: Fit) -> float:
         """Nats by which the best law is ahead of this one."""
@@ -133,7 +134,7 @@ class Scores:
         return sorted(near, key=self.lead)
 
 
-def _optimism(parameters: int, values: int) -> float:
+def _optimism(parameters: int, values: float) -> float:
     """Nats by which few values flatter a fit of many parameters whose scale is profiled.
 
     Beyond one for each parameter, which is asymptotic (Hurvich and Tsai).
