@@ -102,6 +102,7 @@ def test_progress_is_reported() -> None:
     assert seen[-1] == 1.0
 
 
+@pytest.mark.filterwarnings("ignore::sjepa.errors.DataWarning")  # the data are to be odd
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

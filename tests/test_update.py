@@ -49,6 +49,7 @@ def test_more_data_decide_what_the_first_could_not() -> None:
     assert _terms(front.best()) == [{"v"}, {"x", "x**3"}]
 
 
+@pytest.mark.filterwarnings("ignore::sjepa.errors.NumericalWarning")  # the law is to lack something
 def test_a_front_without_sums_says_so() -> None:
     data = simulate("van_der_pol", seed=3)
     front = sjepa.discover(data[:2], library=TERMS, feature_names=NAMES)

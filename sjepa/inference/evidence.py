@@ -144,17 +144,22 @@ def _small(p: float) -> str:
     return f"p = {p:.1g}" if p > 1e-12 else "p < 1e-12"
 
 
-def _by_predictability(p: float) -> Adequacy:
-    if p < SIGNIFICANCE:
-        return Adequacy(
-            False,
-            f"The residuals are predictable from the state ({_small(p)}): a term is missing or "
-            "wrong, or a state is not measured. Extend the library, or try order=2 or lags=1.",
-            p,
+def _by_predictability(p: float, ordered: bool = True) -> Adequacy:
+    """Of states along trajectories, or of a table."""
+    inputs = "state" if ordered else "inputs"
+    if p >= SIGNIFICANCE:
+        text = (
+            f"The residuals are not predictable from the {inputs} (p = {p:.2g} on data left out)."
         )
-    return Adequacy(
-        True, f"The residuals are not predictable from the state (p = {p:.2g} on data left out).", p
+        return Adequacy(True, text, p)
+    cause, remedy = "an input was not measured", "or search expression trees (backend='operon')"
+    if ordered:
+        cause, remedy = "a state is not measured", "or try order=2 or lags=1"
+    text = (
+        f"The residuals are predictable from the {inputs} ({_small(p)}): a term is missing or "
+        f"wrong, or {cause}. Extend the library, {remedy}."
     )
+    return Adequacy(False, text, p)
 
 
 @dataclass(eq=False)
@@ -262,7 +267,7 @@ class Regression:
         if p >= SIGNIFICANCE and not any(t.free_symbols for row in law.terms for _, t in row):
             none = "No structure was found: nothing explains the data better than a constant."
             return Adequacy(None, none, p)
-        return _by_predictability(p)
+        return _by_predictability(p, self.ordered)
 
 
 def _parameters(law: Law) -> int:

@@ -50,6 +50,7 @@ def test_pysindys_optimizers_keep_their_settings() -> None:
     assert backend.options["threshold"] == 0.1 and backend.options["max_iter"] == 7
 
 
+@pytest.mark.filterwarnings("ignore::sjepa.errors.NumericalWarning")  # the law is to lack something
 def test_the_threshold_of_an_optimizer_is_in_its_own_units() -> None:
     pysindy = pytest.importorskip("pysindy")
     high = SymbolicRegressor(pysindy.STLSQ(threshold=0.7), library=["x1*x2", "x2**2"]).fit(X, Y)

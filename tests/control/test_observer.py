@@ -25,6 +25,7 @@ def controller(model: SJEPA) -> Controller:
     return Controller(task, CEM(samples=32, iterations=2))
 
 
+@pytest.mark.filterwarnings("ignore::sjepa.errors.NumericalWarning")  # the law is to lack something
 def test_the_velocity_is_known_after_a_few_positions(model: SJEPA) -> None:
     policy, step = Observer(model, controller(model)), model.transition_
     state = torch.tensor([[0.8, 2.0], [-0.5, -1.0]], dtype=torch.float64)

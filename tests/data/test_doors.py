@@ -96,6 +96,7 @@ def with_holes(rows: Any) -> np.ndarray:
     return x
 
 
+@pytest.mark.filterwarnings("ignore::sjepa.errors.DataWarning")  # the data are to be odd
 def test_rows_without_a_value_are_dropped_and_no_step_leads_across() -> None:
     with pytest.warns(DataWarning, match="3 rows with missing") as said:
         data = Trajectories(with_holes([100, 101, 250]), T, missing="drop")
@@ -202,6 +203,7 @@ def test_standard_errors_are_columns_of_tables_and_files(tmp_path: Any) -> None:
 # Names -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::sjepa.errors.NumericalWarning")  # the law is to lack something
 def test_names_that_no_equation_can_hold_get_symbols_and_are_kept() -> None:
     x = np.stack([np.cos(T), np.sin(T), 2 + np.cos(2 * T)], axis=1)
     labels = ["Level 1 (cm)", "lambda", "Level 1 (mm)"]

@@ -69,6 +69,7 @@ def test_dates_become_seconds_since_the_first(
     np.testing.assert_allclose(data.t[0], step * np.arange(8), atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::sjepa.errors.DataWarning")  # the data are to be odd
 def test_days_and_months_that_could_be_either_make_even_steps(tmp_path: Path) -> None:
     rows = [
         f"{(datetime(2024, 3, 1) + timedelta(days=k)).strftime('%d/%m/%Y')};{k}" for k in range(9)

@@ -42,6 +42,7 @@ def test_a_frequency_inside_a_product_is_found_by_trees(rows: int, reach: float)
     assert model.get_best()["backend"] == "operon"
 
 
+@pytest.mark.filterwarnings("ignore::sjepa.errors.NumericalWarning")  # the law is to lack something
 @pytest.mark.parametrize("rows", [200, 1000])
 def test_products_are_searched_among_many_columns(rows: int) -> None:
     rng = np.random.default_rng(0)
@@ -74,6 +75,7 @@ def test_without_operon_the_front_says_that_trees_were_not_searched(
     assert any("trees were not searched" in note for note in model.front_.notes)
 
 
+@pytest.mark.filterwarnings("ignore::sjepa.errors.NumericalWarning")  # the law is to lack something
 def test_trees_are_searched_where_terms_do_not_reach_delta() -> None:
     pytest.importorskip("pyoperon")
     rng = np.random.default_rng(0)

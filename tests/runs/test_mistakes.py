@@ -179,6 +179,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::sjepa.errors.DataWarning")  # the data are to be odd
 @pytest.mark.filterwarnings("ignore::sjepa.errors.NumericalWarning")
 @pytest.mark.parametrize(
     ("data", "settings", "part"), [c[1:] for c in CALLS], ids=[c[0] for c in CALLS]

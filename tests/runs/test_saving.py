@@ -86,6 +86,7 @@ def fitted(request: pytest.FixtureRequest) -> tuple[SJEPA, list[np.ndarray]]:
     return clone(model).fit(x, T), x
 
 
+@pytest.mark.filterwarnings("ignore::sjepa.errors.NumericalWarning")  # the law is to lack something
 def test_a_saved_model_does_everything_as_before(
     fitted: tuple[SJEPA, list[np.ndarray]], tmp_path: Path
 ) -> None:

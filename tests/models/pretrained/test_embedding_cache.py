@@ -30,6 +30,7 @@ def moving_frames(n: int = 3, length: int = 30) -> tuple[list[np.ndarray], np.nd
 
 
 # What a network without training shows has no law.
+@pytest.mark.filterwarnings("ignore::sjepa.errors.NumericalWarning")  # the law is to lack something
 @pytest.mark.filterwarnings("ignore:The best law leaves")
 def test_the_second_fit_makes_no_forward_pass(tmp_path: Path) -> None:
     x, t = moving_frames()

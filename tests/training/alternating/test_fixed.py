@@ -100,7 +100,10 @@ def test_l_pred_is_held_at_delta_and_not_pushed_below() -> None:
         record = phase.run()
         assert record.risk == pytest.approx(delta, rel=0.1)
         assert phase.history[-1]["risk"] == pytest.approx(delta, rel=0.15)
-        found[delta, weight] = phase.objective.multiplier, float(model.symbolic.complexity())
+        found[delta, weight] = (
+            phase.objective.multiplier,
+            float(model.symbolic.complexity().detach()),
+        )
     (tight, large), (loose, small), (strong, _) = found.values()
     assert strong > 3 * tight > 3 * loose > 0 and small < large
 
