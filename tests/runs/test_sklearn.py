@@ -43,7 +43,7 @@ class RowsInTime(SJEPA):
         return super().score(x, 1.0)
 
 
-OWN_WORDS = "refused, in words that name the trajectory"
+OWN_WORDS = "refused, with a message that names the trajectory"
 NOT_APPLICABLE = {
     "check_complex_data": OWN_WORDS,
     "check_estimators_empty_data_messages": OWN_WORDS,
