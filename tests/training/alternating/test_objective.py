@@ -187,7 +187,8 @@ def test_latent_noise_acts_in_training_alone(train: TrajectoryBatch) -> None:
 
     def prediction(settings: TrainingConfig) -> float:
         generator = torch.Generator().manual_seed(0)
-        return float(Objective(model, condition, settings)(chunk, generator).prediction)
+        losses = Objective(model, condition, settings)(chunk, generator)
+        return float(losses.prediction.detach())
 
     model.train()
     # The noise starts each rollout elsewhere: about 0.5² is added to every squared error.
