@@ -17,6 +17,10 @@ from sjepa.errors import DataError, warn_about_data
 class Trajectories:
     """Any number of time series of one kind, possibly of unequal length and irregular in time.
 
+    Integers become floats: float32 where that is exact (8 and 16 bits), else float64. Arrays that
+    are floats already are not copied. Trajectories and rows are counted from 0 in all messages.
+    What is changed in the data is reported as a :class:`sjepa.errors.DataWarning`.
+
     Parameters
     ----------
     x : array (T, ...) or list of such arrays
@@ -44,10 +48,6 @@ class Trajectories:
         is rare, over six times as long as the rest, and longer than the time in which the signal
         moves on; irregular sampling has none. Rows left out because of `missing` are gaps too,
         where there are few.
-
-    Integers become floats: float32 where that is exact (8 and 16 bits), else float64. Arrays that
-    are floats already are not copied. Trajectories and rows are counted from 0 in all messages.
-    What is changed in the data is reported as a :class:`sjepa.errors.DataWarning`.
 
     Examples
     --------
