@@ -19,15 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri, stdtr
 
-from sjepa.inference.constants import MIN_BLOCKS
+from sjepa.inference.constants import BUMPS, MIN_BLOCKS
 from sjepa.inference.noise import Array
 from sjepa.inference.shooting import solve_scaled
-
-
-# Ridge on the correction as a share of its mean information: it learns directions that show.
-RIDGE = 0.03
-# Autocorrelations of the signs that are looked at, as in Ljung and Box; fewer of short segments.
-LAGS = 10
 
 
 class Blocks(NamedTuple):
@@ -85,7 +79,8 @@ class _Half:
         # At the coefficients that fit these blocks best, and apart from what those can explain.
         left = g - h[:, :, :p] @ solve_scaled(whole[:p, :p], g[:, :p].sum(axis=0))
         score = (left[:, p:] - left[:, :p] @ made_good) / scale
-        ridge = RIDGE * max(float(np.trace(information)), 1e-300) / len(scale)
+        # What a direction must show to be learned: a share of the mean, one for each function.
+        ridge = max(float(np.trace(information)), 1e-300) / len(scale) / BUMPS
         inverse = np.linalg.inv(information + ridge * np.eye(len(scale)))
         return cls(information, inverse, inverse @ score.sum(axis=0), score)
 
@@ -112,8 +107,8 @@ def whiteness(residual: Array, starts: Array) -> float | None:
     a little of the noise away, which is allowed for.
     """
     n, count, d = residual.shape
-    lags = min(LAGS, n // 6)
-    if lags < 3:
+    lags = math.isqrt(n)  # the usual number, of which each is still seen many times
+    if lags < MIN_BLOCKS:
         return None
     rows = np.moveaxis(starts, 1, 0).reshape(count, n * d, -1)
     q = np.linalg.qr(rows)[0].reshape(count, n, d, -1)

@@ -22,5 +22,13 @@ SIGNIFICANCE = 0.01
 # Relative accuracy below which a law is adequate whatever is left: solvers with their usual
 # tolerances reproduce derivatives to a few parts in 10,000 (1e-7 of the variance).
 EXACT = 1e-7
-# A test needs at least this many independent blocks in each half; fewer cannot reach its size.
+# A test needs at least this many independent blocks in each half, or trajectories; fewer cannot
+# reach its size.
 MIN_BLOCKS = 4
+# A correction of a law is a sum of this many Gaussian functions for each state beyond the first,
+# as wide as this share of the state's standard deviation: fine enough for a cubic or half a wave
+# within the range, coarse enough to be learned from forty segments.
+BUMPS, WIDTH = 40, 0.5
+# Simulations last this many times spread over root mean square velocity: 2 pi would be a period.
+# Longer ones tell coefficients better and are harder to fit; chaos forgets a start in about ten.
+LENGTH = 4.0

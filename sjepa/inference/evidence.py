@@ -18,7 +18,7 @@ import sympy
 
 from sjepa.data.rows import OnRows
 from sjepa.inference.adequacy import Blocks, predictability, whiteness
-from sjepa.inference.constants import EXACT, SIGNIFICANCE
+from sjepa.inference.constants import BUMPS, EXACT, LENGTH, MIN_BLOCKS, SIGNIFICANCE
 from sjepa.inference.noise import INFORMATION, Array
 from sjepa.inference.probes import bumps, covered, segment_blocks
 from sjepa.inference.score import Fit, TermValues
@@ -27,12 +27,12 @@ from sjepa.inference.shooting import ShootingFit, shoot
 from sjepa.symbolic import Law, Library
 
 
-# From this many trajectories on, halves of them are compared and not halves of their segments.
-SEVERAL = 4
 # Lengths of segments where longer ones make too few blocks.
-SHORTER = (2.0, 1.0)
-# Blocks of rows in a test of a regression, and inputs that stand for all.
-BLOCKS, MAX_POINTS = 40, 1_000
+SHORTER = (LENGTH / 2, LENGTH / 4)
+# Blocks of rows in a test of a regression: as many as functions to learn.
+BLOCKS = BUMPS
+# Inputs that stand for all.
+MAX_POINTS = 1_000
 
 
 class Adequacy(NamedTuple):
@@ -97,7 +97,7 @@ class Simulation:
                 p = _predicted(shoot(shot.law, segments, refit=self.refit))
             if p is not None:
                 break
-        if p is not None and (p < SIGNIFICANCE or shot.segments.trajectory.max() >= SEVERAL - 1):
+        if p is not None and (p < SIGNIFICANCE or shot.segments.trajectory.max() >= MIN_BLOCKS - 1):
             return _by_predictability(p)
         # Along few paths the residuals are also compared with themselves.
         white = None if self.rounded else whiteness(shot.residual, shot.starts)
@@ -134,7 +134,7 @@ def _predicted(shot: ShootingFit) -> float | None:
     """The p-value of the test on segments; None where it has no say."""
     segments = shot.segments
     trajectories = int(segments.trajectory.max()) + 1
-    half = segments.trajectory % 2 if trajectories >= SEVERAL else np.arange(len(segments)) % 2
+    half = segments.trajectory % 2 if trajectories >= MIN_BLOCKS else np.arange(len(segments)) % 2
     if not covered(shot.path, half):
         return None
     return predictability(segment_blocks(shot, half))

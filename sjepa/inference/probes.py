@@ -8,14 +8,11 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from sjepa.inference.adequacy import Blocks
+from sjepa.inference.constants import BUMPS, MIN_BLOCKS, WIDTH
 from sjepa.inference.noise import Array
 from sjepa.inference.shooting import ShootingFit, blocks, normal_equations
 
 
-# Bumps for each state beyond the first, and their width in standard deviations of the state.
-BUMPS, WIDTH = 40, 0.5
-# Share of the states of one half that must lie within a width of states of the other.
-COVERED = 0.75
 # Points that bumps are placed on, and that distances are measured between.
 POINTS = 4_000
 
@@ -102,7 +99,7 @@ def _linearized(fit: ShootingFit) -> Array:
 
 
 def covered(points: Array, half: Array) -> bool:
-    """Whether the points (n, S, d) of each half of the S groups lie among those of the other."""
+    """Whether most points (n, S, d) of each half of the S groups lie among those of the other."""
     d = points.shape[2]
     z = points / np.maximum(points.std(axis=(0, 1)), 1e-300)
     one, two = (z[:, half == k].reshape(-1, d) for k in (0, 1))
@@ -110,6 +107,6 @@ def covered(points: Array, half: Array) -> bool:
         return False
     for a, b in ((one, two), (two, one)):
         near = cKDTree(a[:: max(1, len(a) // POINTS)]).query(b[:: max(1, len(b) // 1000)])[0]
-        if (near < WIDTH).mean() < COVERED:
+        if (near > WIDTH).mean() > 1 / MIN_BLOCKS:  # as many as one block of the fewest
             return False
     return True

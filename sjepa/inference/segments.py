@@ -14,19 +14,16 @@ from sjepa.data.clock import held
 from sjepa.data.derivatives import Derivatives, Smoothing, differentiate, second_derivatives
 from sjepa.data.noise import noise_level
 from sjepa.errors import DataError
-from sjepa.inference.constants import EXACT
+from sjepa.inference.constants import EXACT, LENGTH
 from sjepa.symbolic import Law
 
 
-# A segment lasts this many times spread over root mean square velocity: 2 pi would be a period.
-# Longer ones tell coefficients better and are harder to fit; chaos forgets a start in about ten.
-LENGTH = 4.0
 # Segments and steps in each; more of either adds work and little evidence.
 MAX_SEGMENTS, MAX_STEPS = 48, 100
 MIN_STEPS = 4
 # Observations on either side from which a start is estimated, in very long data.
 NEAR = 300
-# A step of the integration, in the same unit of time, and the most of them between observations:
+# A step of the integration, in the unit of LENGTH, and the most of them between observations:
 # three units are half a period, and what moves faster between two observations was not seen.
 STEP, MAX_SUBSTEPS = 0.1, 32
 # Observations on either side of a segment that its inputs are interpolated from.

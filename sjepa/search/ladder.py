@@ -23,13 +23,13 @@ from sjepa.data.derivatives import slope_error
 from sjepa.data.forms import Rows, is_noisy
 from sjepa.data.rows import OnRows
 from sjepa.errors import SjepaError
-from sjepa.inference.constants import EXACT, STRUCTURE
+from sjepa.inference.constants import EXACT, LENGTH, STRUCTURE
 from sjepa.inference.evidence import Regression, Simulation
 from sjepa.inference.input_noise import weighed
 from sjepa.inference.noise import resolution
 from sjepa.inference.probes import inputs_along
 from sjepa.inference.score import Fit, Scores
-from sjepa.inference.segments import LENGTH, Segments
+from sjepa.inference.segments import Segments
 from sjepa.search.choice import best_of, is_long, leader, priced, simplified, structure_of
 from sjepa.search.linearized import Template, neighbors, on_grid
 from sjepa.search.neighbors import exchanges, extensions

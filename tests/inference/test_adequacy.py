@@ -134,7 +134,7 @@ def test_slow_residuals_are_not_white() -> None:
 
 def test_too_few_residuals_are_no_answer() -> None:
     assert whiteness(*fitted(autoregression(0.0, (12, 100), 0))) is None
-    assert whiteness(*fitted(autoregression(0.0, (17, 2), 0))) is None
+    assert whiteness(*fitted(autoregression(0.0, (15, 2), 0))) is None
 
 
 def test_bumps_are_gaussian_and_do_not_depend_on_units() -> None:
