@@ -25,7 +25,7 @@ extensions = [
     "sphinx_copybutton",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "templates"]
+exclude_patterns = ["_build", "templates", "SKILL.md"]
 templates_path = ["templates"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3

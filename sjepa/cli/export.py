@@ -27,6 +27,8 @@ class Language(StrEnum):
     julia = "julia"
     json = "json"
     casadi = "casadi"
+    modelica = "modelica"
+    sbml = "sbml"
 
 
 @app.command()
@@ -43,7 +45,7 @@ def export(
     ] = None,
     force: Force = False,
 ) -> None:
-    """Write a law as LaTeX, Python, C, Julia, ..."""
+    """Write a law as LaTeX, Python, C, Julia, Modelica, SBML, ..."""
     from sjepa.storage import write_whole
 
     check_place(out, force)

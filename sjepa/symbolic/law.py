@@ -399,6 +399,9 @@ class Law:
     torch = write.torch
     torch_source = write.torch_source
     casadi = write.casadi
+    jax = write.jax
+    modelica = write.modelica
+    sbml = write.sbml
     _repr_latex_ = write.notebook_latex
     _repr_html_ = write.notebook_html
 

@@ -38,7 +38,7 @@ class Operator:
         are printed from. None for spellings that turn into other nodes at once (``square``
         becomes a power).
     calls : mapping
-        What "numpy", "torch", "casadi" and "c" call it, as far as they have it; a name with dots
+        What "numpy", "jax", "torch", "casadi" and "c" call it, as far as they have it; a name with dots
         is imported from another package.
     define : callable or None
         Its value where a library does not have it; see :mod:`sjepa.symbolic.definitions`. A node
@@ -143,8 +143,12 @@ def _apart(condition: sympy.Basic) -> sympy.Basic:
 def _everywhere(
     name: str, node: Any, weight: float = TRANSCENDENTAL, *, operon: bool = True, **row: Any
 ) -> Operator:
-    """A function of one argument that every library has, by its own name by default."""
+    """A function of one argument that every library has, by its own name by default.
+
+    JAX has numpy's names.
+    """
     calls = {library: name for library in ("numpy", "torch", "casadi", "c")} | row.pop("calls", {})
+    calls.setdefault("jax", calls["numpy"])
     row = {"build": node, "pysr": name, "operon": name.capitalize() if operon else ""} | row
     return Operator(name, 1, weight, node=node, calls=calls, **row)
 
@@ -160,7 +164,7 @@ _ROWS = (
     _everywhere("asinh", sympy.asinh, calls={"numpy": "arcsinh"}, aliases=("arcsinh",), operon=False),
     _everywhere("exp", sympy.exp, aliases=("safe_exp",)),
     _everywhere("log", sympy.log, build=_log, aliases=("safe_log", "ln"), max_arity=2),
-    _everywhere("erf", sympy.erf, calls={"numpy": "scipy.special.erf"}, operon=False),
+    _everywhere("erf", sympy.erf, calls={"numpy": "scipy.special.erf", "jax": "jax.scipy.special.erf"}, operon=False),
     _everywhere("Abs", sympy.Abs, 1.0, calls={"numpy": "abs", "torch": "abs", "casadi": "fabs", "c": "fabs"}, pysr="abs", aliases=("abs",)),
     _everywhere("sign", sympy.sign, 1.0, operon=False),
     _everywhere("floor", sympy.floor, 2.0),

@@ -5,7 +5,7 @@ Printers and other packages are imported at the first use, since few are needed 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from sjepa.errors import LawError, MissingDependency
@@ -69,6 +69,41 @@ def python(law: Law, name: str = "law") -> str:
     from sjepa.symbolic.export.numpy import python_source
 
     return python_source(law, name)
+
+
+def modelica(law: Law, name: str = "Law", x0: Sequence[float] | None = None) -> str:
+    """Modelica text: states with their derivatives, or results, from inputs.
+
+    `x0` are the states (of a law of second order then the velocities) at the start.
+    """
+    from sjepa.symbolic.export.modelica import modelica_source
+
+    return modelica_source(law, name, x0)
+
+
+def sbml(law: Law, name: str = "law", x0: Sequence[float] | None = None) -> str:
+    """An SBML document (Level 3 Version 2) with a rate rule for each state.
+
+    `x0` are the states (of a law of second order then the velocities) at the start; inputs are
+    parameters of value 0, to be set in the tool.
+    """
+    from sjepa.symbolic.export.sbml import sbml_document
+
+    return sbml_document(law, name, x0)
+
+
+def jax(law: Law) -> Callable[..., Any]:
+    """A pure function ``f(z, coefficients)`` of JAX arrays (..., inputs) to (..., outputs).
+
+    Without `coefficients` it has the law's own; with them it can be fitted by gradients. JAX
+    computes in single precision unless ``jax_enable_x64`` is set.
+    """
+    try:
+        from sjepa.symbolic.export.jax import to_jax
+
+        return to_jax(law.program, law.coefficients.tolist())
+    except ImportError:
+        raise MissingDependency("law.jax() needs JAX: pip install jax") from None
 
 
 def torch_source(law: Law, name: str = "Law") -> str:
