@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sjepa.backend.registry import available_backends, make_backend
     from sjepa.data import Trajectories
     from sjepa.discovery import discover
+    from sjepa.discovery.per_trajectory import PerTrajectory, discover_per_trajectory
     from sjepa.estimator import SJEPA, SymbolicRegressor, load
     from sjepa.metrics.induced import induced_complexity
     from sjepa.metrics.operator import operator_complexity
@@ -34,12 +35,14 @@ __all__ = [
     "Grammar",
     "Law",
     "Library",
+    "PerTrajectory",
     "Problem",
     "SymbolicRegressor",
     "Trajectories",
     "available_backends",
     "compare",
     "discover",
+    "discover_per_trajectory",
     "errors",
     "induced_complexity",
     "load",
@@ -57,6 +60,7 @@ _LAZY = {
     "Grammar": "sjepa.symbolic:Grammar",
     "Law": "sjepa.symbolic:Law",
     "Library": "sjepa.symbolic:Library",
+    "PerTrajectory": "sjepa.discovery.per_trajectory:PerTrajectory",
     "Problem": "sjepa.backend:Problem",
     "SJEPA": "sjepa.estimator:SJEPA",
     "SymbolicRegressor": "sjepa.estimator.regressor:SymbolicRegressor",
@@ -69,6 +73,7 @@ _LAZY = {
     "control": "sjepa.control",
     "data": "sjepa.data",
     "discover": "sjepa.discovery:discover",
+    "discover_per_trajectory": "sjepa.discovery.per_trajectory:discover_per_trajectory",
     "encoders": "sjepa.models.pretrained",
     "induced_complexity": "sjepa.metrics.induced:induced_complexity",
     "load": "sjepa.estimator:load",

@@ -84,50 +84,63 @@ class Simulation:
     def adequacy(self, law: Law) -> Adequacy:
         if law not in self.tested:
             self.fit(law)
-            self.tested[law] = self._tested(self.shots[law])
+            self.tested[law] = adequacy_of(self.shots[law], self._again(law), self.rounded)
         return self.tested[law]
 
-    def _tested(self, shot: ShootingFit) -> Adequacy:
-        if (shot.unexplained <= EXACT).all():
-            return Adequacy(True, "Simulations reproduce the data to 3 parts in 10,000.")
-        p = _predicted(shot)
-        for length in SHORTER if p is None else ():  # more blocks, each of less
+    def _again(self, law: Law) -> Callable[[float], ShootingFit | None]:
+        def again(length: float) -> ShootingFit | None:
             segments = self.cut(length)
-            if segments is not None and len(segments) > len(shot.segments):
-                p = _predicted(shoot(shot.law, segments, refit=self.refit))
-            if p is not None:
-                break
-        if p is not None and (p < SIGNIFICANCE or shot.segments.trajectory.max() >= MIN_BLOCKS - 1):
-            return _by_predictability(p)
-        # Along few paths the residuals are also compared with themselves.
-        white = None if self.rounded else whiteness(shot.residual, shot.starts)
-        if white is not None and p is not None:
-            white = min(1.0, 2 * white)
-        if white is not None and white < SIGNIFICANCE:
-            return Adequacy(
-                False,
-                f"The residuals are not white ({_small(white)} by their signs): a term is missing "
-                "or wrong, or the noise has a memory of more than one step. More trajectories "
-                "would tell which.",
-                white,
-            )
+            if segments is None or len(segments) <= len(self.segments):
+                return None
+            return shoot(self.shots[law].law, segments, refit=self.refit)
+
+        return again
+
+
+def adequacy_of(
+    shot: ShootingFit, again: Callable[[float], ShootingFit | None], rounded: bool = False
+) -> Adequacy:
+    """Whether the residuals of a fit are noise; `again` repeats it on more segments."""
+    if (shot.unexplained <= EXACT).all():
+        return Adequacy(True, "Simulations reproduce the data to 3 parts in 10,000.")
+    p = _predicted(shot)
+    for length in SHORTER if p is None else ():  # more blocks, each of less
+        shorter = again(length)
+        if shorter is not None:
+            p = _predicted(shorter)
         if p is not None:
-            return _by_predictability(p)
-        if white is not None:
-            return Adequacy(
-                True,
-                f"The residuals are white (p = {white:.2g} by their signs), which assumes noise "
-                "with a memory of at most one step. The path does not return to where it was: "
-                "other trajectories would test the law further.",
-                white,
-            )
+            break
+    if p is not None and (p < SIGNIFICANCE or shot.segments.trajectory.max() >= MIN_BLOCKS - 1):
+        return _by_predictability(p)
+    # Along few paths the residuals are also compared with themselves.
+    white = None if rounded else whiteness(shot.residual, shot.starts)
+    if white is not None and p is not None:
+        white = min(1.0, 2 * white)
+    if white is not None and white < SIGNIFICANCE:
         return Adequacy(
-            None,
-            "The readings are rounded as coarsely as the residuals are large, and the path does "
-            "not return to where it was: whether the residuals are noise cannot be decided."
-            if self.rounded
-            else "There are too few observations to tell whether the residuals are noise.",
+            False,
+            f"The residuals are not white ({_small(white)} by their signs): a term is missing "
+            "or wrong, or the noise has a memory of more than one step. More trajectories "
+            "would tell which.",
+            white,
         )
+    if p is not None:
+        return _by_predictability(p)
+    if white is not None:
+        return Adequacy(
+            True,
+            f"The residuals are white (p = {white:.2g} by their signs), which assumes noise "
+            "with a memory of at most one step. The path does not return to where it was: "
+            "other trajectories would test the law further.",
+            white,
+        )
+    return Adequacy(
+        None,
+        "The readings are rounded as coarsely as the residuals are large, and the path does "
+        "not return to where it was: whether the residuals are noise cannot be decided."
+        if rounded
+        else "There are too few observations to tell whether the residuals are noise.",
+    )
 
 
 def _predicted(shot: ShootingFit) -> float | None:

@@ -81,16 +81,16 @@ def inputs_along(fit: ShootingFit) -> Array:
 
 def _linearized(fit: ShootingFit) -> Array:
     """Jacobian (n, S, size, size) of the field along the path, by central differences."""
-    n, count, size = fit.path.shape
+    size = fit.path.shape[2]
     outputs = len(fit.law.outputs)
-    f, flat = fit.law.numpy(), inputs_along(fit).reshape(n * count, -1)
+    z = inputs_along(fit)
     by = 1e-5 * np.maximum(fit.path.std(axis=(0, 1)), 1e-300)
     columns = []
     for j in range(size):
-        move = np.zeros(flat.shape[1])
+        move = np.zeros(z.shape[2])
         move[j] = by[j]
-        columns.append((f(flat + move) - f(flat - move)) / (2 * by[j]))
-    a = np.nan_to_num(np.stack(columns, axis=2)).reshape(n, count, outputs, size)
+        columns.append((fit.field(z + move) - fit.field(z - move)) / (2 * by[j]))
+    a = np.nan_to_num(np.stack(columns, axis=3))
     if size == outputs:
         return a
     velocities = np.zeros(a.shape)

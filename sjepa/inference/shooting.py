@@ -30,7 +30,8 @@ class ShootingFit:
 
     ``residual`` (n, S, d) is in units of the segments, ``noise`` its likelihood with the scales
     profiled, ``path`` (n, S, size) the simulated states and ``jacobian`` (n, S, d, size + p) the
-    derivatives by starts and coefficients.
+    derivatives by starts and parameters. Where trajectories have coefficients of their own, these
+    are ``parameters[numbers]`` (trajectories, p), and the law has their mean.
     """
 
     law: Law
@@ -39,6 +40,8 @@ class ShootingFit:
     residual: Array
     jacobian: Array
     noise: Profile
+    parameters: Array | None = None
+    numbers: Array | None = None
 
     @property
     def log_likelihood(self) -> float:
@@ -79,6 +82,23 @@ class ShootingFit:
             Profile(noise.scale, noise.weight[:, chosen], noise.log_likelihood[chosen]),
         )  # fmt: skip
 
+    @property
+    def laws(self) -> list[Law]:
+        """The law of each trajectory."""
+        if self.parameters is None or self.numbers is None:
+            return [self.law] * len(self.noise.scale)
+        return [self.law.with_coefficients(c) for c in self.parameters[self.numbers]]
+
+    def field(self, z: Array) -> Array:
+        """Values (n, S, outputs) of each trajectory's law for its inputs (n, S, inputs)."""
+        if self.numbers is None:
+            return self.law.numpy()(z)
+        values = np.empty((*z.shape[:2], len(self.law.outputs)))
+        for i, law in enumerate(self.laws):
+            here = self.segments.trajectory == i
+            values[:, here] = law.numpy()(z[:, here])
+        return values
+
     @cached_property
     def normal(self) -> tuple[Array, Array, Array]:
         """Each segment's normal equations, its start eliminated; log volumes of the starts."""
@@ -90,9 +110,12 @@ class ShootingFit:
 
 def shoot(
     law: Law, segments: Segments, *, refit: bool = True, start: Array | None = None,
-    time_left: Callable[[], bool] = lambda: True,
+    numbers: Array | None = None, time_left: Callable[[], bool] = lambda: True,
 ) -> ShootingFit:  # fmt: skip
     """Fit coefficients and starts (S, size), from some if given; without `refit` only the starts.
+
+    `numbers` (trajectories, coefficients) say which parameter is a trajectory's coefficient: those
+    with the same number are one.
 
     Least squares come first, since heavy tails would take what a poor start leaves for outliers;
     then Student's likelihood, with the scales of the noise.
@@ -100,10 +123,17 @@ def shoot(
     free = law.with_free_terms()
     shooter = Shooter(free, segments)
     group, moves = segments.trajectory, refit and len(free.coefficients) > 0
+    first = free.coefficients
+    if numbers is not None:
+        first = np.zeros(int(numbers.max(initial=-1)) + 1)
+        first[numbers] = free.coefficients
 
-    def at(coefficients: Array, start: Array) -> tuple[Array, ...]:
+    def at(parameters: Array, start: Array) -> tuple[Array, ...]:
+        coefficients = parameters if numbers is None else parameters[numbers[group]]
         path, jacobian = shooter.linearized(coefficients, start, refit)
-        return coefficients, start, path, jacobian, shooter.residual(path)
+        if numbers is not None:
+            jacobian = _by_parameters(jacobian, shooter.size, numbers[group], len(parameters))
+        return parameters, start, path, jacobian, shooter.residual(path)
 
     def squares(residual: Array) -> tuple[float, Array]:
         mean = np.maximum((residual**2).mean(axis=(0, 1)), 1e-300)
@@ -114,7 +144,7 @@ def shoot(
         noise = profile(residual, group, segments.least)
         return noise.total, np.sqrt(noise.weight) / noise.scale[group]
 
-    state = at(free.coefficients, (segments.start if start is None else start).copy())
+    state = at(first, (segments.start if start is None else start).copy())
     for likelihood, enough in ((squares, ENOUGH), (student, GAIN)):
         height, root = likelihood(state[4])
         damping = 1e-3
@@ -131,10 +161,24 @@ def shoot(
                 break
             else:
                 damping *= 10.0
-    coefficients, _, path, jacobian, residual = state
-    fitted = free.with_coefficients(coefficients) if np.isfinite(coefficients).all() else free
+    parameters, _, path, jacobian, residual = state
+    if not np.isfinite(parameters).all():
+        parameters = first
+    coefficients = parameters if numbers is None else parameters[numbers].mean(axis=0)
     noise = profile(residual, group, segments.least)
-    return ShootingFit(fitted, segments, path, residual, jacobian, noise)
+    return ShootingFit(
+        free.with_coefficients(coefficients), segments, path, residual, jacobian, noise,
+        parameters, numbers,
+    )  # fmt: skip
+
+
+def _by_parameters(jacobian: Array, size: int, place: Array, count: int) -> Array:
+    """Derivatives by starts and parameters from those by starts and coefficients (n, S, d, ...)."""
+    spread = np.zeros((*jacobian.shape[:3], size + count))
+    spread[..., :size] = jacobian[..., :size]
+    for s, numbers in enumerate(place):
+        np.add.at(spread[:, s].T, size + numbers, jacobian[:, s, :, size:].T)
+    return spread
 
 
 def _step(
