@@ -32,7 +32,7 @@ def run(system: str, kind: str, seed: int, linear_only: bool = False) -> dict[st
     dim = len(SYSTEMS[system].inputs)
     start = process_time()
     options = {"grow": False} if linear_only else None
-    model = SJEPA(dim, random_state=seed, options=options).fit(train)
+    model = SJEPA(dim, search=Joint(**options), random_state=seed).fit(train)
     cpu = process_time() - start
     rivals = [r.law for r in model.rivals_]
     adequate = model.figures_["adequate"] > 0

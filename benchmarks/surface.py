@@ -82,10 +82,7 @@ def sweep(
             progress(f"lambda_s {s:g}, lambda_c {c:g}, lambda_r {r:g}", done / len(points))
         key = f"{s!r},{c!r},{r!r}"
         if (row := memory.known.get(key)) is None:
-            model = SJEPA(
-                search="alternating", correction={"lambda_c": c}, random_state=seed, verbose=False,
-                options={**(options or {}), "lambda_s": s, "lambda_r": r}, **settings,
-            )  # fmt: skip
+            model = SJEPA(search=Alternating(**{**(options or {}), "lambda_s": s, "lambda_r": r}), correction=Neural(lambda_c=c), random_state=seed, verbose=False, **settings)  # fmt: skip
             row = {"lambda_s": s, "lambda_c": c, "lambda_r": r, **_measured(model, train, held_out)}
             memory.keep(key, row)
         rows.append(row)

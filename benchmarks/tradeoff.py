@@ -85,10 +85,7 @@ def constrained(out: Path, seed: int) -> None:
     for what, value, given in plan:
         begin, settings = process_time(), given(value)
         options = {**SIZES["exp2"][1], **settings.pop("options", {})}
-        model = SJEPA(
-            encoder="identity", search="alternating", integrator="euler", library=OPEN,
-            random_state=seed, verbose=False, options=options, **settings,
-        ).fit(train)  # fmt: skip
+        model = SJEPA(search=Alternating(**options, integrator="euler"), encoder="identity", library=OPEN, random_state=seed, verbose=False, **settings).fit(train)  # fmt: skip
         with torch.no_grad():
             errors = segment_errors(model.transition_, held_out)
         rows.append({
@@ -114,10 +111,7 @@ def backends(out: Path, seed: int) -> None:
             if any(r["backend"] == backend and r["seed"] == s for r in rows):
                 continue
             begin = process_time()
-            model = SJEPA(
-                search="alternating", backend=backend, random_state=s, verbose=False,
-                options=options,
-            ).fit(data)  # fmt: skip
+            model = SJEPA(search=Alternating(**options), backend=backend, random_state=s, verbose=False).fit(data)  # fmt: skip
             z = np.stack([model.encode(x) for x in data.x])
             align = AffineMap.fit(z, np.stack(states["train"].state[: len(data)]))
             row = {"backend": backend, "seed": s, "omega": model.law_.complexity("terms")}

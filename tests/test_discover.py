@@ -57,7 +57,7 @@ def test_the_next_value_can_be_fitted_directly() -> None:
         for _ in range(50):
             values.append(3.7 * values[-1] * (1 - values[-1]))
         series.append(np.array(values)[:, None])
-    law = sjepa.discover(series, 1.0, form="discrete", feature_names=["x"]).best()
+    law = sjepa.discover(series, 1.0, derivatives="discrete", feature_names=["x"]).best()
     assert law.dynamics == "discrete"
     assert law.lines(6) == ["x[t+1] = -3.7*x**2 + 3.7*x"]
 
@@ -98,7 +98,7 @@ def test_clean_data_of_every_classic_system_give_its_law(name: str) -> None:
 
 def test_progress_is_reported() -> None:
     seen: list[float] = []
-    sjepa.discover(oscillator(T), T, progress=lambda line, share: seen.append(share))
+    sjepa.discover(oscillator(T), T, verbose=lambda line, share: seen.append(share))
     assert seen[-1] == 1.0
 
 
@@ -150,7 +150,7 @@ def test_a_constant_column_does_not_move() -> None:
     x = np.column_stack([oscillator(T), np.full(len(T), 3.0)])
     for form in ("derivative", "weak"):
         law = sjepa.discover(
-            x, T, feature_names=["q", "p", "k"], library=["q", "p", "k"], form=form
+            x, T, feature_names=["q", "p", "k"], library=["q", "p", "k"], derivatives=form
         )
         assert law.best().lines(4)[2] == "k' = 0"
 

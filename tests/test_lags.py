@@ -36,7 +36,9 @@ def driven(n=300, seed=0):
 
 def test_a_driven_oscillator_from_its_position_alone_is_the_exact_map():
     q, u, exact = driven()
-    front = sjepa.discover(q[:150], STEP, u=u[:150], lags=1, feature_names=["q"])
+    front = sjepa.discover(
+        q[:150], STEP, u=u[:150], feature_names=["q"], derivatives=sjepa.Discrete(lags=1)
+    )
     law = front.best()
     assert front.form == "discrete" and law.outputs == ("q", "q_lag1", "u1_lag1")
     found = {str(term): c for c, term in law.terms[0]}
@@ -51,7 +53,9 @@ def test_a_map_of_second_order_in_time():
     x = [0.1, 0.1]
     for _ in range(300):
         x.append(1 - 1.4 * x[-1] ** 2 + 0.3 * x[-2])
-    law = sjepa.discover(np.array(x), 1.0, lags=1, feature_names=["x"]).best()
+    law = sjepa.discover(
+        np.array(x), 1.0, feature_names=["x"], derivatives=sjepa.Discrete(lags=1)
+    ).best()
     assert law.round(6) == Law.from_string(
         ["1 - 1.4*x**2 + 0.3*x_lag1", "x"], ["x", "x_lag1"], ["x", "x_lag1"], "discrete"
     )
@@ -60,7 +64,11 @@ def test_a_map_of_second_order_in_time():
 def test_delay_coordinates_of_a_wave_are_a_vector_field():
     t = np.arange(300) * 0.05
     front = sjepa.discover(
-        np.cos(2 * t), t, lags=1, form="derivative", feature_names=["x"], library=["x", "x_lag1"]
+        np.cos(2 * t),
+        t,
+        feature_names=["x"],
+        library=["x", "x_lag1"],
+        derivatives=sjepa.Smooth(lags=1),
     )
     # x(t - s) = x cos 2s - (x'/2) sin 2s, solved for x'.
     rate = {str(term): c for c, term in front.best().terms[0]}
@@ -117,4 +125,4 @@ def test_lags_on_the_command_line(tmp_path):
 def test_a_window_is_a_number_of_observations(window: object) -> None:
     t = np.arange(0, 5, 0.1)
     with pytest.raises(ConfigError, match="window is a number of observations from 3"):
-        sjepa.discover(np.cos(t), t, form="weak", window=window)  # type: ignore[arg-type]
+        sjepa.discover(np.cos(t), t, derivatives=sjepa.Weak(window=window))  # type: ignore[arg-type]

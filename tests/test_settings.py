@@ -158,7 +158,7 @@ def test_a_list_of_terms_is_a_library_in_every_way_that_takes_one() -> None:
     second = SJEPA(encoder="identity", library=["z1", "z1_dot"], order=2)
     assert second.fit([x[:, :1] for x in STATES], T).law_.inputs == ("z1", "z1_dot")
     small = {"structures": 4, "restarts": 1, "effort": 0.2, "finalists": 2}
-    learned = SJEPA(library=terms, options=small, random_state=0).fit(STATES, T)
+    learned = SJEPA(search=sjepa.Joint(**small), library=terms, random_state=0).fit(STATES, T)
     assert set(map(str, learned.law_.sympy()[0].free_symbols)) <= set(terms)
 
 

@@ -84,7 +84,7 @@ def test_second_order_maps_grammars_and_given_derivatives() -> None:
     steps = np.arange(60.0)
     path = still.simulate([1.0], steps).z
     found = sjepa.discover(
-        path, steps, form="discrete", feature_names=["x"], library=["x", "sin(0.7*t)"]
+        path, steps, derivatives="discrete", feature_names=["x"], library=["x", "sin(0.7*t)"]
     ).best()
     assert found.equivalent(still)
     slopes = np.stack([x[:, 1], -2 * x[:, 0] - 0.3 * x[:, 1] + np.sin(1.7 * T)], axis=1)

@@ -70,7 +70,7 @@ def test_a_learned_head_has_the_doubts_and_figures_of_its_search() -> None:
     """The position alone of an oscillation has no law of first order."""
     seen = [x[:, :1] @ np.array([[1.0, 2.0, -1.0]]) for x in states()]
     library = sjepa.Library.from_terms(["z1", "z1**2"], ["z1"])
-    model = SJEPA(1, encoder=lambda x: x, head="learned", library=library, random_state=0)
+    model = SJEPA(1, encoder=sjepa.ReadOut(lambda x: x, "learned"), library=library, random_state=0)
     model.fit(seen, T)
     assert any("not adequate" in warning for warning in model.warnings_)
     assert model.figures_["adequate"] == 0.0 and "rollout_held_out" in model.figures_

@@ -45,35 +45,35 @@ MODELS = {
     "joint": (SJEPA(library=LIBRARY, random_state=0), OBSERVED),
     "alternating": (
         SJEPA(
-            search="alternating",
+            search=sjepa.Alternating(cycles=1, warm_epochs=2, dynamics_epochs=1, space_epochs=1),
             library=LIBRARY,
             backend={"name": "stlsq", "threshold": 0.05},
-            options={"cycles": 1, "warm_epochs": 2, "dynamics_epochs": 1, "space_epochs": 1},
         ),
         OBSERVED,
     ),
     "stochastic": (
         SJEPA(
-            search="alternating",
+            search=sjepa.Alternating(
+                cycles=1,
+                warm_epochs=1,
+                dynamics_epochs=1,
+                space_epochs=1,
+                network="residual",
+                stochastic=True,
+                representation={"variational": 1e-3, "variance": 1.0},
+            ),
             library=LIBRARY,
-            options={
-                "cycles": 1,
-                "warm_epochs": 1,
-                "dynamics_epochs": 1,
-                "space_epochs": 1,
-                "network": "residual",
-                "stochastic": True,
-                "representation": {"variational": 1e-3, "variance": 1.0},
-            },
         ),
         OBSERVED,
     ),
     "function": (SJEPA(encoder=unmix), OBSERVED),
-    "head": (SJEPA(encoder=wide, head="whiten"), OBSERVED),
-    "corrected": (SJEPA(encoder="identity", correction={"updates": 40}), STATES),
+    "head": (SJEPA(encoder=sjepa.ReadOut(wide, "whiten")), OBSERVED),
+    "corrected": (SJEPA(encoder="identity", correction=sjepa.Neural(updates=40)), STATES),
     "neural map": (
         SJEPA(
-            encoder="identity", dynamics="discrete", correction={"neural_only": True, "updates": 40}
+            search=sjepa.LawOnly(derivatives="discrete"),
+            encoder="identity",
+            correction=sjepa.Neural(alone=True, updates=40),
         ),
         STATES,
     ),
@@ -147,7 +147,7 @@ def test_a_model_of_a_later_version_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_a_correction_is_stored_with_its_transition(tmp_path: Path) -> None:
-    model = SJEPA(encoder="identity", correction={"updates": 5, "width": 8}).fit(STATES, T)
+    model = SJEPA(encoder="identity", correction=sjepa.Neural(updates=5, width=8)).fit(STATES, T)
     network = model.transition_.correction
     assert network is not None
     for parameter in network.parameters():  # the law leaves nothing over, so it would be zero
@@ -226,7 +226,7 @@ def test_a_joint_search_resumes_after_a_round(tmp_path: Path) -> None:
 
     small = {"structures": 5, "restarts": 2, "finalists": 2, "effort": 0.2, "refinement": 10,
              "rollout": 3, "grow": False}  # fmt: skip
-    model = SJEPA(2, library=["z1", "z2", "sin(z1)"], random_state=0, options=small)
+    model = SJEPA(2, search=sjepa.Joint(**small), library=["z1", "z2", "sin(z1)"], random_state=0)
     whole = clone(model).fit(OBSERVED, T)
     lines: list[str] = []
     for _ in range(3):

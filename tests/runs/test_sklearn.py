@@ -174,9 +174,7 @@ SHORT = {
 def test_callbacks_are_told_what_happens() -> None:
     recorder = Recorder()
     assert isinstance(recorder, Callback)
-    SJEPA(search="alternating", library=LIBRARY, options=SHORT, callbacks=[recorder]).fit(
-        MIXED, T[:16]
-    )
+    SJEPA(search=sjepa.Alternating(**SHORT), library=LIBRARY, verbose=[recorder]).fit(MIXED, T[:16])
     calls = ["start", *["step"] * 2, "cycle", *["step"] * 3, "cycle", *["step"] * 3, "cycle"]
     assert recorder.calls == [*calls, "end with 2 equations"]
     shares = [step.share for step in recorder.steps]
@@ -193,7 +191,7 @@ def test_tensorboard_gets_the_curves(tmp_path: object) -> None:
 
     from sjepa.callbacks import TensorBoard
 
-    model = SJEPA(search="alternating", library=LIBRARY, options=SHORT, random_state=0)
+    model = SJEPA(search=sjepa.Alternating(**SHORT), library=LIBRARY, random_state=0)
     model.set_params(callbacks=[TensorBoard(str(tmp_path))])
     model.fit(MIXED, T[:16])
     events = EventAccumulator(str(tmp_path)).Reload()
@@ -210,4 +208,4 @@ def test_tensorboard_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(MissingDependency, match="pip install tensorboard"):
-        SJEPA(encoder="identity", callbacks=[TensorBoard("nowhere")]).fit(STATES, T)
+        SJEPA(encoder="identity", verbose=[TensorBoard("nowhere")]).fit(STATES, T)

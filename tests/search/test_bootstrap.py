@@ -25,7 +25,13 @@ def front(seed=0, **options):
         warnings.simplefilter("ignore")
         options = {"n_bootstrap": 100, "library": ["x", "y", "x*y", "x**3"], **options}
         return sjepa.discover(
-            x, 0.01, x_dot=slopes, feature_names=["x", "y"], form="derivative", seed=seed, **options
+            x,
+            0.01,
+            x_dot=slopes,
+            feature_names=["x", "y"],
+            derivatives="smooth",
+            random_state=seed,
+            **options,
         )
 
 
@@ -67,7 +73,7 @@ def test_a_term_that_a_rival_replaces_is_unsure():
             x_dot=slopes,
             feature_names=["a", "b"],
             library=["a", "b"],
-            form="derivative",
+            derivatives="smooth",
             n_bootstrap=60,
         )
     shares = {r.term: r.inclusion for r in result.intervals if r.output == "a"}

@@ -12,7 +12,7 @@ import torch
 import sjepa
 from sjepa.data import Trajectories
 from sjepa.symbolic import Candidate, Front, Law
-from sjepa.training import CorrectionSettings, FitResult, refine_hybrid
+from sjepa.training import FitResult, Neural, refine_hybrid
 
 
 LIBRARY = ["z1", "sin(z1)"]  # has no damping
@@ -98,7 +98,7 @@ def test_coordinates_move_with_it() -> None:
     law = Law.from_string(["-0.9*sin(z1)"], ["z1", "z1_t"], outputs=["z1_t"])
     front = Front([Candidate.score(law, [0.1])])
     learned = FitResult(law, front, torch.nn.Sequential(before, head))
-    settings = CorrectionSettings(joint="coordinates", width=8, lambda_c=1e-3)
+    settings = Neural(joint="coordinates", width=8, lambda_c=1e-3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sjepa.training.joint.hybrid.ITERATIONS", 20)
         refined = refine_hybrid(data, learned, settings, 0)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from copy import deepcopy
 
 import numpy as np
+from sjepa.training.options import training_plan
 
 import sjepa
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import Callback, Step
 from sjepa.data import TrajectoryBatch
-from sjepa.training.alternating import Alternating, TrainingConfig
-from sjepa.training.options import training_plan
+from sjepa.training.alternating import AlternatingLoop, TrainingConfig
 
 from .conftest import LIBRARY, make_model, oscillator
 
@@ -38,7 +38,7 @@ def test_the_target_moves_once_a_cycle(
     options = {"as_published": True, "cycles": 1, "dynamics_epochs": 1, "space_epochs": 2}
     _, plan, _ = training_plan(options, "stlsq")
     before = deepcopy(model.target.encoder)
-    Alternating(model, LIBRARY, train, validation, plan, settings, seed=1).run()
+    AlternatingLoop(model, LIBRARY, train, validation, plan, settings, seed=1).run()
     three = zip(
         before.parameters(), model.encoder.parameters(), model.target.encoder.parameters(),
         strict=True,
@@ -66,6 +66,6 @@ def test_coefficients_stay_as_they_were_trained() -> None:
     }  # fmt: skip
     laws = Laws()
     model = sjepa.SJEPA(
-        search="alternating", integrator="euler", options=options, random_state=0, callbacks=[laws]
+        search=sjepa.Alternating(**options, integrator="euler"), random_state=0, verbose=[laws]
     ).fit([np.asarray(x, float) for x in oscillator(10).x], 0.05)
     assert laws.last == "; ".join(model.law_.lines(digits=4))

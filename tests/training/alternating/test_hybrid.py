@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sjepa.training.options import training_plan
 
 import sjepa
 from benchmarks.patches import patch_pairs
@@ -16,8 +17,7 @@ from sjepa.metrics import r2
 from sjepa.training.alternating import Alternation
 from sjepa.training.alternating.objective import Objective
 from sjepa.training.alternating.sampling import TrainingData
-from sjepa.training.correction import CorrectionSettings
-from sjepa.training.options import training_plan
+from sjepa.training.correction import Neural
 from tests.benchmarks.test_patches import shaded
 
 from .conftest import make_model, oscillator
@@ -43,10 +43,7 @@ def braked(count: int = 12) -> Trajectories:
 
 
 def hybrid(weight: float) -> sjepa.SJEPA:
-    model = sjepa.SJEPA(
-        search="alternating", library=["z1", "z2"], options=QUICK, random_state=0,
-        correction={"lambda_c": weight, "width": 16},
-    )  # fmt: skip
+    model = sjepa.SJEPA(search=sjepa.Alternating(**QUICK), library=["z1", "z2"], random_state=0, correction=sjepa.Neural(lambda_c=weight, width=16))  # fmt: skip
     return model.fit(braked())
 
 
@@ -64,7 +61,7 @@ def test_both_phases_of_a_cycle_train_the_correction() -> None:
         assert phase.uses == ("symbolic", "correction")
         assert set(phase.trains) == trained and phase.correction == 0.02
     # The paper's default for joint learning.
-    assert CorrectionSettings.of("neural").lambda_c == 2e-2
+    assert Neural.of("neural").lambda_c == 2e-2
     assert Alternation().dynamics.correction == 0.0
 
 
@@ -116,7 +113,7 @@ def test_a_correction_that_runs_the_show_is_doubted() -> None:
     model = sjepa.SJEPA(
         encoder="identity",
         library=["z1**2"],
-        correction={"energy": 0.0, "updates": 200},
+        correction=sjepa.Neural(energy=0.0, updates=200),
         random_state=0,
     ).fit(x, t)
     assert model.figures_["rho_corr"] > 0.5
@@ -140,10 +137,7 @@ def test_a_map_is_learnt_end_to_end() -> None:
         state.append(state[-1] @ turn)
     x = np.stack(state, axis=1) @ rng.normal(size=(2, 6))
     options = QUICK | {"passes": 5, "space_epochs": 20, "warm_epochs": 20}
-    model = sjepa.SJEPA(
-        search="alternating", dynamics="discrete", library=["1", "z1", "z2"], options=options,
-        random_state=0,
-    ).fit(list(x), np.arange(16.0))  # fmt: skip
+    model = sjepa.SJEPA(search=sjepa.Alternating(**options, dynamics="discrete"), library=["1", "z1", "z2"], random_state=0).fit(list(x), np.arange(16.0))  # fmt: skip
     assert model.law_.dynamics == "discrete"
     # Trace and determinant of the map are the same in all linear coordinates.
     run = model.law_.numpy()
@@ -162,7 +156,7 @@ def test_masked_prediction_learns_its_encoder() -> None:
     terms += [f"{z}*{o}" for z in ("z1", "z2") for o in ("right", "down")]
     options = QUICK | {"horizon": 1, "warm_epochs": 20, "space_epochs": 20, "passes": 4}
     model = sjepa.SJEPA(
-        search="alternating", dynamics="discrete", library=terms, options=options, random_state=0
+        search=sjepa.Alternating(**options, dynamics="discrete"), library=terms, random_state=0
     ).fit(data)
     fresh = patch_pairs(shaded(40, noise=0.01, seed=5), 6, pairs=4, seed=1)
     z, goal = (model.encode(side) for side in (fresh.context, fresh.target))

@@ -15,7 +15,7 @@ from sjepa.errors import ConfigError
 from sjepa.models import Whitening
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Candidate, Front, Law
-from sjepa.training import CorrectionSettings, FitResult, refine_hybrid
+from sjepa.training import FitResult, Neural, refine_hybrid
 
 
 MIX = np.random.default_rng(7).normal(size=(2, 6))
@@ -98,7 +98,7 @@ def test_actions_take_part() -> None:
     u = [rng.normal(size=(len(x), 1)) for x in data.x]
     driven = Trajectories(data.x, data.t, u)
     law = Law.from_string(["z2", "-0.9*z1 + 0.01*u1"], ["z1", "z2", "u1"])
-    settings = CorrectionSettings(joint="coordinates", width=4)
+    settings = Neural(joint="coordinates", width=4)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sjepa.training.joint.hybrid.ITERATIONS", 3)
         refined = refine_hybrid(driven, replace(found(), law=law), settings, 0)
