@@ -75,7 +75,10 @@ class Car:
         return sjepa.Library.from_terms(terms, ["p", "v", "u1"])
 
     def model(self, data: Trajectories, seed: int = 0, **options: Any) -> sjepa.SJEPA:
-        made = sjepa.SJEPA(search=sjepa.LawOnly(derivatives="discrete"), encoder="identity", library=self.library(), backend="subset", random_state=seed, **options)  # fmt: skip
+        made = sjepa.SJEPA(
+            search=sjepa.LawOnly(derivatives="discrete"), encoder="identity",
+            library=self.library(), backend="subset", random_state=seed, **options,
+        )  # fmt: skip
         return made.fit(data)
 
     def reached(self, p: Tensor) -> Tensor:

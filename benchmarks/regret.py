@@ -78,7 +78,10 @@ def main() -> None:
         regrets: dict[str, list[Tensor]] = {"heaviest law": [], "expected cost": [], "CVaR 0.9": []}
         begin = process_time()
         for seed in range(given.seeds):
-            found = posterior(data(size, 500 + seed), library=library, backend="subset", derivatives="zoh", n_bootstrap=2, covariance="diagonal", random_state=seed)  # fmt: skip
+            found = posterior(
+                data(size, 500 + seed), library=library, backend="subset", derivatives="zoh",
+                n_bootstrap=2, covariance="diagonal", random_state=seed,
+            )  # fmt: skip
             tasks = {
                 "heaviest law": make(found.law),
                 "expected cost": make(found, draws=given.draws, risk=expected),

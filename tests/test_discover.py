@@ -117,7 +117,11 @@ def test_progress_is_reported() -> None:
         ({"x": np.zeros((2, 500)), "t": 0.1, "feature_names": None}, DataError, "transpose x"),
         ({"library": "polynomial"}, ConfigError, "list of terms"),
         ({"backend": {"threshold": 0.1}}, UnknownBackend, "needs a 'name'"),
-        ({"form": "discrete", "t": np.cumsum(np.linspace(1, 2, 400))}, DataError, "equal steps"),
+        (
+            {"derivatives": "discrete", "t": np.cumsum(np.linspace(1, 2, 400))},
+            DataError,
+            "equal steps",
+        ),
         ({"backend": "stslq"}, UnknownBackend, "Did you mean 'stlsq'"),
         ({"backend": 3}, UnknownBackend, "a name, a mapping"),
         ({"backend": {"name": "stlsq", "treshold": 1}}, ConfigError, "no option 'treshold'"),
@@ -148,7 +152,7 @@ def test_a_missing_operon_names_the_install_command(monkeypatch: pytest.MonkeyPa
 
 def test_a_constant_column_does_not_move() -> None:
     x = np.column_stack([oscillator(T), np.full(len(T), 3.0)])
-    for form in ("derivative", "weak"):
+    for form in ("smooth", "weak"):
         law = sjepa.discover(
             x, T, feature_names=["q", "p", "k"], library=["q", "p", "k"], derivatives=form
         )

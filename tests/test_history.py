@@ -87,7 +87,11 @@ def test_saved_and_loaded_models_know_their_windows(model: SJEPA, tmp_path: Path
 
 
 def test_a_run_with_a_history_resumes_to_the_same_law(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"history": "auto", "random_state": 1, "options": SMALL}
+    settings: dict[str, Any] = {
+        "history": "auto",
+        "random_state": 1,
+        "search": sjepa.Joint(**SMALL),
+    }
     first = SJEPA(**settings).fit(swings(), T, run=tmp_path / "run")
     second = SJEPA(**settings).fit(swings(), T, run=tmp_path / "run")
     assert first.law_ == second.law_

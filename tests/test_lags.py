@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import expm
 
 import sjepa
-from sjepa import Law
+from sjepa import Discrete, Law, Smooth, Weak
 from sjepa.data import Trajectories, with_lags
 from sjepa.errors import ConfigError, DataError
 from tests.command import run
@@ -91,16 +91,20 @@ def test_rows_hold_the_values_and_actions_before():
 def test_what_lags_cannot_do_is_said():
     q, u, _ = driven(60)
     for options, error, why in (
-        ({"lags": -1}, ConfigError, "lags"),
-        ({"lags": 1, "order": 2}, ConfigError, "not both"),
-        ({"lags": 1, "u": u, "form": "weak"}, ConfigError, "need a map"),
+        ({"derivatives": {"name": "discrete", "lags": -1}}, ConfigError, "lags"),
+        ({"derivatives": Smooth(lags=1), "order": 2}, ConfigError, "not both"),
+        ({"derivatives": Weak(lags=1), "u": u}, ConfigError, "need a map"),
         (
-            {"lags": 1, "x": Trajectories(q, STEP, u), "t": None, "form": "weak"},
+            {"derivatives": Weak(lags=1), "x": Trajectories(q, STEP, u), "t": None},
             ConfigError,
             "need a map",
         ),
-        ({"lags": 70}, DataError, "do not fit"),
-        ({"lags": 1, "t": np.cumsum(1 + np.arange(60))}, DataError, "equal steps"),
+        ({"derivatives": Discrete(lags=70)}, DataError, "do not fit"),
+        (
+            {"derivatives": Discrete(lags=1), "t": np.cumsum(1 + np.arange(60))},
+            DataError,
+            "equal steps",
+        ),
     ):
         with pytest.raises(error, match=why):
             sjepa.discover(**{"x": q, "t": STEP, **options})
@@ -111,13 +115,37 @@ def test_lags_on_the_command_line(tmp_path):
     data, out = tmp_path / "data.csv", tmp_path / "law.json"
     t = STEP * np.arange(len(q))
     np.savetxt(data, np.column_stack([t, q, u]), delimiter=",", header="t,q,push", comments="")
-    done = run("discover", data, "--time", "t", "--actions", "push", "--lags", 1, "--out", out)
+    done = run(
+        "discover",
+        data,
+        "--time",
+        "t",
+        "--actions",
+        "push",
+        "--derivatives",
+        "discrete",
+        "--set",
+        "derivatives.lags=1",
+        "--out",
+        out,
+    )
     assert "push_lag1[t+1] = push" in done.stdout, done.stderr
     found = {str(term): c for c, term in Law.load(out).terms[0]}
     assert found["q_lag1"] == pytest.approx(exact["q_lag1"], rel=1e-5)
     assert (
         "kept alone"
-        in run("discover", data, "--time", "t", "--lags", 1, "--out", tmp_path / "run").stderr
+        in run(
+            "discover",
+            data,
+            "--time",
+            "t",
+            "--derivatives",
+            "discrete",
+            "--set",
+            "derivatives.lags=1",
+            "--out",
+            tmp_path / "run",
+        ).stderr
     )
 
 

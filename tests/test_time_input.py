@@ -152,7 +152,7 @@ def test_a_drive_goes_from_the_command_line_to_a_report(tmp_path: Path) -> None:
     data, run = tmp_path / "drive.csv", tmp_path / "run"
     data.write_text(f"time,q,p\n{rows}\n")
     commands: list[list[object]] = [
-        ["discover", data, "--terms", "q,p,sin(w*t)", "--out", run],
+        ["discover", data, "--library", "q,p,sin(w*t)", "--out", run],
         ["export", run, "--to", "c"],
         ["simulate", run, "--start", "1,0", "--times", "0:4:1"],
         ["simulate", run, "--data", data],

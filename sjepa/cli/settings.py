@@ -196,13 +196,16 @@ def in_options(error: SjepaError | DataWarning, known: Collection[str]) -> str:
     if argument is None:
         return message
     name = {"u": "actions"}.get(argument, argument)
-    if name not in known:
+    if name in known:
+        option, joint = f"--{name.replace('_', '-')}", " "
+    elif "search" in known:
+        option, joint = f"--set search.{name}", "="
+    else:
         return message
-    option = f"--{name.replace('_', '-')}"
 
     def written(match: re.Match[str]) -> str:
         value = (match["value"] or "").strip("'")
-        return option if value in ("", "True", "...", "[...]") else f"{option} {value}"
+        return option if value in ("", "True", "...", "[...]") else f"{option}{joint}{value}"
 
     values = r"'\w+'|\[?\.\.\.\]?|[\w+-]+(?:\.\d+)?"
     pattern = rf"\b{argument}=(?P<value>{values})|^{argument}\b"

@@ -1,5 +1,7 @@
 """Actions from data to law to simulation, and corrections beside laws."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -185,12 +187,12 @@ def test_a_correction_learns_what_the_law_leaves_over() -> None:
 
 def test_a_needless_correction_stays_small_and_a_neural_predictor_stands_alone(data) -> None:
     x, u = data
-    settings = {"updates": 120, "horizon": 2}
+    settings = sjepa.Neural(updates=120, horizon=2)
     hybrid = SJEPA(encoder="identity", library=LIBRARY, correction=settings).fit(x, DT, u)
     _, correction = hybrid.transition_.parts(torch.tensor(x[0]), torch.tensor(u[0]))
     assert float(correction.abs().mean()) < 0.02
     alone = SJEPA(
-        encoder="identity", library=LIBRARY, correction=settings | {"neural_only": True}
+        encoder="identity", library=LIBRARY, correction=replace(settings, alone=True)
     ).fit(x, DT, u)
     assert alone.transition_.symbolic is None
     assert 0.5 < alone.score(x[:1], DT, u[:1]) < hybrid.score(x[:1], DT, u[:1])
@@ -212,9 +214,9 @@ def test_ones_own_module_is_trained_as_a_copy_and_a_joint_law_moves(data) -> Non
     ).fit(x[:2], DT, u[:2])
     assert torch.equal(module.weight, before)
     assert not torch.equal(model.transition_.correction.weight, before.double())
-    joint = {"joint": True, "updates": 5, "horizon": 1}
+    joint = sjepa.Neural(joint=True, updates=5, horizon=1, rate=0.05)
     plain = SJEPA(encoder="identity", library=LIBRARY).fit(x[:2], DT, u[:2])
-    moved = SJEPA(encoder="identity", library=LIBRARY, correction=joint | {"rate": 0.05})
+    moved = SJEPA(encoder="identity", library=LIBRARY, correction=joint)
     moved.fit([0.5 * v for v in x[:2]], DT, u[:2])
     assert moved.transition_.symbolic.law() == moved.law_
     assert [e.free_symbols for e in moved.law_.expressions] == [
@@ -231,14 +233,14 @@ def test_a_neural_map_predicts_changes() -> None:
     transition = fit_correction(
         Trajectories(x, 1.0),
         None,
-        Neural(neural_only=True, updates=60),
+        Neural(alone=True, updates=60),
         dynamics="discrete",
     )
     z = torch.tensor([[0.3, -0.2]]).double()
     assert float((transition(z) - z - 0.1).abs().max()) < 0.02
 
 
-@pytest.mark.parametrize("wrong", ["nerual", {"widht": 3}, 3, {"updates": 0}])
+@pytest.mark.parametrize("wrong", ["nerual", {"widht": 3}, 3, {"name": "neural", "updates": 0}])
 def test_corrections_that_do_not_exist_are_refused(wrong, data) -> None:
     x, u = data
     with pytest.raises(ConfigError, match="correction"):

@@ -41,7 +41,7 @@ def wide(x: object) -> np.ndarray:
 
 
 MODELS = {
-    "identity": (SJEPA(encoder="identity", feature_names=["q", "p"]), STATES),
+    "identity": (SJEPA(encoder="identity", library=["z1", "z2"]), STATES),
     "joint": (SJEPA(library=LIBRARY, random_state=0), OBSERVED),
     "alternating": (
         SJEPA(
@@ -125,7 +125,8 @@ def test_an_encoder_of_the_users_own_must_be_given_again(tmp_path: Path) -> None
 def test_saving_again_replaces_a_model_and_nothing_else(tmp_path: Path) -> None:
     model = SJEPA(encoder="identity").fit(STATES, T)
     model.save(tmp_path / "model")
-    SJEPA(encoder="identity", feature_names=["q", "p"]).fit(STATES, T).save(tmp_path / "model")
+    named = sjepa.Trajectories(STATES, T, names=["q", "p"])
+    SJEPA(encoder="identity").fit(named).save(tmp_path / "model")
     assert sjepa.load(tmp_path / "model").law_.outputs == ("q", "p")
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
     (tmp_path / "model" / "notes.txt").write_text("mine")

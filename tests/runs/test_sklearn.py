@@ -74,8 +74,7 @@ def test_all_parameters_are_stored_untouched_and_cloned() -> None:
         "latent_dim": 3,
         "backend": {"name": "stlsq", "threshold": 0.2},
         "library": sjepa.Library.polynomial(["z1", "z2", "z3"], 2),
-        "feature_names": ["a", "b", "c"],
-        "options": {"restarts": 2},
+        "search": sjepa.Joint(restarts=2),
     }
     model = SJEPA(**given)
     for name, value in given.items():
@@ -140,7 +139,7 @@ def test_names_come_from_the_user_or_the_data(capsys: pytest.CaptureFixture[str]
     assert model.feature_names_in_.tolist() == ["angle", "speed"]
     model.print(digits=2)
     assert capsys.readouterr().out == "angle' = 1.3*speed\nspeed' = -1.3*angle\n"
-    named = SJEPA(encoder="identity", feature_names=["q", "p"]).fit(STATES, T)
+    named = SJEPA(encoder="identity").fit(sjepa.Trajectories(STATES, T, names=["q", "p"]))
     assert named.law_.inputs == ("q", "p")
     library = sjepa.Library.from_terms(["a", "b"], ["a", "b"])
     assert SJEPA(encoder="identity", library=library).fit(STATES, T).law_.outputs == ("a", "b")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from sjepa.training import FitResult, Neural, refine_hybrid
 
 
 LIBRARY = ["z1", "sin(z1)"]  # has no damping
-QUICK = {"updates": 300, "width": 16}
+QUICK = Neural(updates=300, width=16)
 MIX = np.random.default_rng(3).normal(size=(1, 4))
 
 
@@ -75,7 +76,7 @@ def test_it_is_saved_loaded_and_reported(hybrid: sjepa.SJEPA, tmp_path: Path) ->
 
 @pytest.mark.filterwarnings("ignore::sjepa.errors.NumericalWarning")  # the law is to lack something
 def test_a_network_alone_predicts_accelerations_too() -> None:
-    model = fitted(correction={"neural_only": True, **QUICK})
+    model = fitted(correction=replace(QUICK, alone=True))
     assert model.transition_.symbolic is None and missed(model, swings(4, 9)) < 0.3
     assert model.linearize([0.0, 0.0]).field.A[0].tolist() == [0.0, 1.0]
 

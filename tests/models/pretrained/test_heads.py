@@ -133,5 +133,6 @@ def test_as_many_coordinates_as_asked_for_are_read_off_a_network() -> None:
         seen, T
     )
     assert len(every.law_.outputs) == 6
-    named = SJEPA(encoder=torch.nn.Identity(), feature_names=list("abcdef")).fit(seen, T)
+    library = sjepa.Library.polynomial(list("abcdef"), 1)
+    named = SJEPA(encoder=torch.nn.Identity(), library=library).fit(seen, T)
     assert named.law_.outputs == tuple("abcdef")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import sympy
 import torch
-from sjepa.training.options import training_plan
 
 import sjepa
 from benchmarks.paper import PROFILES, exp1
@@ -89,13 +88,13 @@ def test_users_get_the_structure_policy_that_the_experiment_measures(name: str) 
     if not available_backends().get(name):
         pytest.skip(f"{name} is not installed")
     for backend in (name, {"name": name}, make_backend(name)):
-        _, ours, _ = training_plan(None, backend)
+        _, ours = sjepa.Alternating().plan(backend)
         experiment = exp1.plan(PROFILES["default"], backend)
         assert ours.policy == experiment.policy == OWNERS[name]
         same = ("backend", "seconds", "cycles")
         a, b = (replace(p, backend=make_backend(p.backend)) for p in (ours, experiment))
         assert all(getattr(a, name) == getattr(b, name) for name in same)
-    _, ours, _ = training_plan({"relaxed": True}, name)
+    _, ours = sjepa.Alternating(relaxed=True).plan(name)
     assert ours.policy == (OWNERS[name][0], True, OWNERS[name][2])
 
 

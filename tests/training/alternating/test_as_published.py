@@ -5,7 +5,6 @@ from __future__ import annotations
 from copy import deepcopy
 
 import numpy as np
-from sjepa.training.options import training_plan
 
 import sjepa
 from sjepa.backend.registry import make_backend
@@ -17,17 +16,18 @@ from .conftest import LIBRARY, make_model, oscillator
 
 
 def test_the_setting_gives_what_is_printed() -> None:
-    warm, plan, settings = training_plan({"as_published": True}, "stlsq")
+    settings = sjepa.Alternating(as_published=True, integrator="euler")
+    warm, plan = settings.plan("stlsq")
     assert (warm.epochs, plan.cycles, plan.dynamics.epochs, plan.space.epochs) == (130, 4, 65, 85)
     assert make_backend(plan.backend) == make_backend(
         {"name": "stlsq", "threshold": 0.035, "ridge": 1e-5}
     )
     assert plan.policy == ("library", True, False)
     assert (plan.ema, plan.refit) == ("cycle", False)
-    assert settings == TrainingConfig() and settings.batching == "windows"
+    assert settings.batching == "windows"
     assert settings.patience is None
     # Another backend only initializes, too.
-    assert training_plan({"as_published": True}, "subset")[1].policy == ("library", True, False)
+    assert settings.plan("subset")[1].policy == ("library", True, False)
 
 
 def test_the_target_moves_once_a_cycle(
@@ -35,8 +35,10 @@ def test_the_target_moves_once_a_cycle(
 ) -> None:
     model = make_model()
     model.symbolic = None
-    options = {"as_published": True, "cycles": 1, "dynamics_epochs": 1, "space_epochs": 2}
-    _, plan, _ = training_plan(options, "stlsq")
+    published = sjepa.Alternating(
+        as_published=True, integrator="euler", cycles=1, dynamics_epochs=1, space_epochs=2
+    )
+    _, plan = published.plan("stlsq")
     before = deepcopy(model.target.encoder)
     AlternatingLoop(model, LIBRARY, train, validation, plan, settings, seed=1).run()
     three = zip(

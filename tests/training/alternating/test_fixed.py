@@ -56,7 +56,10 @@ def objective(law: Law, data: Trajectories, horizon: int = 5) -> float:
 
 
 def fitted(**settings: object) -> sjepa.SJEPA:
-    model = sjepa.SJEPA(search=sjepa.Alternating(**OPTIONS, integrator="euler"), encoder="identity", random_state=0, library=["z2", "sin(z1)"], **settings)  # fmt: skip
+    model = sjepa.SJEPA(
+        search=sjepa.Alternating(**OPTIONS, integrator="euler"), encoder="identity",
+        random_state=0, library=["z2", "sin(z1)"], **settings,
+    )  # fmt: skip
     return model.fit(braked())
 
 
@@ -215,7 +218,14 @@ def test_rollouts_that_must_be_adequate_reach_further_along_the_front(tmp_path: 
         pd.DataFrame(x, columns=["q", "p"]).assign(run=i, t=data.t[i]) for i, x in enumerate(data.x)
     ]
     pd.concat(rows).to_csv(tmp_path / "data.csv", index=False)
-    given = ["fit", "data.csv", "--id=run", "--time=t", "--encoder=identity", "--select=mdl"]
-    given += ["--terms=p,sin(q),p*abs(p)"]
-    out = command(*given, "--delta-roll=0.5", "--json", cwd=tmp_path)
+    given = [
+        "fit",
+        "data.csv",
+        "--id=run",
+        "--time=t",
+        "--encoder=identity",
+        "--set=search.select=mdl",
+    ]
+    given += ["--library=p,sin(q),p*abs(p)"]
+    out = command(*given, "--set=search.delta_roll=0.5", "--json", cwd=tmp_path)
     assert out.returncode == 0 and "rollouts of 10 steps" in out.stdout, out.stderr

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from sjepa.training.options import training_plan
 
 import sjepa
 from benchmarks.patches import patch_pairs
@@ -53,7 +51,7 @@ def free() -> sjepa.SJEPA:
 
 
 def test_both_phases_of_a_cycle_train_the_correction() -> None:
-    _, plan, _ = training_plan(None, "stlsq", 0.02)
+    _, plan = sjepa.Alternating().plan("stlsq", 0.02)
     for phase, trained in (
         (plan.dynamics, {"symbolic", "correction"}),
         (plan.space, {"encoder", "symbolic", "correction"}),
@@ -61,12 +59,13 @@ def test_both_phases_of_a_cycle_train_the_correction() -> None:
         assert phase.uses == ("symbolic", "correction")
         assert set(phase.trains) == trained and phase.correction == 0.02
     # The paper's default for joint learning.
-    assert Neural.of("neural").lambda_c == 2e-2
+    assert Neural().lambda_c == 2e-2
     assert Alternation().dynamics.correction == 0.0
 
 
 def test_the_penalty_is_the_mean_energy_per_coordinate_at_visited_states() -> None:
-    _, plan, settings = training_plan({"horizon": 3, "correction_tau": 0.0}, "stlsq", 0.5)
+    settings = sjepa.Alternating(horizon=3, correction_tau=0.0)
+    _, plan = settings.plan("stlsq", 0.5)
     model, data = make_model(), oscillator(2, points=4)
     terms = Objective(model, plan.dynamics, settings)(
         TrainingData.of(data).chunk(slice(None), 0, 1)
@@ -122,7 +121,7 @@ def test_a_correction_that_runs_the_show_is_doubted() -> None:
 
 @pytest.mark.parametrize("name", ["energy", "updates", "joint"])
 def test_what_only_a_fit_on_fixed_coordinates_reads_is_refused(name: str) -> None:
-    given: dict[str, Any] = {name: True if name == "joint" else 7}
+    given = Neural(**{name: True if name == "joint" else 7})
     model = sjepa.SJEPA(search="alternating", correction=given)
     with pytest.raises(sjepa.errors.ConfigError, match=f"{name} is not read") as caught:
         model.check(braked())

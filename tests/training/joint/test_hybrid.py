@@ -57,7 +57,7 @@ def fitted(**correction: object) -> sjepa.SJEPA:
         patch.setattr("sjepa.training.joint.hybrid.HORIZON", 5)
         model = sjepa.SJEPA(
             library=["z1", "z2"], random_state=0,
-            correction={"joint": "coordinates", "width": 16, **correction} if correction else None,
+            correction=Neural(joint="coordinates", width=16, **correction) if correction else None,
         )  # fmt: skip
         return model.fit(braked())
 
@@ -109,11 +109,11 @@ def test_actions_take_part() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"correction": {"joint": "coordinates", "energy": 0.1}}, "energy is not read"),
-        ({"correction": {"joint": "coordinates"}, "encoder": "identity"}, "search='joint'"),
-        ({"correction": {"joint": "coordinates"}, "search": "alternating"}, "joint is not read"),
-        ({"correction": {"joint": "coordinates", "neural_only": True}}, "search='joint'"),
-        ({"correction": {"joint": "all"}}, "True, False or 'coordinates'"),
+        ({"correction": Neural(joint="coordinates", energy=0.1)}, "energy is not read"),
+        ({"correction": Neural(joint="coordinates"), "encoder": "identity"}, "search='joint'"),
+        ({"correction": Neural(joint="coordinates"), "search": "alternating"}, "joint is not read"),
+        ({"correction": Neural(joint="coordinates", alone=True)}, "search='joint'"),
+        ({"correction": {"name": "neural", "joint": "all"}}, "True, False or 'coordinates'"),
     ],
 )
 def test_what_would_go_unread_is_refused(settings: dict[str, object], words: str) -> None:

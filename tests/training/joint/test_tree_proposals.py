@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.integrate import solve_ivp
 
-from sjepa import SJEPA, Backend, Front, Law, Library, Problem
+from sjepa import SJEPA, Backend, Front, Joint, Law, Library, Problem
 from sjepa.symbolic import Candidate
 from sjepa.symbolic.refit import refit
 from sjepa.training.joint.refinement import linear_head

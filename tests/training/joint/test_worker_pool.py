@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from sjepa import SJEPA
+from sjepa import SJEPA, Joint
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError
 from sjepa.metrics import CollapseChecks
