@@ -112,7 +112,7 @@ def test_progress_is_reported() -> None:
         ({"t": T[:-1]}, DataError, "399"),
         ({"x": np.zeros((5, 4, 4)), "t": 0.1 * np.arange(5)}, DataError, "learn coordinates"),
         ({"x_dot": np.zeros((3, 2))}, DataError, "x_dot has shapes"),
-        ({"form": "wek"}, ConfigError, "'weak'"),
+        ({"derivatives": "wek"}, ConfigError, "'weak'"),
         ({"x": "data.csv", "t": None}, DataError, "sjepa.data.read"),
         ({"x": np.zeros((2, 500)), "t": 0.1, "feature_names": None}, DataError, "transpose x"),
         ({"library": "polynomial"}, ConfigError, "list of terms"),

@@ -82,7 +82,7 @@ def _fit(run: Path, *callbacks: Callback) -> SJEPA:
     model = SJEPA(search=sjepa.Alternating(**OPTIONS, device="cpu"), random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return model.set_params(callbacks=list(callbacks) or None).fit(observations(), run=run)
+        return model.set_params(verbose=list(callbacks) or None).fit(observations(), run=run)
 
 
 class _Stop(Callback):

@@ -127,19 +127,18 @@ def discover_call(seed: int, backend: str | None = None) -> Any:
     x, t, u = data(rng, odd)
     names = [f"x{i + 1}" for i in range(x[0].shape[1])]
     actions = [] if u is None else [f"u{i + 1}" for i in range(u[0].shape[1])]
-    options: dict[str, Any] = {
-        "derivatives": pick(rng, (
-            *("auto",) * 5, "weak", "zoh", "discrete", "smooth",
-            *({"name": "smooth", "method": m} for m in ("savgol", "spline", "finite_difference")),
-        )),
-    }  # fmt: skip
-    if options["derivatives"] not in ("zoh", "discrete"):
+    form = pick(rng, ("auto",) * 5 + ("smooth", "weak", "zoh", "discrete"))
+    method = pick(rng, ("auto", "auto", "auto", "savgol", "spline", "finite_difference"))
+    smooth = {"name": "smooth", "method": method}
+    options: dict[str, Any] = {"derivatives": smooth if form == "smooth" else form}
+    if form in ("auto", "smooth", "weak"):
         options["order"] = pick(rng, (1, 1, 1, 2))
     if "settings" in odd:
         options |= pick(rng, (
-            {"order": 2}, {"order": 3}, {"x_dot": [np.ones_like(a) for a in x]},
-            *({"derivatives": d} for d in ("week", {"name": "smooth", "method": "nowhere"})),
-            *({"derivatives": {"name": "weak", "window": n}} for n in (0, 3, 7, 1000)),
+            {"derivatives": "week"}, {"order": 2}, {"order": 3},
+            {"derivatives": {"name": "smooth", "method": "nowhere"}},
+            *({"derivatives": {"name": "weak", "window": n}} for n in (3, 7, 1000, 0)),
+            {"x_dot": [np.ones_like(a) for a in x]},
         ))  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

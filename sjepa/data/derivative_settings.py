@@ -53,6 +53,11 @@ class Smooth(DerivativeSettings):
         Smoothing parameter of "spline"; by default from cross-validation.
     lags : int
         Steps back that belong to the state: the law is a vector field in delay coordinates.
+
+    Examples
+    --------
+    >>> Smooth(method="spline", lam=1e-4)
+    Smooth(method='spline', lam=0.0001)
     """
 
     shorthand: ClassVar[str] = "smooth"
@@ -88,6 +93,11 @@ class Weak(DerivativeSettings):
         Observations under one test function; by default from the time scale of the data.
     lags : int
         Steps back that belong to the state.
+
+    Examples
+    --------
+    >>> Weak(window=31)
+    Weak(window=31)
     """
 
     shorthand: ClassVar[str] = "weak"
@@ -104,6 +114,11 @@ class ZeroOrderHold(DerivativeSettings):
     ----------
     window : int, optional
         Observations under one test function; by default from the time scale of the data.
+
+    Examples
+    --------
+    >>> ZeroOrderHold(window=15)
+    ZeroOrderHold(window=15)
     """
 
     shorthand: ClassVar[str] = "zoh"
@@ -120,6 +135,16 @@ class Discrete(DerivativeSettings):
     lags : int
         Steps back that belong to the state, where what was measured is not all of it: with 1 the
         inputs are x, x_lag1, u1 and u1_lag1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sjepa
+    >>> x = np.cos(0.5 * np.arange(80))
+    >>> law = sjepa.discover(x, 1.0, library=["x1", "x1_lag1"], derivatives=Discrete(lags=1)).best()
+    >>> law.round(3)
+    x1[t+1] = 1.76*x1 - x1_lag1
+    x1_lag1[t+1] = x1
     """
 
     shorthand: ClassVar[str] = "discrete"

@@ -21,6 +21,11 @@ class Units(Settings):
     dimensionless_constants : bool
         Whether numbers in the law have no unit. Otherwise a coefficient has the unit that its
         term needs.
+
+    Examples
+    --------
+    >>> Units({"q": "rad", "t": "s"}, dimensionless_constants=True)
+    Units(of_names={'q': 'rad', 't': 's'}, dimensionless_constants=True)
     """
 
     of_names: Mapping[str, str] = field(default_factory=dict)

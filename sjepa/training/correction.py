@@ -63,6 +63,12 @@ class Neural(Settings):
         Steps of the rollouts; shorter where trajectories are.
     updates, batch, rate
         Steps of AdamW, windows in each, and the learning rate they start with.
+
+    Examples
+    --------
+    >>> from sjepa import SJEPA, Neural
+    >>> SJEPA(encoder="identity", correction=Neural(width=16)).correction
+    Neural(width=16)
     """
 
     shorthand: ClassVar[str] = "neural"

@@ -48,6 +48,12 @@ class Joint(Settings, SearchBudget):
         adequate one.
     integrator : str
         How the fitted model takes steps; it does not change the search.
+
+    Examples
+    --------
+    >>> from sjepa import SJEPA, Joint
+    >>> SJEPA(search=Joint(restarts=2, select="mdl")).search
+    Joint(restarts=2, select='mdl')
     """
 
     shorthand: ClassVar[str] = "joint"
@@ -96,6 +102,12 @@ class Alternating(Settings, TrainingConfig):
     dynamics : "continuous" or "discrete"
         Whether the law gives velocities or the next coordinates, for equal steps.
     device : "auto", "cpu", "cuda" or "mps"
+
+    Examples
+    --------
+    >>> from sjepa import SJEPA, Alternating
+    >>> SJEPA(search=Alternating(cycles=2, lambda_s=1e-3)).search
+    Alternating(cycles=2, lambda_s=0.001)
     """
 
     shorthand: ClassVar[str] = "alternating"
@@ -200,6 +212,16 @@ class LawOnly(Settings):
         Take the law with the shortest code (minimum description length).
     integrator : str
         How the fitted model takes steps.
+
+    Examples
+    --------
+    >>> from sjepa import SJEPA, LawOnly, Weak
+    >>> t = np.arange(0, 10, 0.05)
+    >>> x = [a * np.stack([np.cos(t), -np.sin(t)], axis=1) for a in (0.5, 1.0, 1.5)]
+    >>> search = LawOnly(derivatives=Weak(window=31))
+    >>> SJEPA(encoder="identity", search=search).fit(x, t).law_.round(3)
+    z1' = z2
+    z2' = -z1
     """
 
     shorthand: ClassVar[str] = "law"

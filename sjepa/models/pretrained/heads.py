@@ -118,6 +118,11 @@ class ReadOut(Settings):
     head : "auto", "none", "pca", "whiten", "slow" or "learned"
         "learned" trains the read-out together with the law. "auto" is "pca" where the encoder
         gives more values than `latent_dim`, or names; with "identity" beyond 16 columns.
+
+    Examples
+    --------
+    >>> ReadOut("identity", "pca")
+    ReadOut(head='pca')
     """
 
     encoder: str | Callable[[Any], Any] = "identity"
