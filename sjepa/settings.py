@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -15,6 +15,13 @@ from sjepa.errors import ConfigError, did_you_mean
 
 RandomState = int | np.random.RandomState | np.random.Generator | None
 P = TypeVar("P", bound="Settings")
+# What a field of these types may be, and the words for it.
+_KINDS: Mapping[Any, tuple[type, str]] = {
+    "int": (Integral, "a whole number"),
+    "float": (Real, "a number"),
+    "bool": (bool, "True or False"),
+    "str": (str, "a name"),
+}
 
 
 class Settings:
@@ -33,6 +40,15 @@ class Settings:
                 f"Fields: {', '.join(known)}."
             )
         return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            kind, words = _KINDS.get(field.type, (object, ""))
+            value = getattr(self, field.name)
+            if not isinstance(value, kind) or (words and isinstance(value, bool) != (kind is bool)):
+                raise ConfigError(f"{field.name} is {words}, got {value!r:.60}.")
+        if (further := getattr(super(), "__post_init__", None)) is not None:
+            further()
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in self.changed().items())
@@ -77,7 +93,10 @@ def settings_of(given: Any, argument: str, known: Mapping[str, P]) -> P:
     if isinstance(given, Mapping) and isinstance(given.get("name"), str):
         named = settings_of(given["name"], argument, known)
         rest = {k: v for k, v in given.items() if k != "name"}
-        return replace(named, **rest)  # type: ignore[type-var]
+        try:
+            return replace(named, **rest)  # type: ignore[type-var]
+        except TypeError as error:  # of fields that may be of several types
+            raise ConfigError(f"{argument}: {error}.", argument) from None
     hint = did_you_mean(given, known) if isinstance(given, str) else ""
     kinds = dict.fromkeys(type(v) for v in known.values() if fields(v))  # type: ignore[arg-type]
     classes = ", ".join(f"{kind.__name__}(...)" for kind in kinds)

@@ -24,8 +24,9 @@ class DerivativeSettings(Settings):
         return {}
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.lags, Integral) and self.lags >= 0):
-            raise ConfigError(f"lags is a number of steps back, got {self.lags!r:.60}.")
+        super().__post_init__()
+        if self.lags < 0:
+            raise ConfigError(f"lags is a number of steps back, got {self.lags}.")
         window = self.window
         if window is not None and not (isinstance(window, Integral) and window >= 3):
             raise ConfigError(f"window is a number of observations from 3, got {window!r:.60}.")

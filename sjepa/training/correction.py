@@ -86,6 +86,7 @@ class Neural(Settings):
     rate: float = 3e-3
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("horizon", "updates", "batch", "rate"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be positive, got {getattr(self, name)!r:.60}.")

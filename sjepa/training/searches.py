@@ -133,21 +133,17 @@ class Alternating(Settings, TrainingConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("cycles", "warm_epochs", "dynamics_epochs", "space_epochs"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"{name} must be a whole number from 1, got {value!r}.")
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
         for name in ("lambda_s", "lambda_r"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or not 0 <= value < np.inf:
-                raise ConfigError(f"{name} is a weight from 0, got {value!r:.60}.")
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ConfigError(f"{name} is a weight from 0, got {getattr(self, name)}.")
         if self.network is not None and not isinstance(self.network, str):
             raise ConfigError(f"network is the name of an encoder, got {self.network!r:.60}.")
         if self.ema not in ("step", "cycle"):
             raise ConfigError(f"ema is 'step' or 'cycle', got {self.ema!r}.")
         if self.dynamics not in ("continuous", "discrete"):
             raise ConfigError(f"dynamics is 'continuous' or 'discrete', got {self.dynamics!r:.60}.")
-        if not isinstance(self.as_published, bool):
-            raise ConfigError(f"as_published is True or False, got {self.as_published!r:.60}.")
         resolve_device(self.device)
         _check_choice(self)
         if self.dynamics == "discrete" and self.integrator != "rk4":
@@ -231,6 +227,7 @@ class LawOnly(Settings):
     integrator: str = "rk4"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         form = derivatives_of(self.derivatives)
         if form.lags:
             raise ConfigError("lags are for discover; SJEPA(history=...) looks for hidden states.")

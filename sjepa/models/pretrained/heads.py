@@ -129,6 +129,7 @@ class ReadOut(Settings):
     head: str = "auto"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         known = ("auto", "none", *HEADS, "learned")
         if self.head not in known:
             hint = did_you_mean(str(self.head), known)
