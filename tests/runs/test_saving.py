@@ -92,7 +92,7 @@ def test_a_saved_model_does_everything_as_before(
 ) -> None:
     model, x = fitted
     model.save(tmp_path / "model")
-    given = model.encoder if callable(model.encoder) else None
+    given = None if isinstance(model.encoder, str) else model.encoder
     again = sjepa.load(tmp_path / "model", encoder=given)
     assert again.law_ == model.law_ and again.law_.to_json() == model.law_.to_json()
     assert again.equations_.equals(model.equations_)
@@ -232,7 +232,7 @@ def test_a_joint_search_resumes_after_a_round(tmp_path: Path) -> None:
     lines: list[str] = []
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
-            clone(model).set_params(callbacks=[Stop()]).fit(OBSERVED, T, run=tmp_path / "run")
+            clone(model).set_params(verbose=[Stop()]).fit(OBSERVED, T, run=tmp_path / "run")
     horizons = [int(line.split("horizon ")[1].split(":")[0]) for line in lines]
     assert horizons == sorted(set(horizons)) and len(horizons) == 3
     again = clone(model).fit(OBSERVED, T, run=tmp_path / "run")
@@ -252,8 +252,8 @@ def test_a_joint_search_resumes_after_its_refined_encoders(tmp_path: Path) -> No
     whole = clone(model).fit(OBSERVED, T)
     lines: list[str] = []
     with pytest.raises(KeyboardInterrupt):
-        clone(model).set_params(callbacks=[Stop()]).fit(OBSERVED, T, run=tmp_path / "run")
-    again = clone(model).set_params(progress=lambda line, share: lines.append(line))
+        clone(model).set_params(verbose=[Stop()]).fit(OBSERVED, T, run=tmp_path / "run")
+    again = clone(model).set_params(verbose=lambda line, share: lines.append(line))
     again.fit(OBSERVED, T, run=tmp_path / "run")
     assert not any(line.startswith(("subspace", "gauge")) for line in lines), "it searched again"
     assert again.law_.to_json() == whole.law_.to_json()

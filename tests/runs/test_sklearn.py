@@ -191,7 +191,7 @@ def test_tensorboard_gets_the_curves(tmp_path: object) -> None:
     from sjepa.callbacks import TensorBoard
 
     model = SJEPA(search=sjepa.Alternating(**SHORT), library=LIBRARY, random_state=0)
-    model.set_params(callbacks=[TensorBoard(str(tmp_path))])
+    model.set_params(verbose=[TensorBoard(str(tmp_path))])
     model.fit(MIXED, T[:16])
     events = EventAccumulator(str(tmp_path)).Reload()
     risks = [event.value for event in events.Scalars("risk")]

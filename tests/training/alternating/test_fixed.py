@@ -78,7 +78,7 @@ def test_the_frozen_mode_minimizes_its_objective() -> None:
 
 
 def test_a_frozen_hybrid_splits_the_field_by_lambda_c() -> None:
-    light, heavy = (fitted(correction={"lambda_c": w, "width": 16}) for w in (1e-4, 10.0))
+    light, heavy = (fitted(correction=sjepa.Neural(lambda_c=w, width=16)) for w in (1e-4, 10.0))
     assert heavy.figures_["rho_corr"] < 0.01 < light.figures_["rho_corr"] < 0.5
 
 
