@@ -74,7 +74,7 @@ def main() -> None:
                 sample_structures(evidence, laws=laws, steps=given.steps, seed=s, **same)
                 for s in (0, 1)
             ]
-            form = {"form": "discrete"} if dynamics == "discrete" else {}
+            form = {"derivatives": "discrete"} if dynamics == "discrete" else {}
             found = [
                 posterior(
                     evidence, backend="subset", proposal_data=other, retained=rule, **same, **form

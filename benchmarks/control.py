@@ -90,10 +90,10 @@ def car(options: argparse.Namespace) -> None:
 
 PREDICTORS: dict[str, dict[str, Any]] = {
     "law": {},
-    "hybrid": {"correction": {"updates": 400, "horizon": 2, "width": 32}},
+    "hybrid": {"correction": sjepa.Neural(updates=400, horizon=2, width=32)},
     "neural": {
-        "correction": {"neural_only": True, "updates": 1500, "horizon": 2},
-        "dynamics": "discrete",
+        "correction": sjepa.Neural(alone=True, updates=1500, horizon=2),
+        "search": sjepa.LawOnly(derivatives="discrete"),
         "library": ["c", "s", "w", "u1"],  # the law is not used, so its search may be short
     },
 }

@@ -76,8 +76,8 @@ class Car:
 
     def model(self, data: Trajectories, seed: int = 0, **options: Any) -> sjepa.SJEPA:
         made = sjepa.SJEPA(
-            encoder="identity", library=self.library(), dynamics="discrete", backend="subset",
-            random_state=seed, **options,
+            search=sjepa.LawOnly(derivatives="discrete"), encoder="identity",
+            library=self.library(), backend="subset", random_state=seed, **options,
         )  # fmt: skip
         return made.fit(data)
 

@@ -74,7 +74,7 @@ def alternating() -> None:
     options = {
         "cycles": 1, "warm_epochs": 1, "dynamics_epochs": 1, "space_epochs": 1, "horizon": 5
     }  # fmt: skip
-    model = sjepa.SJEPA(search="alternating", options=options, random_state=0, device="cpu")
+    model = sjepa.SJEPA(search=sjepa.Alternating(**options, device="cpu"), random_state=0)
     sizes = [1_000, 2_000, 4_000, 8_000]
     grown("alternating, rows", sizes, lambda n: model.fit(sensors(n // 100)))
 

@@ -89,7 +89,7 @@ def killed(client: Any) -> Any:
 
     thread = threading.Thread(target=kill)
     thread.start()
-    front = sjepa.discover(arguments.folder, library=LIBRARY, executor=client)
+    front = sjepa.discover(arguments.folder, library=LIBRARY, budget=sjepa.Budget(executor=client))
     thread.join()
     return front
 
@@ -124,7 +124,7 @@ if __name__ == "__main__":
                 wall, own, again = timed(
                     f"{count} Dask workers",
                     lambda client=client: sjepa.discover(
-                        arguments.folder, library=LIBRARY, executor=client
+                        arguments.folder, library=LIBRARY, budget=sjepa.Budget(executor=client)
                     ),
                 )
                 walls.append(wall)

@@ -79,8 +79,8 @@ def main() -> None:
         begin = process_time()
         for seed in range(given.seeds):
             found = posterior(
-                data(size, 500 + seed), library=library, backend="subset", form="zoh",
-                n_bootstrap=2, covariance="diagonal", seed=seed,
+                data(size, 500 + seed), library=library, backend="subset", derivatives="zoh",
+                n_bootstrap=2, covariance="diagonal", random_state=seed,
             )  # fmt: skip
             tasks = {
                 "heaviest law": make(found.law),

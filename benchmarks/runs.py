@@ -50,9 +50,7 @@ def main() -> None:
     checkpoints.watch()
     with tempfile.TemporaryDirectory() as place:
         run = Path(place) / "run"
-        model = sjepa.SJEPA(
-            search="alternating", options=options, callbacks=[epochs], random_state=0
-        )
+        model = sjepa.SJEPA(search=sjepa.Alternating(**options), verbose=[epochs], random_state=0)
         start = time.process_time()
         model.fit(data, run=run)
         training = time.process_time() - start

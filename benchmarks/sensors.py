@@ -21,7 +21,7 @@ from sensors_data import SAMPLING, SENSORS, observed
 from sensors_judge import not_longer, same_structure, shifted_r2, state_r2
 from torch import nn
 
-from sjepa import SJEPA
+from sjepa import SJEPA, Joint
 from sjepa.data import Trajectories
 from sjepa.data.synthetic.systems import SYSTEMS
 from sjepa.metrics import AffineMap, r2
@@ -31,8 +31,7 @@ def run(system: str, kind: str, seed: int, linear_only: bool = False) -> dict[st
     train, test = observed(system, kind, seed)
     dim = len(SYSTEMS[system].inputs)
     start = process_time()
-    options = {"grow": False} if linear_only else None
-    model = SJEPA(dim, random_state=seed, options=options).fit(train)
+    model = SJEPA(dim, search=Joint(grow=not linear_only), random_state=seed).fit(train)
     cpu = process_time() - start
     rivals = [r.law for r in model.rivals_]
     adequate = model.figures_["adequate"] > 0

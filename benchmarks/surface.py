@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
@@ -22,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.surface_page import surface_page
+from sjepa import Alternating, Neural
 from sjepa.data import Trajectories, read
 from sjepa.errors import ConfigError, SjepaError, TrainingDiverged
 from sjepa.estimator import SJEPA
@@ -43,7 +45,7 @@ def sweep(
     lambda_r: Sequence[float] = (0.35,),
     out: str | Path | None = None,
     seed: int = 0,
-    options: Mapping[str, Any] | None = None,
+    search: Alternating = Alternating(),  # noqa: B008
     progress: Callable[[str, float], None] | None = None,
     **settings: Any,
 ) -> pd.DataFrame:
@@ -58,9 +60,8 @@ def sweep(
         Weights of complexity, correction and rollouts.
     out : folder, optional
         Gets surface.csv; points finished in it are not fitted again.
-    options, settings
-        Of :class:`SJEPA` with ``search="alternating"``; ``encoder="identity"`` fixes the
-        coordinates.
+    search, settings
+        Of :class:`SJEPA`; ``encoder="identity"`` fixes the coordinates.
 
     Returns
     -------
@@ -71,10 +72,10 @@ def sweep(
     for name, values in (("lambda_s", lambda_s), ("lambda_c", lambda_c), ("lambda_r", lambda_r)):
         if not len(values) or min(values) < 0:
             raise ConfigError(f"{name} needs weights that are not negative.", name)
-    if "correction" in settings or "search" in settings:
-        raise ConfigError("A sweep is over hybrids of search='alternating'; leave both out.")
+    if "correction" in settings:
+        raise ConfigError("A sweep is over hybrids; leave correction out.")
     train, held_out = data.split((0.75, 0.25), seed=seed)
-    memory = _Memory(out, repr((sorted(settings.items()), options, seed, fingerprint(data))))
+    memory = _Memory(out, repr((sorted(settings.items()), search, seed, fingerprint(data))))
     points = list(product(lambda_s, lambda_c, lambda_r))
     rows = []
     for done, (s, c, r) in enumerate(points):
@@ -83,8 +84,8 @@ def sweep(
         key = f"{s!r},{c!r},{r!r}"
         if (row := memory.known.get(key)) is None:
             model = SJEPA(
-                search="alternating", correction={"lambda_c": c}, random_state=seed, verbose=False,
-                options={**(options or {}), "lambda_s": s, "lambda_r": r}, **settings,
+                search=replace(search, lambda_s=s, lambda_r=r), correction=Neural(lambda_c=c),
+                random_state=seed, verbose=False, **settings,
             )  # fmt: skip
             row = {"lambda_s": s, "lambda_c": c, "lambda_r": r, **_measured(model, train, held_out)}
             memory.keep(key, row)
@@ -202,12 +203,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     weights = {k: v for k, v in vars(given).items() if k.startswith("lambda_")}
-    options = {} if given.epochs is None else {"dynamics_epochs": given.epochs}
+    search = Alternating() if given.epochs is None else Alternating(dynamics_epochs=given.epochs)
     try:
         data = read(given.data, time=given.time, id=given.id, columns=given.columns)
         settings = {} if given.terms is None else {"library": given.terms}
         table = sweep(
-            data, out=given.out, seed=given.seed, options=options, encoder="identity", **weights,
+            data, out=given.out, seed=given.seed, search=search, encoder="identity", **weights,
             **settings, progress=lambda line, share: print(f"{share:4.0%} {line}", flush=True),
         )  # fmt: skip
     except SjepaError as error:

@@ -21,7 +21,7 @@ import pandas as pd
 import torch
 
 from benchmarks.surface import plot_surface, sweep
-from sjepa import SJEPA, Library, Trajectories
+from sjepa import SJEPA, Alternating, Library, Trajectories
 from sjepa.data import paper_data
 from sjepa.metrics import AffineMap, rollout_score, segment_errors
 
@@ -56,7 +56,7 @@ def data_of(name: str) -> Trajectories:
 
 def surface(name: str, out: Path, seed: int) -> None:
     begin = process_time()
-    settings: dict[str, Any] = {"integrator": "euler"}
+    settings: dict[str, Any] = {}
     weights: dict[str, Sequence[float]]
     weights = {"lambda_s": WEIGHTS, "lambda_c": (0, 1.5e-3, 1.5e-2, 0.15)}
     if name == "exp2":
@@ -64,7 +64,8 @@ def surface(name: str, out: Path, seed: int) -> None:
     else:
         weights = {"lambda_s": (2.5e-5, 2.5e-4, 2.5e-3), "lambda_c": (2e-2, 2e-1)}
     table = sweep(
-        data_of(name), out=out, seed=seed, options=SIZES[name][1], **weights, **settings,
+        data_of(name), out=out, seed=seed,
+        search=Alternating(**SIZES[name][1], integrator="euler"), **weights, **settings,
         progress=lambda line, _: print(f"{line}  {process_time() - begin:.0f} CPU s", flush=True),
     )  # fmt: skip
     plot_surface(table).savefig(out / "surface.png", dpi=110)
@@ -76,18 +77,17 @@ def constrained(out: Path, seed: int) -> None:
     train, held_out = data_of("exp2").split((0.75, 0.25), seed=seed)
     rows = []
     plan: list[tuple[str, float, Callable[[float], dict[str, Any]]]] = [
-        *(("λ_s", v, lambda v: {"options": {"lambda_s": v}}) for v in (*WEIGHTS, 1.5e-2)),
-        *(
-            ("δ", v, lambda v: {"delta": v, "options": {"lambda_s": 1.5e-2}})
-            for v in (2e-6, 1e-5, 5e-5, 2e-4)
-        ),
+        *(("λ_s", v, lambda v: {"lambda_s": v}) for v in (*WEIGHTS, 1.5e-2)),
+        *(("δ", v, lambda v: {"delta": v}) for v in (2e-6, 1e-5, 5e-5, 2e-4)),
     ]
     for what, value, given in plan:
         begin, settings = process_time(), given(value)
-        options = {**SIZES["exp2"][1], **settings.pop("options", {})}
+        search = Alternating(
+            **SIZES["exp2"][1], integrator="euler", lambda_s=settings.pop("lambda_s", 1.5e-2)
+        )
         model = SJEPA(
-            encoder="identity", search="alternating", integrator="euler", library=OPEN,
-            random_state=seed, verbose=False, options=options, **settings,
+            search=search, encoder="identity", library=OPEN, random_state=seed, verbose=False,
+            **settings,
         ).fit(train)  # fmt: skip
         with torch.no_grad():
             errors = segment_errors(model.transition_, held_out)
@@ -115,9 +115,8 @@ def backends(out: Path, seed: int) -> None:
                 continue
             begin = process_time()
             model = SJEPA(
-                search="alternating", backend=backend, random_state=s, verbose=False,
-                options=options,
-            ).fit(data)  # fmt: skip
+                search=Alternating(**options), backend=backend, random_state=s, verbose=False
+            ).fit(data)
             z = np.stack([model.encode(x) for x in data.x])
             align = AffineMap.fit(z, np.stack(states["train"].state[: len(data)]))
             row = {"backend": backend, "seed": s, "omega": model.law_.complexity("terms")}

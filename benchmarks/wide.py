@@ -80,7 +80,9 @@ def by_pysindy(data: Trajectories) -> Front:
     names = list(data.names or ())
     terms = Library.polynomial(names, 3).names
     terms += [f"{f}({n})" for n in names for f in ("sin", "cos")]
-    return sjepa.discover(data, backend="pysindy", library=terms, form="derivative", verbose=False)
+    return sjepa.discover(
+        data, backend="pysindy", library=terms, derivatives="smooth", verbose=False
+    )
 
 
 def by_operon(data: Trajectories) -> Front:

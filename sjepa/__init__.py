@@ -14,31 +14,45 @@ if TYPE_CHECKING:
     from sjepa.backend import Backend, Budget, Problem
     from sjepa.backend.registry import available_backends, make_backend
     from sjepa.data import Trajectories
+    from sjepa.data.derivative_settings import Discrete, Smooth, Weak, ZeroOrderHold
     from sjepa.discovery import discover
     from sjepa.discovery.per_trajectory import PerTrajectory, discover_per_trajectory
+    from sjepa.discovery.units import Units
     from sjepa.estimator import SJEPA, SymbolicRegressor, load
     from sjepa.metrics.induced import induced_complexity
     from sjepa.metrics.operator import operator_complexity
+    from sjepa.models.pretrained.heads import ReadOut
     from sjepa.studies.compare import compare
     from sjepa.symbolic import Candidate, Front, Gram, Grammar, Law, Library
+    from sjepa.training import Alternating, Joint, LawOnly, Neural
 
 
 __version__ = "0.1.0"
 
 __all__ = [
     "SJEPA",
+    "Alternating",
     "Backend",
     "Budget",
     "Candidate",
+    "Discrete",
     "Front",
     "Gram",
     "Grammar",
+    "Joint",
     "Law",
+    "LawOnly",
     "Library",
+    "Neural",
     "PerTrajectory",
     "Problem",
+    "ReadOut",
+    "Smooth",
     "SymbolicRegressor",
     "Trajectories",
+    "Units",
+    "Weak",
+    "ZeroOrderHold",
     "available_backends",
     "compare",
     "discover",
@@ -52,19 +66,29 @@ __all__ = [
 
 # Imported at first use: who asks for help or reads a law should not wait for the training code.
 _LAZY = {
+    "Alternating": "sjepa.training.searches:Alternating",
     "Backend": "sjepa.backend:Backend",
     "Budget": "sjepa.backend:Budget",
     "Candidate": "sjepa.symbolic:Candidate",
+    "Discrete": "sjepa.data.derivative_settings:Discrete",
     "Front": "sjepa.symbolic:Front",
     "Gram": "sjepa.symbolic:Gram",
     "Grammar": "sjepa.symbolic:Grammar",
+    "Joint": "sjepa.training.searches:Joint",
     "Law": "sjepa.symbolic:Law",
+    "LawOnly": "sjepa.training.searches:LawOnly",
     "Library": "sjepa.symbolic:Library",
+    "Neural": "sjepa.training.correction:Neural",
     "PerTrajectory": "sjepa.discovery.per_trajectory:PerTrajectory",
     "Problem": "sjepa.backend:Problem",
+    "ReadOut": "sjepa.models.pretrained.heads:ReadOut",
     "SJEPA": "sjepa.estimator:SJEPA",
+    "Smooth": "sjepa.data.derivative_settings:Smooth",
     "SymbolicRegressor": "sjepa.estimator.regressor:SymbolicRegressor",
     "Trajectories": "sjepa.data:Trajectories",
+    "Units": "sjepa.discovery.units:Units",
+    "Weak": "sjepa.data.derivative_settings:Weak",
+    "ZeroOrderHold": "sjepa.data.derivative_settings:ZeroOrderHold",
     "available_backends": "sjepa.backend.registry:available_backends",
     "backend": "sjepa.backend",
     "bayes": "sjepa.bayes",

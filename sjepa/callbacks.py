@@ -94,12 +94,22 @@ class Callback(Protocol):
         return
 
 
+class Reporter(Callback):
+    """Hands every report to a function of a line of text and the finished share."""
+
+    def __init__(self, function: Progress) -> None:
+        self.function = function
+
+    def on_step(self, step: Step) -> None:
+        self.function(step.text, step.share)
+
+
 class Log(Callback):
     """Writes progress to the standard library's logger ``sjepa``."""
 
     def on_start(self, model: Any) -> None:
         settings = model.get_params(deep=False)
-        given = {k: v for k, v in settings.items() if k not in ("callbacks", "progress", "verbose")}
+        given = {k: v for k, v in settings.items() if k != "verbose"}
         logger.info("fit starts: %s", " ".join(f"{k}={v!r}" for k, v in given.items()))
 
     def on_step(self, step: Step) -> None:
@@ -158,25 +168,20 @@ class ProgressBar(Callback):
 
     Parameters
     ----------
-    verbose : bool, optional
+    verbose : bool, callable, Callback, or list of these, optional
         By default a bar is shown in terminals and notebooks and nothing elsewhere. True
-        writes lines where no bar can be drawn, False shows nothing.
+        writes lines where no bar can be drawn, False shows nothing. Functions of a line of text
+        and the finished share, and callbacks, get the reports instead; with True in a list a bar
+        is shown beside them.
     first : str
         What is being done until the first report.
-    progress : callable, optional
-        Gets the same reports; with a listener a bar is shown only on request.
     """
 
     _busy: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        verbose: bool | None = None,
-        first: str = "starting",
-        progress: Progress | None = None,
-    ) -> None:
-        self.verbose = False if verbose is None and progress is not None else verbose
-        self.first, self.progress = first, progress
+    def __init__(self, verbose: Any = None, first: str = "starting") -> None:
+        self.verbose, self.listeners = read_verbose(verbose)
+        self.first = first
         self.share = 0.0
         self.law = ""
         self._view: Any = None
@@ -184,15 +189,15 @@ class ProgressBar(Callback):
     def show(self, line: str, share: float) -> None:
         """As a ``progress`` function."""
         self.share = share
-        if self.progress is not None:
-            self.progress(line, share)
+        for callback in self.listeners:
+            callback.on_step(Step(line, share))
         if self._view is not None:
             self._view.draw(line, share, self.law)
 
     @property
     def listener(self) -> Progress | None:
         """`show`, or None where nobody listens."""
-        return None if self._view is None and self.progress is None else self.show
+        return None if self._view is None and not self.listeners else self.show
 
     def on_step(self, step: Step) -> None:
         if step.risk is not None:
@@ -295,14 +300,23 @@ def _in_notebook() -> bool:
     return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
-def check_callbacks(callbacks: Any) -> list[Callback]:
-    """A list of callbacks from one, several or none."""
-    if callbacks is None:
-        return []
-    found = [callbacks] if isinstance(callbacks, Callback) else callbacks
-    if not isinstance(found, list | tuple) or not all(isinstance(c, Callback) for c in found):
-        raise ConfigError(
-            "callbacks is a list of objects with on_start, on_step, on_cycle and on_end; "
-            f"got {callbacks!r:.60}."
-        )
-    return list(found)
+def read_verbose(given: Any) -> tuple[bool | None, list[Callback]]:
+    """Whether to show a bar (None: where one can be drawn), and who else gets the reports."""
+    if given is None or isinstance(given, bool):
+        return given, []
+    listeners: list[Callback] = []
+    parts = given if isinstance(given, list | tuple) else [given]
+    for part in parts:
+        if isinstance(part, bool):
+            continue
+        if isinstance(part, Callback) and not isinstance(part, type):
+            listeners.append(part)
+        elif callable(part) and not isinstance(part, type):
+            listeners.append(Reporter(part))
+        else:
+            raise ConfigError(
+                "verbose is None, True, False, a function of a text and a share, a Callback "
+                f"(on_start, on_step, on_cycle, on_end), or a list of them; got {part!r:.60}.",
+                "verbose",
+            )
+    return any(part is True for part in parts), listeners

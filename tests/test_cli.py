@@ -58,7 +58,7 @@ def test_discover_reads_a_table_and_prints_the_law(tmp_path: Path) -> None:
     out = run("discover", tmp_path / "data.csv", "--time", "t", "--out", tmp_path / "law.json")
     assert out.stdout.split("\n")[:2] == ["q' = p", "p' = -4*q"]
     assert sjepa.Law.from_json((tmp_path / "law.json").read_text()).outputs == ("q", "p")
-    out = run("discover", tmp_path / "data.csv", "--terms", "q,p,sin(q),max(q,p)", "--json")
+    out = run("discover", tmp_path / "data.csv", "--library", "q,p,sin(q),max(q,p)", "--json")
     assert json.loads(out.stdout)["law"]["outputs"] == ["q", "p"]
 
 
@@ -66,10 +66,10 @@ def test_the_report_of_a_discovery_shows_the_command_that_makes_it_again(tmp_pat
     t = np.arange(0, 3, 0.05)
     frame = pd.DataFrame({"t": t, "q": np.cos(t), "p": -np.sin(t)})
     frame.to_csv(tmp_path / "data.csv", index=False)
-    run("discover", "data.csv", "--time", "t", "--terms", "q,p", "-o", "found", cwd=tmp_path)
+    run("discover", "data.csv", "--time", "t", "--library", "q,p", "-o", "found", cwd=tmp_path)
     run("report", "found", cwd=tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "sjepa discover data.csv --time t --terms q,p -o found" in page
+    assert "sjepa discover data.csv --time t --library q,p -o found" in page
     assert "SJEPA(" not in page
 
 
@@ -111,7 +111,7 @@ def test_benchmark_writes_table_and_plot(tmp_path: Path) -> None:
         (["discover", "missing.csv"], 2, "missing.csv"),
         (["discover", "data.csv", "--backend", "stslq"], 2, "Did you mean 'stlsq'"),
         (["discover", "data.csv", "--time", "tme"], 2, "tme"),
-        (["discover", "data.csv", "--terms", "q,,p"], 2, "empty term"),
+        (["discover", "data.csv", "--library", "q,,p"], 2, "empty term"),
         (["discover", "bad.csv"], 2, "row"),
         (["benchmark", "--systems", "pendlum"], 2, "Did you mean 'pendulum'"),
     ],

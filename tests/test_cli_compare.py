@@ -24,7 +24,7 @@ def table(tmp_path: Path) -> Path:
 
 def test_a_table_with_a_target(table: Path, tmp_path: Path) -> None:
     out = run(
-        "benchmark", table, "--target", "y", "--backends", "stlsq,subset,nosuch", "--seconds", "5",
+        "benchmark", table, "--target", "y", "--backends", "stlsq,subset,nosuch", "--budget", "5",
         "--out", tmp_path / "out",
     )  # fmt: skip
     assert out.returncode == 0, out.stderr

@@ -57,7 +57,7 @@ def test_the_next_value_can_be_fitted_directly() -> None:
         for _ in range(50):
             values.append(3.7 * values[-1] * (1 - values[-1]))
         series.append(np.array(values)[:, None])
-    law = sjepa.discover(series, 1.0, form="discrete", feature_names=["x"]).best()
+    law = sjepa.discover(series, 1.0, derivatives="discrete", feature_names=["x"]).best()
     assert law.dynamics == "discrete"
     assert law.lines(6) == ["x[t+1] = -3.7*x**2 + 3.7*x"]
 
@@ -98,7 +98,7 @@ def test_clean_data_of_every_classic_system_give_its_law(name: str) -> None:
 
 def test_progress_is_reported() -> None:
     seen: list[float] = []
-    sjepa.discover(oscillator(T), T, progress=lambda line, share: seen.append(share))
+    sjepa.discover(oscillator(T), T, verbose=lambda line, share: seen.append(share))
     assert seen[-1] == 1.0
 
 
@@ -112,12 +112,16 @@ def test_progress_is_reported() -> None:
         ({"t": T[:-1]}, DataError, "399"),
         ({"x": np.zeros((5, 4, 4)), "t": 0.1 * np.arange(5)}, DataError, "learn coordinates"),
         ({"x_dot": np.zeros((3, 2))}, DataError, "x_dot has shapes"),
-        ({"form": "wek"}, ConfigError, "'weak'"),
+        ({"derivatives": "wek"}, ConfigError, "'weak'"),
         ({"x": "data.csv", "t": None}, DataError, "sjepa.data.read"),
         ({"x": np.zeros((2, 500)), "t": 0.1, "feature_names": None}, DataError, "transpose x"),
         ({"library": "polynomial"}, ConfigError, "list of terms"),
         ({"backend": {"threshold": 0.1}}, UnknownBackend, "needs a 'name'"),
-        ({"form": "discrete", "t": np.cumsum(np.linspace(1, 2, 400))}, DataError, "equal steps"),
+        (
+            {"derivatives": "discrete", "t": np.cumsum(np.linspace(1, 2, 400))},
+            DataError,
+            "equal steps",
+        ),
         ({"backend": "stslq"}, UnknownBackend, "Did you mean 'stlsq'"),
         ({"backend": 3}, UnknownBackend, "a name, a mapping"),
         ({"backend": {"name": "stlsq", "treshold": 1}}, ConfigError, "no option 'treshold'"),
@@ -148,9 +152,9 @@ def test_a_missing_operon_names_the_install_command(monkeypatch: pytest.MonkeyPa
 
 def test_a_constant_column_does_not_move() -> None:
     x = np.column_stack([oscillator(T), np.full(len(T), 3.0)])
-    for form in ("derivative", "weak"):
+    for form in ("smooth", "weak"):
         law = sjepa.discover(
-            x, T, feature_names=["q", "p", "k"], library=["q", "p", "k"], form=form
+            x, T, feature_names=["q", "p", "k"], library=["q", "p", "k"], derivatives=form
         )
         assert law.best().lines(4)[2] == "k' = 0"
 

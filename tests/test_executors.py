@@ -23,7 +23,9 @@ def test_resamples_are_searched_anywhere() -> None:
     data = simulate("van_der_pol", seed=5, noise=0.01)[:3]
     here = sjepa.discover(data, library=TERMS, n_bootstrap=25)
     with ThreadPoolExecutor(2) as executor:
-        there = sjepa.discover(data, library=TERMS, n_bootstrap=25, executor=executor)
+        there = sjepa.discover(
+            data, library=TERMS, n_bootstrap=25, budget=sjepa.Budget(executor=executor)
+        )
     assert here.intervals == there.intervals and len(here.intervals) >= 4
 
 
@@ -36,7 +38,13 @@ def test_candidates_are_proposed_and_weighed_anywhere() -> None:
         ThreadPoolExecutor(2) as executor,
         pytest.warns(NumericalWarning, match="noise of observation"),
     ):
-        there = posterior(data, library=TERMS, n_bootstrap=2, max_candidates=4, executor=executor)
+        there = posterior(
+            data,
+            library=TERMS,
+            n_bootstrap=2,
+            max_candidates=4,
+            budget=sjepa.Budget(executor=executor),
+        )
     assert [f.structure.law for f in here.fits] == [f.structure.law for f in there.fits]
     np.testing.assert_array_equal(here.weights, there.weights)
 
@@ -44,8 +52,10 @@ def test_candidates_are_proposed_and_weighed_anywhere() -> None:
 def test_an_unknown_executor_is_refused_everywhere() -> None:
     data = simulate("van_der_pol", seed=5)[:2]
     for call in (
-        lambda: sjepa.discover(data, library=TERMS, n_bootstrap=2, executor="slurm"),
-        lambda: posterior(data, library=TERMS, executor="slurm"),
+        lambda: sjepa.discover(
+            data, library=TERMS, n_bootstrap=2, budget=sjepa.Budget(executor="slurm")
+        ),
+        lambda: posterior(data, library=TERMS, budget=sjepa.Budget(executor="slurm")),
     ):
         with pytest.raises(ConfigError, match="executor is one of"):
             call()

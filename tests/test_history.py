@@ -39,7 +39,7 @@ def swings(noise: float = 0.0) -> list[np.ndarray]:
 
 @pytest.fixture(scope="module")
 def model() -> SJEPA:
-    return SJEPA(history=7, random_state=0, options=SMALL).fit(swings(), T)
+    return SJEPA(search=sjepa.Joint(**SMALL), history=7, random_state=0).fit(swings(), T)
 
 
 def test_one_number_is_enough_for_an_oscillator(model: SJEPA) -> None:
@@ -87,7 +87,11 @@ def test_saved_and_loaded_models_know_their_windows(model: SJEPA, tmp_path: Path
 
 
 def test_a_run_with_a_history_resumes_to_the_same_law(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"history": "auto", "random_state": 1, "options": SMALL}
+    settings: dict[str, Any] = {
+        "history": "auto",
+        "random_state": 1,
+        "search": sjepa.Joint(**SMALL),
+    }
     first = SJEPA(**settings).fit(swings(), T, run=tmp_path / "run")
     second = SJEPA(**settings).fit(swings(), T, run=tmp_path / "run")
     assert first.law_ == second.law_
@@ -149,7 +153,7 @@ def test_a_history_needs_equal_steps() -> None:
 
 
 def test_a_hidden_state_is_named_with_what_to_try() -> None:
-    model = SJEPA(1, random_state=0, options=SMALL).fit(swings(), T)
+    model = SJEPA(1, search=sjepa.Joint(**SMALL), random_state=0).fit(swings(), T)
     assert model.figures_["adequate"] == 0.0
     assert any("A state is hidden" in d and "history='auto'" in d for d in model.warnings_)
     assert "A state is hidden" in repr(model)

@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import expm
 
 import sjepa
-from sjepa import Law
+from sjepa import Discrete, Law, Smooth, Weak
 from sjepa.data import Trajectories, with_lags
 from sjepa.errors import ConfigError, DataError
 from tests.command import run
@@ -36,7 +36,9 @@ def driven(n=300, seed=0):
 
 def test_a_driven_oscillator_from_its_position_alone_is_the_exact_map():
     q, u, exact = driven()
-    front = sjepa.discover(q[:150], STEP, u=u[:150], lags=1, feature_names=["q"])
+    front = sjepa.discover(
+        q[:150], STEP, u=u[:150], feature_names=["q"], derivatives=sjepa.Discrete(lags=1)
+    )
     law = front.best()
     assert front.form == "discrete" and law.outputs == ("q", "q_lag1", "u1_lag1")
     found = {str(term): c for c, term in law.terms[0]}
@@ -51,7 +53,9 @@ def test_a_map_of_second_order_in_time():
     x = [0.1, 0.1]
     for _ in range(300):
         x.append(1 - 1.4 * x[-1] ** 2 + 0.3 * x[-2])
-    law = sjepa.discover(np.array(x), 1.0, lags=1, feature_names=["x"]).best()
+    law = sjepa.discover(
+        np.array(x), 1.0, feature_names=["x"], derivatives=sjepa.Discrete(lags=1)
+    ).best()
     assert law.round(6) == Law.from_string(
         ["1 - 1.4*x**2 + 0.3*x_lag1", "x"], ["x", "x_lag1"], ["x", "x_lag1"], "discrete"
     )
@@ -60,7 +64,11 @@ def test_a_map_of_second_order_in_time():
 def test_delay_coordinates_of_a_wave_are_a_vector_field():
     t = np.arange(300) * 0.05
     front = sjepa.discover(
-        np.cos(2 * t), t, lags=1, form="derivative", feature_names=["x"], library=["x", "x_lag1"]
+        np.cos(2 * t),
+        t,
+        feature_names=["x"],
+        library=["x", "x_lag1"],
+        derivatives=sjepa.Smooth(lags=1),
     )
     # x(t - s) = x cos 2s - (x'/2) sin 2s, solved for x'.
     rate = {str(term): c for c, term in front.best().terms[0]}
@@ -83,16 +91,20 @@ def test_rows_hold_the_values_and_actions_before():
 def test_what_lags_cannot_do_is_said():
     q, u, _ = driven(60)
     for options, error, why in (
-        ({"lags": -1}, ConfigError, "lags"),
-        ({"lags": 1, "order": 2}, ConfigError, "not both"),
-        ({"lags": 1, "u": u, "form": "weak"}, ConfigError, "need a map"),
+        ({"derivatives": {"name": "discrete", "lags": -1}}, ConfigError, "lags"),
+        ({"derivatives": Smooth(lags=1), "order": 2}, ConfigError, "not both"),
+        ({"derivatives": Weak(lags=1), "u": u}, ConfigError, "need a map"),
         (
-            {"lags": 1, "x": Trajectories(q, STEP, u), "t": None, "form": "weak"},
+            {"derivatives": Weak(lags=1), "x": Trajectories(q, STEP, u), "t": None},
             ConfigError,
             "need a map",
         ),
-        ({"lags": 70}, DataError, "do not fit"),
-        ({"lags": 1, "t": np.cumsum(1 + np.arange(60))}, DataError, "equal steps"),
+        ({"derivatives": Discrete(lags=70)}, DataError, "do not fit"),
+        (
+            {"derivatives": Discrete(lags=1), "t": np.cumsum(1 + np.arange(60))},
+            DataError,
+            "equal steps",
+        ),
     ):
         with pytest.raises(error, match=why):
             sjepa.discover(**{"x": q, "t": STEP, **options})
@@ -103,13 +115,37 @@ def test_lags_on_the_command_line(tmp_path):
     data, out = tmp_path / "data.csv", tmp_path / "law.json"
     t = STEP * np.arange(len(q))
     np.savetxt(data, np.column_stack([t, q, u]), delimiter=",", header="t,q,push", comments="")
-    done = run("discover", data, "--time", "t", "--actions", "push", "--lags", 1, "--out", out)
+    done = run(
+        "discover",
+        data,
+        "--time",
+        "t",
+        "--actions",
+        "push",
+        "--derivatives",
+        "discrete",
+        "--set",
+        "derivatives.lags=1",
+        "--out",
+        out,
+    )
     assert "push_lag1[t+1] = push" in done.stdout, done.stderr
     found = {str(term): c for c, term in Law.load(out).terms[0]}
     assert found["q_lag1"] == pytest.approx(exact["q_lag1"], rel=1e-5)
     assert (
         "kept alone"
-        in run("discover", data, "--time", "t", "--lags", 1, "--out", tmp_path / "run").stderr
+        in run(
+            "discover",
+            data,
+            "--time",
+            "t",
+            "--derivatives",
+            "discrete",
+            "--set",
+            "derivatives.lags=1",
+            "--out",
+            tmp_path / "run",
+        ).stderr
     )
 
 
@@ -117,4 +153,4 @@ def test_lags_on_the_command_line(tmp_path):
 def test_a_window_is_a_number_of_observations(window: object) -> None:
     t = np.arange(0, 5, 0.1)
     with pytest.raises(ConfigError, match="window is a number of observations from 3"):
-        sjepa.discover(np.cos(t), t, form="weak", window=window)  # type: ignore[arg-type]
+        sjepa.discover(np.cos(t), t, derivatives=sjepa.Weak(window=window))  # type: ignore[arg-type]

@@ -42,11 +42,11 @@ def halvings() -> list[np.ndarray]:
 CASES: dict[str, tuple[dict[str, Any], list[np.ndarray], float | np.ndarray]] = {
     "order 1": ({}, rotations(), T),
     "order 2": ({"order": 2}, [x[:, :1] for x in rotations()], T),
-    "map": ({"dynamics": "discrete"}, halvings(), 1.0),
+    "map": ({"search": sjepa.LawOnly(derivatives="discrete")}, halvings(), 1.0),
     "correction": (
         {
             "library": sjepa.Library.from_terms(["x"], ["x"]),
-            "correction": {"updates": 300, "energy": 0.0},
+            "correction": sjepa.Neural(updates=300, energy=0.0),
             "random_state": 0,
         },
         decays(),

@@ -79,10 +79,10 @@ def test_a_run_that_was_stopped_goes_on(release: Path) -> None:
 
 
 def _fit(run: Path, *callbacks: Callback) -> SJEPA:
-    model = SJEPA(search="alternating", options=OPTIONS, random_state=0, device="cpu")
+    model = SJEPA(search=sjepa.Alternating(**OPTIONS, device="cpu"), random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return model.set_params(callbacks=list(callbacks) or None).fit(observations(), run=run)
+        return model.set_params(verbose=list(callbacks) or None).fit(observations(), run=run)
 
 
 class _Stop(Callback):
@@ -101,7 +101,9 @@ def make(folder: Path) -> None:
     x = np.array([[0.5, -1.0], [2.0, 0.125]])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        shown = SJEPA(2, encoder="auto", random_state=0, options={"structures": 4, "effort": 0.1})
+        shown = SJEPA(
+            2, search=sjepa.Joint(structures=4, effort=0.1), encoder="auto", random_state=0
+        )
         shown.fit(data).save(folder / "model")
     try:
         _fit(folder / "run", _Stop())

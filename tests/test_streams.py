@@ -121,13 +121,17 @@ def test_rows_for_trees_are_a_fair_sample(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_streams_cannot_do_is_refused() -> None:
-    for options in ({"form": "discrete"}, {"u": np.zeros(400)}, {"x_dot": np.zeros((400, 2))}):
+    for options in (
+        {"derivatives": "discrete"},
+        {"u": np.zeros(400)},
+        {"x_dot": np.zeros((400, 2))},
+    ):
         with pytest.raises(ConfigError, match="not in memory"):
             sjepa.discover(iter(trajectories()), STEP, **options)
     with pytest.raises(DataError, match="empty"):
         sjepa.discover(iter(()), STEP)
     with pytest.raises(ConfigError, match="local, dask, ray"):
-        sjepa.discover(iter(trajectories()), STEP, executor="slurm")
+        sjepa.discover(iter(trajectories()), STEP, budget=sjepa.Budget(executor="slurm"))
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,10 +161,10 @@ def test_dask_workers_give_the_same_bytes_and_may_be_lost(folder: Path, tmp_path
         distributed.Client(cluster) as client,
     ):
         alone = sjepa.discover(folder, library=LIBRARY)
-        pair = sjepa.discover(folder, library=LIBRARY, executor=client)
+        pair = sjepa.discover(folder, library=LIBRARY, budget=sjepa.Budget(executor=client))
         assert pair.to_dict() == alone.to_dict()
         frame = dataframe.read_parquet(folder)
-        named = sjepa.discover(frame, library=LIBRARY, executor="dask")
+        named = sjepa.discover(frame, library=LIBRARY, budget=sjepa.Budget(executor="dask"))
         assert same(named.best(), alone.best())
         items = [(str(tmp_path / "killed"), i) for i in range(6)]
         assert list(run_on(client, _die_once, items)) == [i * i for i in range(6)]
@@ -172,10 +176,12 @@ def test_ray_workers_give_the_same_bytes_and_may_be_lost(folder: Path, tmp_path:
     ray = pytest.importorskip("ray")
     alone = sjepa.discover(folder, library=LIBRARY)
     try:
-        pair = sjepa.discover(folder, library=LIBRARY, executor="ray", workers=2)
+        ray_workers = sjepa.Budget(executor="ray", workers=2)
+        pair = sjepa.discover(folder, library=LIBRARY, budget=ray_workers)
         assert pair.to_dict() == alone.to_dict()
         data = ray.data.from_pandas([table(x) for x in trajectories()])
-        assert same(sjepa.discover(data, library=LIBRARY, executor="ray").best(), alone.best())
+        there = sjepa.discover(data, library=LIBRARY, budget=ray_workers)
+        assert same(there.best(), alone.best())
         items = [(str(tmp_path / "killed"), i) for i in range(6)]
         assert list(run_on("ray", _die_once, items)) == [i * i for i in range(6)]
     finally:

@@ -84,7 +84,7 @@ def test_second_order_maps_grammars_and_given_derivatives() -> None:
     steps = np.arange(60.0)
     path = still.simulate([1.0], steps).z
     found = sjepa.discover(
-        path, steps, form="discrete", feature_names=["x"], library=["x", "sin(0.7*t)"]
+        path, steps, derivatives="discrete", feature_names=["x"], library=["x", "sin(0.7*t)"]
     ).best()
     assert found.equivalent(still)
     slopes = np.stack([x[:, 1], -2 * x[:, 0] - 0.3 * x[:, 1] + np.sin(1.7 * T)], axis=1)
@@ -152,7 +152,7 @@ def test_a_drive_goes_from_the_command_line_to_a_report(tmp_path: Path) -> None:
     data, run = tmp_path / "drive.csv", tmp_path / "run"
     data.write_text(f"time,q,p\n{rows}\n")
     commands: list[list[object]] = [
-        ["discover", data, "--terms", "q,p,sin(w*t)", "--out", run],
+        ["discover", data, "--library", "q,p,sin(w*t)", "--out", run],
         ["export", run, "--to", "c"],
         ["simulate", run, "--start", "1,0", "--times", "0:4:1"],
         ["simulate", run, "--data", data],

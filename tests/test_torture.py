@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sjepa import SJEPA, discover
+from sjepa import SJEPA, Joint, Smooth, discover
 from sjepa.backend import Problem
 from sjepa.data import Trajectories
 from sjepa.data.forms import continuous_rows
@@ -62,13 +62,13 @@ T = np.arange(60) * 0.1
 OSCILLATION = np.stack([np.cos(T), -np.sin(T)], axis=1)
 
 
-@pytest.mark.parametrize("form", ["derivative", "weak", "zoh", "auto", "discrete"])
+@pytest.mark.parametrize("form", ["smooth", "weak", "zoh", "auto", "discrete"])
 @pytest.mark.parametrize("size", [1e60, 1e120, 1e200, 1e300])
 def test_numbers_whose_squares_overflow_are_refused_by_name(form: str, size: float) -> None:
     """Least squares works with squares of terms; LAPACK answers infinities with LinAlgError."""
     u = np.sign(np.sin(3 * T))[:, None] if form == "zoh" else None
     with pytest.raises(DataError, match="rescale the data"):
-        discover(OSCILLATION * size, 0.1, u=u, form=form)  # type: ignore[arg-type]
+        discover(OSCILLATION * size, 0.1, u=u, derivatives=form)
 
 
 def test_steps_so_short_that_velocities_overflow_are_refused() -> None:
@@ -89,14 +89,14 @@ def test_single_precision_gives_the_same_law_without_a_warning() -> None:
 
 def test_motion_whose_squares_are_nothing_is_refused() -> None:
     with pytest.raises(DataError):
-        discover(OSCILLATION * 1e-160, 0.1, form="weak", library=["x1", "x2"])
+        discover(OSCILLATION * 1e-160, 0.1, derivatives="weak", library=["x1", "x2"])
 
 
 @pytest.mark.parametrize("unit", [1e-10, 1e10, 1e60])
 def test_a_spline_does_not_depend_on_the_unit_of_time(unit: float) -> None:
     """SciPy looks for its penalty between fixed bounds and gives up on times far from 1."""
     law = discover(
-        OSCILLATION, T * unit, derivative="spline", form="derivative", library=["x1", "x2"]
+        OSCILLATION, T * unit, library=["x1", "x2"], derivatives=Smooth(method="spline")
     ).best()
     (coefficient, _), *rest = law.terms[0]
     assert not rest
@@ -106,9 +106,9 @@ def test_a_spline_does_not_depend_on_the_unit_of_time(unit: float) -> None:
 def test_one_short_trajectory_with_a_polynomial_library_gets_an_answer() -> None:
     """Nothing is left to validate on, so no risk is finite and no law the best of none."""
     x = np.stack([np.exp(-T), 2 * np.exp(-T) + 1e-3 * np.cos(9 * T)], axis=1)[:24]
-    options = {"structures": 2, "restarts": 1, "effort": 0.02, "finalists": 1, "refinement": 4}
+    small = Joint(structures=2, restarts=1, effort=0.02, finalists=1, refinement=4)
     for degree in (1, 2):
-        model = SJEPA(1, library=Library.polynomial(["z1"], degree), options=options)
+        model = SJEPA(1, search=small, library=Library.polynomial(["z1"], degree))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             assert only_our_errors(partial(model.set_params(random_state=0).fit, x, 0.1))

@@ -53,7 +53,7 @@ def test_more_data_decide_what_the_first_could_not() -> None:
 def test_a_front_without_sums_says_so() -> None:
     data = simulate("van_der_pol", seed=3)
     front = sjepa.discover(data[:2], library=TERMS, feature_names=NAMES)
-    maps = sjepa.discover(data[:2], library=TERMS, feature_names=NAMES, form="discrete")
+    maps = sjepa.discover(data[:2], library=TERMS, feature_names=NAMES, derivatives="discrete")
     for other in (Front.from_dict(front.to_dict()), maps):
         with pytest.raises(LawError, match="no sums to add to"):
             other.update(data[2:])

@@ -78,7 +78,7 @@ def test_a_function_of_ones_own_takes_the_place_of_the_bar(
     monkeypatch.setattr(sys, "stderr", Terminal())
     heard: list[Any] = []
     sjepa.discover(
-        X, T, backend="stlsq", library=LIBRARY, progress=lambda line, share: heard.append(share)
+        X, T, backend="stlsq", library=LIBRARY, verbose=lambda line, share: heard.append(share)
     )
     assert heard and sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
 

@@ -70,7 +70,7 @@ def test_a_learned_head_has_the_doubts_and_figures_of_its_search() -> None:
     """The position alone of an oscillation has no law of first order."""
     seen = [x[:, :1] @ np.array([[1.0, 2.0, -1.0]]) for x in states()]
     library = sjepa.Library.from_terms(["z1", "z1**2"], ["z1"])
-    model = SJEPA(1, encoder=lambda x: x, head="learned", library=library, random_state=0)
+    model = SJEPA(1, encoder=sjepa.ReadOut(lambda x: x, "learned"), library=library, random_state=0)
     model.fit(seen, T)
     assert any("not adequate" in warning for warning in model.warnings_)
     assert model.figures_["adequate"] == 0.0 and "rollout_held_out" in model.figures_
@@ -86,13 +86,13 @@ def table(tmp_path: Path, rows: list[np.ndarray], names: list[str]) -> Path:
 @pytest.mark.filterwarnings("ignore::sjepa.errors.NumericalWarning")
 def test_the_command_marks_doubts_and_tells_what_was_held_out(tmp_path: Path) -> None:
     data = [table(tmp_path, states(), ["q", "p"]), "--time", "t", "--id", "run"]
-    poor = run("fit", *data, "--encoder", "identity", "--terms", "1,p**2", "-o", tmp_path / "run")
+    poor = run("fit", *data, "--encoder", "identity", "--library", "1,p**2", "-o", tmp_path / "run")
     assert poor.returncode == 0, poor.stderr
     marked = [line for line in poor.stderr.splitlines() if line.startswith("! ")]
     assert [f"! {warning}" for warning in sjepa.load(tmp_path / "run").warnings_] == marked != []
     fine = run("fit", *data, "--encoder", "identity")
     assert "\n! " not in fine.stderr and "held out" in fine.stderr
-    found = run("discover", *data, "--terms", "1,p**2", "-o", tmp_path / "found")
+    found = run("discover", *data, "--library", "1,p**2", "-o", tmp_path / "found")
     assert found.returncode == 0 and sjepa.load(tmp_path / "found").warnings_
     verdict = sjepa.load(tmp_path / "found").front_.verdict
     assert verdict is not None and verdict.adequate is False
@@ -100,7 +100,7 @@ def test_the_command_marks_doubts_and_tells_what_was_held_out(tmp_path: Path) ->
 
 
 def options() -> list[str]:
-    return [part for name, value in SMALL.items() for part in ("--option", f"{name}={value}")]
+    return [part for name, value in SMALL.items() for part in ("--set", f"search.{name}={value}")]
 
 
 def test_the_command_reads_coordinates_off_several_rows(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sjepa import SJEPA, discover
+from sjepa import SJEPA, Alternating, Joint, discover
 from sjepa.symbolic import Grammar, Library
 
 
@@ -127,16 +127,18 @@ def discover_call(seed: int, backend: str | None = None) -> Any:
     x, t, u = data(rng, odd)
     names = [f"x{i + 1}" for i in range(x[0].shape[1])]
     actions = [] if u is None else [f"u{i + 1}" for i in range(u[0].shape[1])]
-    options: dict[str, Any] = {
-        "form": pick(rng, ("auto",) * 5 + ("derivative", "weak", "zoh", "discrete")),
-        "derivative": pick(rng, ("auto", "auto", "auto", "savgol", "spline", "finite_difference")),
-    }
-    if options["form"] in ("auto", "derivative", "weak"):
+    form = pick(rng, ("auto",) * 5 + ("smooth", "weak", "zoh", "discrete"))
+    method = pick(rng, ("auto", "auto", "auto", "savgol", "spline", "finite_difference"))
+    smooth = {"name": "smooth", "method": method}
+    options: dict[str, Any] = {"derivatives": smooth if form == "smooth" else form}
+    if form in ("auto", "smooth", "weak"):
         options["order"] = pick(rng, (1, 1, 1, 2))
     if "settings" in odd:
         options |= pick(rng, (
-            {"form": "week"}, {"order": 2}, {"order": 3}, {"derivative": "nowhere"}, {"window": 3},
-            {"window": 7}, {"window": 1000}, {"window": 0}, {"x_dot": [np.ones_like(a) for a in x]},
+            {"derivatives": "week"}, {"order": 2}, {"order": 3},
+            {"derivatives": {"name": "smooth", "method": "nowhere"}},
+            *({"derivatives": {"name": "weak", "window": n}} for n in (3, 7, 1000, 0)),
+            {"x_dot": [np.ones_like(a) for a in x]},
         ))  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -158,14 +160,14 @@ def fit_call(seed: int) -> Any:
     if way == "identity":
         options = {"encoder": "identity", "order": pick(rng, (1, 2))}
     elif way == "alternating":
-        options |= {"search": "alternating", "options": {
-            "cycles": 1, "warm_epochs": 1, "dynamics_epochs": 1, "space_epochs": 1,
-            "horizon": int(pick(rng, (1, 2, 3))),
-        }}  # fmt: skip
+        options["search"] = Alternating(
+            cycles=1, warm_epochs=1, dynamics_epochs=1, space_epochs=1,
+            horizon=int(pick(rng, (1, 2, 3))),
+        )  # fmt: skip
     else:
-        options["options"] = {
-            "structures": 2, "restarts": 1, "effort": 0.02, "finalists": 1, "refinement": 4, "rollout": 2,
-        }  # fmt: skip
+        options["search"] = Joint(
+            structures=2, restarts=1, effort=0.02, finalists=1, refinement=4, rollout=2
+        )
         names = [f"z{i + 1}" for i in range(options["latent_dim"])]
         options["library"] = pick(
             rng, (None, Library.polynomial(names, 2), Library.polynomial(names, 1))

@@ -122,7 +122,7 @@ def _one(
     own, other = (encode_all(learned.encoder, part.x) for part in (train, held))
     near = Trajectories(own, train.t, state=train.state, names=names, gaps="keep")
     far = Trajectories(other, held.t, state=held.state, names=names, gaps="keep")
-    complexity = induced_complexity(None, near, library, delta, seed=seed, order=order)
+    complexity = induced_complexity(None, near, library, delta, random_state=seed, order=order)
     law = complexity.law if complexity.law is not None else learned.law
     rollout, physical = score_rollouts(law, near, far, order, steps)
     inner = learned.encoder.encoder if isinstance(learned.encoder, HeadedEncoder) else None

@@ -20,7 +20,7 @@ from sjepa.metrics import latent_spread
 from sjepa.models import NeuralField, SparseLaw, Whitening, make_encoder
 from sjepa.symbolic import Law, Library
 from sjepa.training.alternating import (
-    Alternating,
+    AlternatingLoop,
     Alternation,
     LatentModel,
     Phase,
@@ -147,7 +147,7 @@ class SeedRun:
         return self._reported(model)
 
     def _sjepa(self, model: LatentModel) -> tuple[Law, list[dict[str, Any]]]:
-        loop = Alternating(
+        loop = AlternatingLoop(
             model, LIBRARY, self.train, self.validation, self.plan, self.profile.settings,
             generator(self.device, self.seed, "sjepa"), self._on_step, self.seed,
         )  # fmt: skip

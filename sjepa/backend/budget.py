@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
+from sjepa.backend.executors import check_executor
 from sjepa.errors import ConfigError
 
 
@@ -34,6 +36,9 @@ class Budget:
     answer: of this process, and of workers that a backend starts, which are counted when they
     answer and held to the wall clock until then.
 
+    `executor` ("local", "dask", "ray" or a client) and `workers`, a number of processes, say where
+    `discover` and `posterior` do what can be done at once; the result is the same for any number.
+
     >>> Budget(seconds=30)
     Budget(seconds=30, iterations=None)
     """
@@ -41,12 +46,18 @@ class Budget:
     seconds: float | None = None
     iterations: int | None = None
     cpu: bool = field(default=False, repr=False)
+    executor: Any = field(default="local", repr=False)
+    workers: int = field(default=1, repr=False)
 
     def __post_init__(self) -> None:
         if self.seconds is not None and not self.seconds > 0:
             raise ConfigError(f"A budget needs a positive number of seconds, got {self.seconds}.")
         if self.iterations is not None and self.iterations < 1:
             raise ConfigError(f"A budget needs at least one iteration, got {self.iterations}.")
+        if not self.workers >= 1:
+            raise ConfigError(f"A budget needs at least one worker, got {self.workers}.")
+        if self.executor != "local":
+            check_executor(self.executor)
 
     @classmethod
     def of(cls, given: Budget | float | None) -> Budget:
@@ -55,4 +66,5 @@ class Budget:
 
     def for_backend(self, trees: bool, limited: bool, seconds: float = TREE_SECONDS) -> Budget:
         """A search of expression trees that nothing limits ends after some seconds."""
-        return Budget(seconds, cpu=True) if self == Budget() and trees and not limited else self
+        budget = Budget(self.seconds, self.iterations, self.cpu)  # a backend is in one place
+        return Budget(seconds, cpu=True) if budget == Budget() and trees and not limited else budget

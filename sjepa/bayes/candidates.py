@@ -18,6 +18,7 @@ from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import residuals
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.data import Trajectories
+from sjepa.data.derivative_settings import DerivativeSettings
 from sjepa.discovery import discover
 from sjepa.errors import ConfigError, LawError, NumericalWarning
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
@@ -33,12 +34,10 @@ def propose(
     *,
     library: Library | Sequence[str] | None = None,
     grammar: Grammar | None = None,
-    form: str = "derivative",
+    derivatives: str | DerivativeSettings = "smooth",
     n_bootstrap: int = 0,
     seed: int = 0,
-    budget: Budget | float | None = None,
-    executor: Any = "local",
-    workers: int = 1,
+    budget: Budget | None = None,
 ) -> list[Front]:
     """One front for each backend, and one more for each resample of the trajectories.
 
@@ -54,8 +53,12 @@ def propose(
         for backend in map(make_backend, backends)
         for i, sample in enumerate(samples[:1] if backend.trees else samples)
     ]
-    asked = {"library": library, "grammar": grammar, "form": form, "budget": budget}
-    return list(run_on(executor, partial(_proposed, asked), jobs, workers))
+    budget = budget or Budget()
+    asked = {
+        "library": library, "grammar": grammar, "derivatives": derivatives,
+        "budget": Budget(budget.seconds, budget.iterations, budget.cpu),
+    }  # fmt: skip
+    return list(run_on(budget.executor, partial(_proposed, asked), jobs, budget.workers))
 
 
 def _proposed(
@@ -65,7 +68,7 @@ def _proposed(
     with warnings.catch_warnings():
         # A resample has fewer different rows; what is wrong with them all is said once.
         warnings.simplefilter("ignore" if again else "default", NumericalWarning)
-        return discover(sample, backend=backend, seed=seed, **asked)
+        return discover(sample, backend=backend, random_state=seed, verbose=False, **asked)
 
 
 def structures(

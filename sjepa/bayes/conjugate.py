@@ -16,7 +16,7 @@ from torch import Tensor
 
 from sjepa.bayes.covariance import wishart_norm
 from sjepa.bayes.jacobian import jacobian
-from sjepa.bayes.joint import Joint, log_volume
+from sjepa.bayes.joint import JointDensity, log_volume
 from sjepa.bayes.prior import residuals
 
 
@@ -68,7 +68,7 @@ class ConjugateBlock:
 class ClosedForm:
     """The exact posterior of one structure."""
 
-    joint: Joint
+    joint: JointDensity
     blocks: tuple[ConjugateBlock, ...]
     log_evidence: float
 
@@ -97,14 +97,14 @@ class ClosedForm:
         return theta
 
 
-def has_closed_form(joint: Joint) -> bool:
+def has_closed_form(joint: JointDensity) -> bool:
     kind = joint.covariance.kind
     if not (joint.structure.linear and joint.step.keeps_linearity):
         return False
     return kind == "fixed" or (joint.prior.conjugate and (kind != "full" or joint.shared_terms))
 
 
-def closed_form(joint: Joint) -> ClosedForm:
+def closed_form(joint: JointDensity) -> ClosedForm:
     """Solve the regression of a structure for which :func:`has_closed_form` holds."""
     structure, c, rows = joint.structure, joint.covariance, joint.rows
     k, d, n = structure.size, c.d, len(rows)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sjepa.bayes.conjugate import closed_form, has_closed_form
-from sjepa.bayes.joint import Joint
+from sjepa.bayes.joint import JointDensity
 from sjepa.bayes.laplace import find_mode
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.errors import ConfigError
@@ -67,7 +67,7 @@ class StructureFit(Protocol):
 class SymbolicFit:
     """A structure without a correction."""
 
-    joint: Joint
+    joint: JointDensity
     theta: Tensor
     sample: Callable[[int, torch.Generator], Tensor]
     log_evidence: float
@@ -108,7 +108,7 @@ class FailedFit:
         raise AssertionError("a structure without weight is never drawn")
 
 
-def fit(joint: Joint, method: str = "auto") -> StructureFit:
+def fit(joint: JointDensity, method: str = "auto") -> StructureFit:
     """Evidence by the named method; "auto" is the closed form where there is one, else Laplace."""
     if method not in METHODS:
         raise ConfigError(f"evidence is one of {', '.join(METHODS)}, got {method!r}.")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sjepa.bayes.fit import FailedFit, Group, StructureFit
-from sjepa.bayes.joint import Joint
+from sjepa.bayes.joint import JointDensity
 from sjepa.bayes.kernels import Kernel
 from sjepa.bayes.laplace import PosteriorMode, find_mode
 from sjepa.bayes.parametric import ParametricLaw
@@ -28,14 +28,14 @@ _FIRST_ROWS = 300
 class HybridJoint:
     """log p(D, ϑ | E) for ϑ = (a, λ, η) with g integrated out.
 
-    The first parameters are those of :class:`Joint`. η holds log length scales, and log
+    The first parameters are those of :class:`JointDensity`. η holds log length scales, and log
     amplitudes or the lower factor of B, each standard normal a priori in the units of the prior.
     The residual of a step is Δt g(z_C, ε) + η_noise for a field (Σ_Δt with its own Δt for every
     step), g + noise for a map.
     """
 
     def __init__(
-        self, joint: Joint, settings: GP, sizes: Sizes, rows: Transitions | None = None
+        self, joint: JointDensity, settings: GP, sizes: Sizes, rows: Transitions | None = None
     ) -> None:
         kind = joint.covariance.kind
         if settings.outputs != "multi" and kind == "full":
@@ -186,7 +186,9 @@ class HybridFit:
         return -own @ h[:k, k:], safe_cholesky(0.5 * (own + own.T))
 
 
-def fit_hybrid(joint: Joint, settings: GP, sizes: Sizes, method: str = "auto") -> StructureFit:
+def fit_hybrid(
+    joint: JointDensity, settings: GP, sizes: Sizes, method: str = "auto"
+) -> StructureFit:
     """Laplace's approximation over coefficients, covariance and kernel parameters."""
     if method not in ("auto", "laplace"):
         raise ConfigError(f"Beside a correction the evidence is by 'laplace', not {method!r}.")

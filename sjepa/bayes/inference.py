@@ -10,21 +10,24 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from sjepa.backend import Backend, Budget, Progress
+from sjepa.backend import Backend, Budget
 from sjepa.backend.executors import run_on
 from sjepa.bayes.candidates import propose, retain, structures
 from sjepa.bayes.checks import check_inputs, check_movement, warn_observed
 from sjepa.bayes.fit import METHODS, StructureFit, fit
-from sjepa.bayes.joint import Joint
+from sjepa.bayes.joint import JointDensity
 from sjepa.bayes.observed import fit_observed
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import GP, Prior, Sizes
 from sjepa.bayes.result import Posterior
 from sjepa.bayes.transitions import StepModel, Transitions
+from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
+from sjepa.data.derivative_settings import DerivativeSettings
 from sjepa.errors import ConfigError, DataError, NumericalWarning
 from sjepa.inference.constants import MIN_BLOCKS
 from sjepa.inference.segments import Segments
+from sjepa.settings import RandomState, draw_seed
 from sjepa.symbolic import Front, Grammar, Law, Library
 
 
@@ -38,7 +41,7 @@ def posterior(
     library: Library | Sequence[str] | None = None,
     grammar: Grammar | None = None,
     feature_names: Sequence[str] | None = None,
-    form: str | None = None,
+    derivatives: str | DerivativeSettings | None = None,
     proposal_fraction: float = 0.5,
     proposal_data: Trajectories | None = None,
     n_bootstrap: int = 4,
@@ -52,11 +55,9 @@ def posterior(
     correction: str | GP | None = None,
     integrator: str = "rk4",
     noise: Literal["step", "time", "observation"] = "step",
-    seed: int = 0,
+    random_state: RandomState = 0,
     budget: Budget | float | None = None,
-    progress: Progress | None = None,
-    executor: Any = "local",
-    workers: int = 1,
+    verbose: Any = None,
 ) -> Posterior:
     """Posterior over the laws of given states, and what it predicts.
 
@@ -70,11 +71,12 @@ def posterior(
     candidates : Front, Law, or several of them
         Structures to compare, found on other data. Then all of x is evidence, and nothing is
         searched.
-    backend, library, grammar, form, budget
+    backend, library, grammar, derivatives, budget
         How candidates are searched, see :func:`sjepa.discover`; several backends as a list.
-        The default form takes states as exact, because transition noise is part of
+        By default derivatives take states as exact, because transition noise is part of
         the motion, which windows of the weak form would smooth away. With observation noise
-        the form is decided by the data.
+        the data decide. ``Budget(executor=..., workers=...)`` says where candidates are searched
+        and their evidence is computed; the result does not depend on it.
     proposal_fraction : float
         Share of the trajectories (of a single one: its first part) on which candidates are
         searched, the rest being evidence.
@@ -110,9 +112,8 @@ def posterior(
         states follow the law exactly and observations of them are noisy. Laws are then compared by
         simulations through segments of the data, whose starts are integrated out, and rollouts
         start from a distribution around the observation.
-    executor, workers : "local", "dask", "ray" or a client, and how many processes
-        Where candidates are searched and their evidence is computed; the result does not depend
-        on it.
+    random_state, verbose
+        As in :func:`sjepa.discover`.
 
     Examples
     --------
@@ -127,8 +128,9 @@ def posterior(
     """
     trajectories = Trajectories.of(x, t, u, names=feature_names, states=True)
     settings = Prior() if prior is None else prior
-    if form is None:
-        form = "auto" if noise == "observation" else "derivative"
+    seed, effort = draw_seed(random_state), Budget.of(budget)
+    if derivatives is None:
+        derivatives = "auto" if noise == "observation" else "smooth"
     if not isinstance(settings, Prior):
         raise ConfigError(f"prior is a sjepa.bayes.Prior, got {type(settings).__name__}.")
     if evidence not in METHODS:
@@ -142,8 +144,8 @@ def posterior(
     if candidates is None:
         backends = list(backend) if isinstance(backend, list | tuple) else [backend]
         proposals = propose(
-            first, backends, library=library, grammar=grammar, form=form,
-            n_bootstrap=n_bootstrap, seed=seed, budget=budget, executor=executor, workers=workers,
+            first, backends, library=library, grammar=grammar, derivatives=derivatives,
+            n_bootstrap=n_bootstrap, seed=seed, budget=effort,
         )  # fmt: skip
     found = structures(
         proposals,
@@ -163,13 +165,12 @@ def posterior(
         covariance = "full" if gp is None or gp.outputs == "multi" else "diagonal"
     fits: list[StructureFit] = []
     work = _Evidence(rows, step, sizes, settings, covariance, evidence, gp, seen)
-    results = run_on(executor, work, kept, workers)
-    for i in range(len(kept)):
-        if progress is not None:
-            progress(f"evidence of candidate {i + 1} of {len(kept)}", i / len(kept))
-        fits += [] if (one := next(results)) is None else [one]
-    if progress is not None:
-        progress("done", 1.0)
+    results = run_on(effort.executor, work, kept, effort.workers)
+    with ProgressBar(verbose, "evidence of candidates") as bar:
+        for i in range(len(kept)):
+            bar.show(f"evidence of candidate {i + 1} of {len(kept)}", i / len(kept))
+            fits += [] if (one := next(results)) is None else [one]
+        bar.show("done", 1.0)
     if len(fits) < len(kept):
         text = (
             f"{len(kept) - len(fits)} of {len(kept)} candidates have no finite evidence on these "
@@ -207,7 +208,9 @@ class _Evidence:
     def fit(self, structure: ParametricLaw) -> StructureFit:
         if self.seen is not None:
             return fit_observed(structure, self.seen, self.sizes, self.prior)
-        joint = Joint(structure, self.rows, self.step, self.sizes, self.prior, self.covariance)
+        joint = JointDensity(
+            structure, self.rows, self.step, self.sizes, self.prior, self.covariance
+        )
         if self.gp is None:
             return fit(joint, self.method)
         from sjepa.bayes.hybrid import fit_hybrid

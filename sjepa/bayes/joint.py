@@ -14,7 +14,7 @@ from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.errors import ConfigError
 
 
-class Joint:
+class JointDensity:
     """log p(D, ϑ | E) for ϑ = (a, λ).
 
     Coefficients are α = scales · a, so that a is of order 1 a priori; λ parametrizes the Cholesky

@@ -44,7 +44,7 @@ def benchmark(
     ] = "",
     noise: Annotated[str, typer.Option(help="Noise levels as shares of the spread.")] = "0,0.01",
     seeds: Annotated[str, typer.Option(help="Data seeds, comma-separated.")] = "0",
-    seconds: Annotated[float, typer.Option(help="Budget of one search.")] = 60.0,
+    budget: Annotated[float, typer.Option(help="Seconds of processor time for one search.")] = 60.0,
     workers: Annotated[int, typer.Option(help="Processes.")] = 1,
     executor: Annotated[str, typer.Option(help="Where to run: local, dask or ray.")] = "local",
     out: Annotated[
@@ -63,7 +63,7 @@ def benchmark(
         compare_on(
             data, target, source={"time": time, "id": id, "columns": columns, "actions": actions},
             backends=words(backends) if backends else None, seed=_numbers(seeds, int)[0],
-            seconds=seconds, folds=folds, workers=workers, executor=executor, out=out, json=json,
+            seconds=budget, folds=folds, workers=workers, executor=executor, out=out, json=json,
         )  # fmt: skip
         return
     if target or time or id or columns or actions:
@@ -83,7 +83,7 @@ def benchmark(
         table = run(
             words(systems) or None, words(backends or "stlsq,subset"),
             _numbers(noise, float), _numbers(seeds, int),
-            suite=suite, seconds=seconds, workers=workers, executor=executor, out=out,
+            suite=suite, seconds=budget, workers=workers, executor=executor, out=out,
             progress=show,
         )  # fmt: skip
     if out is not None:

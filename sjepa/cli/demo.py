@@ -49,7 +49,7 @@ def _from_states(console: Console) -> None:
         f"{data.lengths.sum()} points, 1 % noise.\n"
     )
     front = _timed(
-        console, "smoothing", lambda tell: discover(data, backend="subset", progress=tell)
+        console, "smoothing", lambda tell: discover(data, backend="subset", verbose=tell)
     )
     best = front.best_candidate()
     _show(console, best.law.lines(digits=4))
@@ -70,7 +70,7 @@ def _from_observations(console: Console) -> None:
         "q and p, with noise. Coordinates and law are both unknown.\n"
     )
     model = _timed(
-        console, "searching", lambda tell: SJEPA(random_state=1, progress=tell).fit(train)
+        console, "searching", lambda tell: SJEPA(random_state=1, verbose=tell).fit(train)
     )
     _show(console, model.law_.lines(digits=4))
     for warning in model.warnings_:

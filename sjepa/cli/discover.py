@@ -14,19 +14,18 @@ from sjepa.cli.inputs import (
     Actions,
     Columns,
     Force,
-    FormName,
     Gaps,
     Id,
     Missing,
     Order,
+    RandomState,
     Time,
-    Window,
     check_place,
     command_line,
     read_data,
     source_of,
 )
-from sjepa.cli.settings import ConfigFile, Trust, backend_of, pairs_of, terms_of
+from sjepa.cli.settings import ConfigFile, Set, Trust, pairs_of, parts_of, terms_of
 from sjepa.errors import ConfigError
 
 
@@ -50,14 +49,12 @@ def discover(
     backend: Annotated[
         str | None, typer.Option(help="See 'sjepa backends'; by default by the library's size.")
     ] = None,
-    backend_option: Annotated[
-        list[str] | None, typer.Option(help="Option of the backend, name=value; repeatable.")
-    ] = None,
+    set: Set = None,
     time: Time = None,
     id: Id = None,
     columns: Columns = "",
     actions: Actions = "",
-    terms: Annotated[
+    library: Annotated[
         str,
         typer.Option(
             help="Candidate terms, comma-separated; letters that are no columns are numbers to be "
@@ -66,12 +63,14 @@ def discover(
         ),
     ] = "",
     order: Order = 1,
-    lags: Annotated[
-        int, typer.Option(help="Steps back that belong to the state, where part of it is hidden.")
-    ] = 0,
-    form: FormName = "auto",
-    window: Window = None,
-    constraint: Annotated[
+    derivatives: Annotated[
+        str,
+        typer.Option(
+            help="auto, smooth, weak, zoh (inputs held between samples) or discrete (a map); "
+            "--set derivatives.lags=1 adds past values."
+        ),
+    ] = "auto",
+    constraints: Annotated[
         list[str] | None,
         typer.Option(help='What is known, as "coef(p\', sin(q)) = -1"; repeatable.'),
     ] = None,
@@ -85,11 +84,11 @@ def discover(
     dimensionless_constants: Annotated[
         bool, typer.Option(help="Numbers in the law have no unit.")
     ] = False,
-    bootstrap: Annotated[
+    n_bootstrap: Annotated[
         int, typer.Option(help="Resamples of the data, for inclusion and interval of each term.")
     ] = 0,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    seconds: Annotated[float | None, typer.Option(help="Time budget.")] = None,
+    random_state: RandomState = 0,
+    budget: Annotated[float | None, typer.Option(help="Seconds of processor time.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -111,10 +110,13 @@ def discover(
     source = source_of(data, time, id, columns, actions, missing, gaps)
     trajectories = read_data(source)
     # These import torch, which takes longer than finding out that a column does not exist.
+    from sjepa.data.derivative_settings import derivatives_of
     from sjepa.discovery import discover as run
+    from sjepa.discovery.units import Units
     from sjepa.estimator import SJEPA
     from sjepa.runs import Run, writable
     from sjepa.storage import write_whole
+    from sjepa.training import LawOnly
 
     alone = out is not None and out.suffix.lower() == ".json"
     if out is not None and not alone:
@@ -122,32 +124,30 @@ def discover(
         writable(out)
     else:
         check_place(out, force)
-    if lags and out is not None and not alone:
+    parts = parts_of(context, set, trust, backend=backend, derivatives=derivatives)
+    if derivatives_of(parts["derivatives"]).lags and out is not None and not alone:
         raise ConfigError("A law with lags is kept alone: --out NAME.json.", "out")
-    library: Any = terms or None
-    if terms and terms != "wide":
-        library = terms_of(terms)
-    if backend_option and backend is None:
-        raise ConfigError("--backend-option needs --backend.")
+    terms: Any = library or None
+    if library and library != "wide":
+        terms = terms_of(library)
     given = {k: str(v) for k, v in pairs_of(units, "--units").items()} or None
     if given is not None:
         given = {**trajectories.units, **given}
-    chosen = None if backend is None else backend_of(context, backend, backend_option, trust)
     front = run(
-        trajectories, backend=chosen, library=library,
-        order=order, lags=lags, form=form, seed=seed, budget=seconds,  # type: ignore[arg-type]
-        window=window, constraints=constraint or (), n_bootstrap=bootstrap, units=given,
-        dimensionless_constants=dimensionless_constants,
+        trajectories, library=terms, order=order,  # type: ignore[arg-type]
+        random_state=random_state, budget=budget, constraints=constraints or (),
+        n_bootstrap=n_bootstrap, units=given and Units(given, dimensionless_constants), **parts,
     )  # fmt: skip
     law = front.best()
     if out is not None and alone:
         write_whole(out, law.to_json().encode())
     elif out is not None:
         model = SJEPA(
-            encoder="identity", backend=chosen or front.backend, random_state=seed,
-            dynamics=law.dynamics, order=order,  # type: ignore[arg-type]
+            encoder="identity", backend=parts["backend"] or front.backend,
+            search=LawOnly(derivatives=parts["derivatives"]),
+            random_state=random_state, order=order,  # type: ignore[arg-type]
         )  # fmt: skip
-        model.seed_ = seed
+        model.seed_ = random_state
         _save(out, model, front, trajectories, source)
     if json:
         records: list[dict[str, Any]] = front.to_frame().to_dict("records")

@@ -15,17 +15,16 @@ from sjepa.cli.app import Stopped, app, say
 from sjepa.cli.inputs import (
     Actions,
     Columns,
-    FormName,
     Gaps,
     Id,
     Missing,
     Order,
+    RandomState,
     Time,
-    Window,
     read_data,
     source_of,
 )
-from sjepa.cli.settings import ConfigFile, Trust, backend_of, pairs_of, terms_of, words
+from sjepa.cli.settings import ConfigFile, Set, Trust, parts_of, terms_of
 from sjepa.errors import ConfigError, FormatError
 
 
@@ -57,45 +56,24 @@ def fit(
     encoder: Annotated[
         str, typer.Option(help="auto: find coordinates; identity: take the columns as they are.")
     ] = "auto",
-    search: Annotated[str, typer.Option(help="joint, or alternating as in the paper.")] = "joint",
+    search: Annotated[
+        str | None, typer.Option(help="joint; alternating as in the paper; law: coordinates given.")
+    ] = None,
     backend: Annotated[str, typer.Option(help="See 'sjepa backends'.")] = "stlsq",
-    backend_option: Annotated[
-        list[str] | None, typer.Option(help="Option of the backend, name=value; repeatable.")
+    correction: Annotated[
+        str | None, typer.Option(help="neural: learn the residual of the law; or neural_only.")
     ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(help="Option of the search, name=value; repeatable.")
-    ] = None,
-    terms: Annotated[
+    set: Set = None,
+    library: Annotated[
         str, typer.Option(help="Candidate terms in z1, z2, ..., comma-separated.")
     ] = "",
-    feature_names: Annotated[str, typer.Option(help="Names of the coordinates.")] = "",
     delta: Annotated[str, typer.Option(help="Largest adequate risk, or auto.")] = "auto",
-    delta_roll: Annotated[
-        float | None, typer.Option(help="Largest adequate rollout error.")
-    ] = None,
-    select: Annotated[
-        str | None, typer.Option(help="mdl: the shortest code, not the simplest adequate law.")
-    ] = None,
-    integrator: Annotated[str, typer.Option(help="rk4, euler, ...")] = "rk4",
-    dynamics: Annotated[
-        str, typer.Option(help="continuous: velocities; discrete: the next coordinates.")
-    ] = "continuous",
-    form: FormName = "auto",
     order: Order = 1,
-    window: Window = None,
     history: Annotated[
         str | None,
         typer.Option(help="Read coordinates off this many successive rows, or auto."),
     ] = None,
-    correction: Annotated[
-        str | None, typer.Option(help="neural: learn the residual of the law; or neural_only.")
-    ] = None,
-    correction_option: Annotated[
-        list[str] | None,
-        typer.Option(help="Option of the correction, name=value, as lambda_c=0.02; repeatable."),
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    random_state: RandomState = 0,
     time: Time = None,
     id: Id = None,
     columns: Columns = "",
@@ -126,40 +104,24 @@ def fit(
 
         if out is not None:
             _check_place(out)
+        default = "joint" if encoder == "auto" else "law"
         model = SJEPA(
             _whole_or_auto(latent_dim, "--latent-dim"),
-            backend=backend_of(context, backend, backend_option, trust)
-            if backend_option
-            else backend,
-            search=search,  # type: ignore[arg-type]
             encoder=encoder,
             delta=_delta(delta),
-            delta_roll=delta_roll,
-            select=select,  # type: ignore[arg-type]
-            integrator=integrator,
-            dynamics=dynamics,  # type: ignore[arg-type]
             order=order,  # type: ignore[arg-type]
             history=_whole_or_auto(history, "--history"),
-            correction=_correction(correction, correction_option),
-            device=device,
-            random_state=seed,
-            feature_names=words(feature_names) or None,
-            options=_options(option, form, window),
-        )
-        if terms:
-            model.library = _library(terms, model, trajectories)
+            random_state=random_state,
+            **parts_of(
+                context, set, trust, backend=backend, search=search or default,
+                correction=correction,
+            ),
+        )  # fmt: skip
+        if library:
+            model.library = _library(library, model, trajectories)
         run = None if out is None else _begin(out, model, trajectories, source)
     _fit(model, trajectories, run, log, tensorboard)
     _report(model, trajectories, run, json)
-
-
-def _options(given: list[str] | None, form: str, window: int | None) -> dict[str, Any] | None:
-    options = pairs_of(given, "--option")
-    if form != "auto":
-        options["form"] = form
-    if window is not None:
-        options["window"] = window
-    return options or None
 
 
 def _delta(text: str) -> float | str:
@@ -176,27 +138,17 @@ def _whole_or_auto(text: str | None, option: str) -> Any:
         raise ConfigError(f"{option} is a whole number or auto, got {text!r}.") from None
 
 
-def _correction(name: str | None, options: list[str] | None) -> Any:
-    given = pairs_of(options, "--correction-option")
-    if not given:
-        return name
-    if name not in ("neural", "neural_only"):
-        raise ConfigError("--correction-option needs --correction neural, or neural_only.")
-    return {"neural_only": name == "neural_only", **given}
-
-
-def _library(terms: str, model: SJEPA, trajectories: Trajectories) -> Any:
+def _library(given: str, model: SJEPA, trajectories: Trajectories) -> Any:
     from sjepa.data.names import numbered
     from sjepa.symbolic import Library
 
-    names = list(model.feature_names or ())
-    if not names and model.encoder == "identity":
+    if model.encoder == "identity":
         names = list(trajectories.names or numbered("z", trajectories.obs_shape[0]))
-    if not names and model.latent_dim == "auto":
-        raise ConfigError("--latent-dim auto tries several libraries; leave --terms out.")
-    names = names or list(numbered("z", int(model.latent_dim)))
-    model.feature_names = None
-    return Library.from_terms(terms_of(terms), [*names, *(trajectories.input_names or ())])
+    elif model.latent_dim == "auto":
+        raise ConfigError("--latent-dim auto tries several libraries; leave --library out.")
+    else:
+        names = list(numbered("z", int(model.latent_dim)))
+    return Library.from_terms(terms_of(given), [*names, *(trajectories.input_names or ())])
 
 
 def _check_place(out: Path) -> None:
@@ -257,9 +209,9 @@ def _fit(
             stack.enter_context(ProgressBar()),
             stack.enter_context(GracefulInterrupt(log)),
         )
-        model.callbacks = [bar, brake]
+        model.verbose = [bar, brake]
         if tensorboard is not None:
-            model.callbacks = [*model.callbacks, TensorBoard(tensorboard)]
+            model.verbose = [bar, brake, TensorBoard(tensorboard)]
         try:
             model.fit(data, run=run)
         except KeyboardInterrupt:
@@ -267,7 +219,7 @@ def _fit(
             where = f" Resume with: sjepa fit --resume {run.folder}" if run is not None else ""
             raise Stopped(f"stopped at {share:.0f} %.{where}") from None
         finally:
-            model.callbacks = None
+            model.verbose = None
 
 
 def _report(model: SJEPA, data: Trajectories, run: Run | None, json: bool) -> None:

@@ -43,11 +43,8 @@ Time = Annotated[
 Id = Annotated[str | None, typer.Option(help="Column that tells trajectories apart.")]
 Columns = Annotated[str, typer.Option(help="Observed columns, comma-separated; by default all.")]
 Actions = Annotated[str, typer.Option(help="Columns of control inputs, comma-separated.")]
-FormName = Annotated[str, typer.Option("--form", help="auto, derivative, weak, zoh or discrete.")]
 Order = Annotated[int, typer.Option(help="1, or 2 for laws of accelerations.")]
-Window = Annotated[
-    int | None, typer.Option(help="Observations under one test function of the weak form.")
-]
+RandomState = Annotated[int, typer.Option(help="Seed of everything random.")]
 Missing = Annotated[
     str | None, typer.Option(help="raise, or drop: leave out rows with missing values.")
 ]

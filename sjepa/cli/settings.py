@@ -45,18 +45,22 @@ def read_settings(path: Path, command: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in data.items():
         name = key.replace("-", "_")
-        table = "option" if name == "options" else name
-        if table not in known:
+        if name not in known:
             hint = did_you_mean(key, [n.replace("_", "-") for n in known])
             listing = ", ".join(n.replace("_", "-") for n in known)
             raise ConfigError(f"{path}: there is no option {key!r}.{hint} Options: {listing}.")
         if isinstance(value, dict):
-            found |= _table(path, table, value, known)
-        elif isinstance(value, list) and not known[table].multiple:
-            found[table] = ",".join(map(str, value))
+            if name not in PARTS or "set" not in known:
+                raise ConfigError(f"{path}: {name!r} is one value, not a table.")
+            if "name" in value:
+                found[name] = value["name"]
+            rest = {k: v for k, v in value.items() if k != "name"}
+            found["set"] = [*found.get("set", []), *_pairs(name, rest)]
+        elif isinstance(value, list) and not known[name].multiple:
+            found[name] = ",".join(map(str, value))
         else:
-            found[table] = value
-        if table in places:
+            found[name] = value
+        if name in places:
             _check_place(path, key, str(value))
     return found
 
@@ -74,20 +78,8 @@ def _check_place(file: Path, key: str, value: str) -> None:
     )
 
 
-def _table(path: Path, name: str, values: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    """``[backend]`` and ``[options]``: a name, and options as they would stand on the line."""
-    if name == "backend" and "backend_option" in known:
-        if "name" not in values:
-            raise ConfigError(f"{path}: [backend] needs a name.")
-        rest = {k: v for k, v in values.items() if k != "name"}
-        return {"backend": values["name"], "backend_option": _pairs(rest)}
-    if name == "option":
-        return {"option": _pairs(values)}
-    raise ConfigError(f"{path}: {name!r} is one value, not a table.")
-
-
-def _pairs(values: dict[str, Any]) -> list[str]:
-    return [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in values.items()]
+def _pairs(part: str, values: dict[str, Any]) -> list[str]:
+    return [f"{part}.{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in values.items()]
 
 
 ConfigFile = Annotated[
@@ -109,16 +101,48 @@ Trust = Annotated[
 ]
 
 
-def backend_of(
-    context: typer.Context, name: str, options: Sequence[str] | None, trust: bool
-) -> Any:
-    """A backend by name and options; of options in a TOML file only plain ones are taken."""
+# Options whose value is a name, and which have fields.
+PARTS = ("backend", "search", "correction", "derivatives")
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="PART.FIELD=VALUE",
+        help="A field of the backend, search, correction or derivatives, as backend.max_terms=3; "
+        "repeatable.",
+    ),
+]  # fmt: skip
+
+
+def parts_of(
+    context: typer.Context, texts: Sequence[str] | None, trust: bool, **names: str | None
+) -> dict[str, Any]:
+    """The parts of these names, as mappings with a name where they have fields.
+
+    Fields come from a TOML file and from the line, which counts last. Of a backend in a file only
+    plain fields are taken.
+    """
     from sjepa.backend.registry import from_file
 
-    given = {"name": name, **pairs_of(options, "--backend-option")}
-    source = context.get_parameter_source("backend_option")
-    typed = source is None or source.name == "COMMANDLINE"
-    return given if trust or typed else from_file(given)
+    source = context.get_parameter_source("set")
+    typed = list(texts or ()) if source is None or source.name == "COMMANDLINE" else []
+    filed = list((context.default_map or {}).get("set") or ())
+    given = pairs_of(filed, "--set") | pairs_of(typed, "--set")
+    found: dict[str, Any] = dict(names)
+    for key, value in given.items():
+        part, dot, field = key.partition(".")
+        if not dot or part not in names:
+            hint = did_you_mean(part, names)
+            known = ", ".join(names)
+            raise ConfigError(f"--set takes PART.FIELD=VALUE, got {key!r}.{hint} Parts: {known}.")
+        if names[part] is None:
+            raise ConfigError(f"--set {key} needs --{part}.")
+        if not isinstance(found[part], dict):
+            found[part] = {"name": found[part]}
+        found[part][field] = value
+    if any(text.startswith("backend.") for text in filed) and not trust:
+        found["backend"] = from_file(found["backend"])
+    return found
 
 
 def words(text: str) -> list[str]:
@@ -136,7 +160,7 @@ def terms_of(text: str) -> list[str]:
             start = i + 1
     parts = [p.strip() for p in [*parts, text[start:]]]
     if not all(parts):
-        raise ConfigError(f"--terms has an empty term: {text!r}.")
+        raise ConfigError(f"--library has an empty term: {text!r}.")
     return parts
 
 
@@ -162,13 +186,6 @@ def number_or_name(text: str | None) -> str | float | None:
         return text
 
 
-# Parameters whose option has another name.
-_OPTIONS = {
-    "library": "terms", "random_state": "seed", "u": "actions", "budget": "seconds",
-    "options": "option",
-}  # fmt: skip
-
-
 def in_options(error: SjepaError | DataWarning, known: Collection[str]) -> str:
     """The message, with the option of the command to change in place of the parameter.
 
@@ -178,11 +195,11 @@ def in_options(error: SjepaError | DataWarning, known: Collection[str]) -> str:
     message, argument = str(error), error.argument
     if argument is None:
         return message
-    name = _OPTIONS.get(argument, argument)
+    name = {"u": "actions"}.get(argument, argument)
     if name in known:
         option, joint = f"--{name.replace('_', '-')}", " "
-    elif "option" in known:
-        option, joint = f"--option {name}", "="
+    elif "search" in known:
+        option, joint = f"--set search.{name}", "="
     else:
         return message
 

@@ -72,7 +72,7 @@ def check_equal_steps(steps: Array) -> None:
     if steps.max() > steps.min() * (1 + 1e-6):
         raise DataError(
             f"A map needs equal steps, these range from {steps.min():g} to {steps.max():g}; "
-            "use form='derivative'."
+            "use derivatives='smooth'."
         )
 
 

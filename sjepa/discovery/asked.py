@@ -10,6 +10,7 @@ import numpy as np
 
 from sjepa.backend import Backend, Problem
 from sjepa.data import Trajectories
+from sjepa.data.derivative_settings import DerivativeSettings
 from sjepa.data.forms import Form, Rows, continuous_rows, is_noisy
 from sjepa.data.rows import discrete_rows, inputs_of
 from sjepa.discovery.proposals import SELECT_SHARE, search_map, select_weakly, share_of
@@ -78,13 +79,12 @@ def answer_map(asked: Asked) -> Answer:
 def answer_field(
     asked: Asked,
     slopes: list[np.ndarray] | None,
-    options: Mapping[str, Any],
-    window: int | None,
+    fitted: DerivativeSettings,
     summed: Summed | None,
     shapes: list[Shape] | Literal["wide"] | None,
     widen: bool,
 ) -> Answer:
-    """A law for derivatives: given ones, or those that the options estimate."""
+    """A law for derivatives: given ones, or those that `fitted` says."""
     backend, data, order = asked.backend, asked.data, asked.order
     if slopes is not None:
         targets, inputs = np.concatenate(slopes), np.concatenate(inputs_of(data))
@@ -93,7 +93,7 @@ def answer_field(
         if isinstance(asked.space, Grammar) and not backend.trees:
             asked = replace(asked, space=asked.space.library(asked.common["outputs"]))
         places = [asked.names.index(n) for n in asked.space.inputs] if order == 2 else None
-        options = {**options, "order": order, "window": window, "columns": places}
+        options = {**fitted.options(), "order": order, "window": fitted.window, "columns": places}
         form = "derivative" if asked.form == "weak" and backend.trees else asked.form
         terms = asked.space if isinstance(asked.space, Library) else None
         rows = continuous_rows(data, terms, form=form, trees=backend.trees, **options)

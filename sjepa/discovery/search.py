@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from sjepa.backend import Backend, Budget, Progress
+from sjepa.backend import Backend, Budget
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
 from sjepa.data.clock import with_time
-from sjepa.data.forms import FORMS, Form
+from sjepa.data.derivative_settings import DerivativeSettings, derivatives_of
+from sjepa.data.forms import Form
 from sjepa.data.history import with_lags
 from sjepa.data.streams import Stream
 from sjepa.discovery.answer import Kept, answered
@@ -27,8 +27,10 @@ from sjepa.discovery.space import (
     takes_time,
     units_of,
 )
+from sjepa.discovery.units import Units
 from sjepa.errors import ConfigError, DataError
 from sjepa.search.bootstrap import bootstrap
+from sjepa.settings import RandomState, draw_seed
 from sjepa.symbolic import Front, Grammar, Library
 
 
@@ -43,21 +45,14 @@ def discover(
     grammar: Grammar | None = None,
     feature_names: Sequence[str] | None = None,
     order: int = 1,
-    lags: int = 0,
-    form: Form = "auto",
-    derivative: str | Mapping[str, Any] = "auto",
-    window: int | None = None,
+    derivatives: str | DerivativeSettings = "auto",
     constraints: Sequence[str] = (),
-    units: Mapping[str, str] | None = None,
-    dimensionless_constants: bool = False,
+    units: Mapping[str, str] | Units | None = None,
     n_bootstrap: int = 0,
-    seed: int = 0,
+    random_state: RandomState = 0,
     budget: Budget | float | None = None,
     warm: Front | None = None,
-    progress: Progress | None = None,
-    verbose: bool | None = None,
-    executor: Any = "local",
-    workers: int = 1,
+    verbose: Any = None,
 ) -> Front:
     """Find the equations of motion of given states.
 
@@ -91,49 +86,38 @@ def discover(
     order : 1 or 2
         Whether the law gives first or second time derivatives. With 2 its inputs are the
         coordinates, their velocities (x1_dot, ...) and the actions.
-    lags : int
-        Steps back that belong to the state, where what was measured is not all of it: with 1 the
-        inputs are x, x_lag1, u1 and u1_lag1. The law is then a map, or with ``form="derivative"``
-        a vector field in delay coordinates. ``SJEPA(history=k)`` looks for coordinates of the past.
-    form : "derivative", "weak", "zoh", "discrete" or "auto"
-        Fit time derivatives point by point; integrals against test functions (for noisy data;
-        backends that write trees propose terms, the integrals select); the same with actions held
-        constant between samples (zero-order hold); or the next value itself. "auto" looks at the
-        noise, and at which reading of the control inputs predicts segments left out. ``front.form``
-        says what was taken.
-    derivative : str or mapping
-        Method of :func:`sjepa.data.differentiate`, or its options with a ``"method"``.
-    window : int, optional
-        Observations under one test function of the weak form; by default from the time scale of
-        the data.
+    derivatives : "auto", "smooth", "weak", "zoh", "discrete", or one of their classes
+        Fit time derivatives point by point (:class:`sjepa.Smooth`); integrals against test
+        functions (:class:`sjepa.Weak`, for noisy data; backends that write trees propose terms, the
+        integrals select); the same with actions held constant between samples
+        (:class:`sjepa.ZeroOrderHold`); or the next value itself (:class:`sjepa.Discrete`). "auto"
+        looks at the noise, and at which reading of the control inputs predicts segments left out.
+        ``front.form`` says what was taken. ``Discrete(lags=1)`` adds past values to the state.
     constraints : list of str
         What is known of the coefficients: ``"coef(p', sin(q)) = -1"`` fixes one,
         ``"coef(x', y) = -coef(y', x)"`` ties two, ``"coef(p', p) <= 0"`` says a sign, and
         ``"S' + I' + R' = 0"`` conserves a sum. For "stlsq", "subset" and "pysindy"; numbers are
         then those of the regression.
-    units : mapping, optional
+    units : mapping or Units, optional
         Units of states, actions and time, as in ``{"q": "rad", "p": "rad/s", "t": "s"}``: terms
-        that cannot be of the right unit are left out, such as the sine of a length. Needs pint.
-    dimensionless_constants : bool
-        Whether numbers in the law have no unit. Otherwise a coefficient has the unit that its
-        term needs.
+        that cannot be of the right unit are left out, such as the sine of a length. A coefficient
+        has the unit that its term needs, unless ``sjepa.Units(of, dimensionless_constants=True)``
+        says that numbers have none. Needs pint.
     n_bootstrap : int
         Resamples of the data, segment by segment, on which the search is repeated:
         ``front.intervals`` says how often each term was chosen again and between which numbers
         90 % of its coefficients lie. 200 are plenty; 0 leaves it out.
-    seed : int
+    random_state : int, numpy RandomState or Generator, optional
+        None draws a new seed.
     budget : float or Budget, optional
-        Seconds of processor time, or a :class:`sjepa.backend.Budget`. Expression trees take 30 if
-        neither this nor the backend's own settings limit them.
+        Seconds of processor time, or a :class:`sjepa.Budget`, which also says where data that are
+        not in memory are summed up, and where resamples are searched. Expression trees take 30
+        seconds if neither this nor the backend's own settings limit them.
     warm : a previous Front to start from
-    progress : callable, optional
-        Called with a line of text and the share of the work done.
-    verbose : bool, optional
+    verbose : bool, callable, Callback, or list of these, optional
         By default a progress bar is shown in terminals and notebooks and nothing elsewhere; True
-        writes lines where no bar can be drawn, False shows nothing.
-    executor, workers : "local", "dask", "ray" or a client, and how many processes
-        Where data that are not in memory are summed up, and where resamples are searched. The
-        result is the same for any number of workers.
+        writes lines where no bar can be drawn, False shows nothing. A function is called with a
+        line of text and the share of the work done.
 
     Returns
     -------
@@ -151,11 +135,11 @@ def discover(
     q' = p
     p' = -4*q
     """
-    _check(form, order, x_dot, n_bootstrap, constraints)
-    _check_lags(lags, order, x_dot)
-    if window is not None and not (isinstance(window, Integral) and window >= 3):
-        raise ConfigError(f"window is a number of observations from 3, got {window!r}.", "window")
-    with ProgressBar(verbose, "preparing the data", progress) as bar:
+    fitted, seed = derivatives_of(derivatives), draw_seed(random_state)
+    form, lags, units = fitted.form, fitted.lags, Units.of(units)
+    _check(form, lags, order, x_dot, n_bootstrap, constraints)
+    effort = Budget.of(budget)
+    with ProgressBar(verbose, "preparing the data") as bar:
         stream = Stream.of(x, t, feature_names)
         if stream is None:
             data = Trajectories.of(
@@ -167,12 +151,11 @@ def discover(
             _check_stream(form, x_dot, u, lags or n_bootstrap)
         measured = data.obs_shape[0]
         if lags:
-            if data.u is not None and form not in ("auto", "discrete"):
+            if data.u is not None and form != "discrete":
                 raise ConfigError(
-                    "Lags of actions need a map: form='discrete', or order=2.", "form"
+                    "Lags of actions need a map, Discrete(lags=...), or order=2.", "derivatives"
                 )
             data = with_lags(data, lags)
-            form = "discrete" if form == "auto" else form
         if takes_time(library, grammar, data):
             if stream is not None:
                 raise ConfigError(
@@ -195,30 +178,33 @@ def discover(
         common: dict[str, Any] = {
             "outputs": outputs,
             "seed": seed,
-            "budget": Budget.of(budget).for_backend(backend.trees, backend.limited),
+            "budget": effort.for_backend(backend.trees, backend.limited),
             "warm": warm,
             "progress": bar.listener,
             "constraints": constraints,
-            "dimensionless_constants": dimensionless_constants,
+            "dimensionless_constants": units is not None and units.dimensionless_constants,
         }
         if units is not None:
-            common["units"] = units_of(units, data, names, outputs, order, form == "discrete")
+            common["units"] = units_of(
+                units.of_names, data, names, outputs, order, form == "discrete"
+            )
         asked = Asked(data, backend, space, names, order, form, common)
         if form == "discrete":
             answer = answer_map(asked)
         else:
             slopes = None if x_dot is None else _like(x_dot, data)
-            options = {"method": derivative} if isinstance(derivative, str) else dict(derivative)
             summed = None
             if stream is not None:
-                summed = partial(stream.sums, seed=seed, executor=executor, workers=workers)
-            answer = answer_field(asked, slopes, options, window, summed, shapes, widen)
+                summed = partial(
+                    stream.sums, seed=seed, executor=effort.executor, workers=effort.workers
+                )
+            answer = answer_field(asked, slopes, fitted, summed, shapes, widen)
         front, problem = answer.front, answer.problem
         if n_bootstrap and len(front):
             front = bootstrap(
                 front, problem, backend, data, n_bootstrap, seed=seed, order=order,
                 held=answer.form == "zoh", end=answer.end, ordered=x_dot is None,
-                executor=executor, workers=workers,
+                executor=effort.executor, workers=effort.workers,
             )  # fmt: skip
     late = data.names[measured:] if form == "discrete" and data.names else ()
     if answer.again and not lags:
@@ -227,32 +213,29 @@ def discover(
     return answered(front, problem, answer.form, names, late or ())
 
 
-def _check(form: str, order: int, x_dot: Any, n_bootstrap: int, constraints: Sequence[str]) -> None:
-    if form not in FORMS:
-        raise ConfigError(f"form is one of {', '.join(map(repr, FORMS))}, got {form!r}.", "form")
+def _check(
+    form: Form, lags: int, order: int, x_dot: Any, n_bootstrap: int, constraints: Sequence[str]
+) -> None:
     if order not in (1, 2):
         raise ConfigError(f"order must be 1 or 2, got {order!r}.", "order")
     if not (isinstance(n_bootstrap, int) and n_bootstrap >= 0):
         raise ConfigError(f"n_bootstrap is a number of resamples, got {n_bootstrap!r}.")
     if constraints and n_bootstrap:
         raise ConfigError("Resampled numbers do not keep constraints: leave one of both out.")
+    if x_dot is not None and form != "auto":
+        raise ConfigError("Derivatives are given by x_dot: leave derivatives.", "derivatives")
     if order == 2 and (form == "discrete" or x_dot is not None):
         raise ConfigError("order=2 takes second derivatives itself: use order=1 with such data.")
-
-
-def _check_lags(lags: int, order: int, x_dot: Any) -> None:
-    if not (isinstance(lags, int) and lags >= 0):
-        raise ConfigError(f"lags is a number of steps back, got {lags!r}.", "lags")
-    if lags and (order == 2 or x_dot is not None):
-        raise ConfigError("Take lags, or derivatives (order=2, x_dot), and not both.", "lags")
+    if lags and order == 2:
+        raise ConfigError("Take lags, or order=2, and not both.", "derivatives")
 
 
 def _check_stream(form: str, x_dot: Any, u: Any, rest: Any) -> None:
     if form == "discrete" or x_dot is not None or u is not None or rest:
         raise ConfigError(
             "Data that are not in memory bring their own actions and times, and are fitted as "
-            "derivatives or integrals: leave out u, x_dot, lags, n_bootstrap and form='discrete'.",
-            "form",
+            "derivatives or integrals: leave out u, x_dot, n_bootstrap and Discrete or lags.",
+            "derivatives",
         )
 
 

@@ -15,16 +15,22 @@ from torch import nn
 from sjepa.backend import Backend
 from sjepa.backend.registry import from_file, make_backend
 from sjepa.errors import ConfigError, FormatError, SjepaError, printable
-from sjepa.models.pretrained.heads import HeadedEncoder
+from sjepa.estimator.parameter_types import is_identity
+from sjepa.models.pretrained.heads import HeadedEncoder, ReadOut
 from sjepa.runs.saving import METRICS, Saved
+from sjepa.settings import Settings, settings_of
 from sjepa.symbolic import Grammar, Library
 from sjepa.symbolic.verdict import Verdict
 from sjepa.training import Dimension, Frozen, identity
+from sjepa.training.correction import CORRECTIONS
+from sjepa.training.searches import SEARCHES
 
 
 Model = TypeVar("Model", bound=Any)
 # Not settings of the search, and not data.
-_LEFT_OUT = ("progress", "callbacks", "verbose")
+_LEFT_OUT = ("verbose",)
+# What the names of settings in a file stand for.
+_PARTS: Mapping[str, Mapping[str, Any]] = {"search": SEARCHES, "correction": CORRECTIONS}
 
 
 def plain_params(model: Any) -> dict[str, Any]:
@@ -34,6 +40,13 @@ def plain_params(model: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, ReadOut):
+        return {"encoder": _plain(value.encoder), "head": value.head}
+    if isinstance(value, Settings):
+        try:
+            return value.plain()
+        except (TypeError, ValueError):
+            return {"given": _name_of(value)}
     if isinstance(value, Library):
         return {"library": value.to_dict()}
     if isinstance(value, Grammar):
@@ -64,21 +77,22 @@ def with_settings(model: Model, asked: Mapping[str, Any], trust: bool = False) -
 
     Of its backend only plain options are taken, unless `trust` says that others may be.
     """
-    settings = asked.get("settings")
-    if not isinstance(settings, dict):
+    given = asked.get("settings")
+    if not isinstance(given, dict):
         raise FormatError("The run's run.json is damaged: it holds no settings.")
     known = model.get_params(deep=False)
-    for name, value in settings.items():
+    for name, value in given.items():
         if name not in known:
             raise FormatError(f"The run has a setting {name!r} that this release has not.")
-        if isinstance(value, dict) and set(value) == {"given"}:
+        inner = value.get("encoder", value) if isinstance(value, dict) else value
+        if isinstance(inner, dict) and set(inner) == {"given"}:
             raise ConfigError(
-                f"The run was begun in Python with {name} {value['given']!r:.60}, which a file "
+                f"The run was begun in Python with {name} {inner['given']!r:.60}, which a file "
                 "cannot hold; resume there, with fit(..., run=folder)."
             )
-    model.set_params(**{k: from_plain(k, v) for k, v in settings.items()})
+    model.set_params(**{k: from_plain(k, v) for k, v in given.items()})
     if trust:
-        model.backend = settings.get("backend", model.backend)
+        model.backend = given.get("backend", model.backend)
     make_backend(model.backend)  # refused before any data are read
     return model
 
@@ -107,8 +121,8 @@ def saved_from(model: Any) -> Saved:
         encoder = encoder.module
     if encoder is identity:
         encoder = None
-    elif not isinstance(model.encoder, str):
-        encoder, given = None, _name_of(model.encoder)
+    elif not isinstance(model.encoder, str) and not is_identity(model.encoder):
+        encoder, given = None, _name_of(ReadOut.of(model.encoder).encoder)
     facts = {
         "diagnostics": list(model.diagnostics_),
         "warnings": list(getattr(model, "warnings_", ())),
@@ -156,6 +170,7 @@ def _with_result(model: Any) -> pd.DataFrame:
 
 def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
     """Make an estimator what was saved; `encoder` is the user's own, if it was one."""
+    encoder = encoder.encoder if isinstance(encoder, ReadOut) else encoder
     if saved.given:
         if encoder is None or isinstance(encoder, str):
             raise FormatError(
@@ -173,7 +188,12 @@ def apply_saved(model: Model, saved: Saved, encoder: Any) -> Model:
     known = model.get_params(deep=False)
     if unknown := sorted(set(saved.params) - set(known)):
         raise FormatError(f"This model has a parameter {unknown[0]!r} that this release has not.")
+    plain = saved.params.get("encoder")
+    if isinstance(plain, dict) and "head" in plain:
+        encoder = from_plain("encoder", {**plain, "encoder": encoder})
     params = {k: from_plain(k, v) for k, v in saved.params.items() if k != "encoder"}
+    if params.get("search") is None:  # settings that a file cannot hold
+        params["search"] = "joint"
     model.set_params(**{k: v for k, v in params.items() if k in known}, encoder=encoder)
     model.law_, model.encoder_ = saved.law, function
     model.history_ = saved.metrics
@@ -248,6 +268,10 @@ def from_plain(name: str, value: Any) -> Any:
             return Library.from_dict(value["library"])
         if "grammar" in value and name == "grammar":
             return Grammar(**value["grammar"])
+        if name == "encoder":
+            return ReadOut(**value)
+        if name in _PARTS:
+            return settings_of(value, name, _PARTS[name])
     except (SjepaError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise FormatError(f"The model's {name} cannot be read ({error!s:.80}).") from None
     return value

@@ -18,6 +18,7 @@ from sjepa.data.history import middle_of, windows, with_history
 from sjepa.errors import ConfigError, DataError
 from sjepa.estimator.checks import check_is_fitted
 from sjepa.estimator.files import saved_from
+from sjepa.estimator.parameter_types import search_of
 from sjepa.metrics import AffineMap, path_r2
 from sjepa.models import Simulation, Simulator, Transition
 from sjepa.models.pretrained.embedder import encode_all
@@ -113,7 +114,7 @@ class Fitted(BaseEstimator):
         if old is not None and (law is self.law_ or old.symbolic is None):
             return old
         correction = None if old is None else old.correction
-        new = Transition.of(self.law_, self.integrator, correction)
+        new = Transition.of(self.law_, search_of(self).integrator, correction)
         self._moved_by = (self.law_, new)
         return new
 
@@ -270,9 +271,9 @@ class Fitted(BaseEstimator):
             "backend": self.backend,
             "library": space if isinstance(space, Library) else None,
             "grammar": space if isinstance(space, Grammar) else None,
-            "integrator": self.integrator,
-            "seed": self.seed_,
-            "progress": self.progress,
+            "integrator": search_of(self).integrator,
+            "random_state": self.seed_,
+            "verbose": self.verbose,
         }
         found = posterior(latent, **{**defaults, **settings})
         return found.of_observations(self._encode, len(self.obs_shape_))

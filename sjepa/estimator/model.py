@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import torch
+from torch import nn
 
 from sjepa.backend import Backend
-from sjepa.callbacks import Callback, Log, ProgressBar, check_callbacks
+from sjepa.callbacks import Log, ProgressBar, read_verbose
 from sjepa.data import Trajectories
 from sjepa.data.history import choose_history
 from sjepa.data.names import numbered
@@ -20,19 +21,24 @@ from sjepa.errors import TrainingDiverged
 from sjepa.estimator.check_data import check_data
 from sjepa.estimator.files import apply_saved, plain_params, saved_from
 from sjepa.estimator.fitted import Fitted
-from sjepa.estimator.parameter_types import draw_seed
+from sjepa.estimator.parameter_types import is_identity, search_of
 from sjepa.estimator.regressor_files import FILE, load_regressor
-from sjepa.estimator.validate import validate, way_of
+from sjepa.estimator.validate import validate
 from sjepa.models import Transition
+from sjepa.models.pretrained import ReadOut
 from sjepa.runs import Run, fingerprint, writable
 from sjepa.runs.log import RunLog
 from sjepa.runs.recorder import RunRecorder
 from sjepa.runs.saving import read as read_saved
+from sjepa.settings import draw_seed
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.training import (
     MAX_COORDINATES,
-    CorrectionSettings,
+    Alternating,
     FitResult,
+    Joint,
+    LawOnly,
+    Neural,
     as_library,
     correction_figures,
     fewest_coordinates,
@@ -44,7 +50,6 @@ from sjepa.training import (
 )
 from sjepa.training.alternating.ranks import rank, together
 from sjepa.training.libraries import coordinate_grammar
-from sjepa.training.options import search_budget
 
 
 class SJEPA(Fitted):
@@ -59,68 +64,42 @@ class SJEPA(Fitted):
         Backend of the symbolic search for fixed coordinates and for the alternating search. In the
         joint search a backend other than the default proposes structures for a second run; one
         that writes trees of the `grammar` may propose terms that the default library lacks.
-    search : "joint" or "alternating"
-        Search structures and coordinates jointly (the default), or in turns as in the paper. With
-        a given encoder nothing alternates, and "alternating" minimizes the paper's L_frozen, for
-        coordinates of a scale of about 1.
-    encoder : "auto", "identity", or a callable or nn.Module
+    search : "joint", "alternating", Joint, Alternating or LawOnly
+        Search structures and coordinates jointly (the default), or in turns as in the paper; a
+        name stands for :class:`sjepa.Joint` or :class:`sjepa.Alternating` with its defaults. With a
+        given encoder the default is :class:`sjepa.LawOnly`, and "alternating" minimizes the paper's
+        L_frozen.
+    encoder : "auto", "identity", a callable or nn.Module, or ReadOut
         "auto" learns the coordinates. "identity" takes the observations as coordinates, anything
         callable is used as it is, frozen (see :mod:`sjepa.models.pretrained`); then only the law is
-        searched.
-    head : "auto", "none", "pca", "whiten", "slow" or "learned"
-        How `latent_dim` coordinates are read off the embeddings of a frozen encoder; "learned"
-        trains the read-out together with the law. "auto" is "pca" where the encoder gives more
-        values than `latent_dim`, or names; with encoder="identity" beyond 16 columns.
+        searched. ``sjepa.ReadOut(encoder, head="pca")`` says how `latent_dim` coordinates are read
+        off its embeddings.
     library, grammar : candidate terms or expressions, in the names z1, z2, ...
         A library may be a list of terms such as ``["z1", "sin(z1)"]``. By default 1, z, sin z,
-        cos z, squares and products.
+        cos z, squares and products. The inputs of a Library or Grammar name the coordinates; with
+        ``encoder="identity"`` the data do.
     delta : float or "auto"
         Largest adequate validation risk; "auto" estimates it from the noise floor and reports it.
         For the alternating search a number is the paper's δ_pred: L_pred is constrained to it by a
         multiplier.
-    delta_roll : float, optional
-        Largest adequate rollout error, as a share of the variance of the coordinates.
-    select : "mdl", optional
-        Take the law with the shortest code (minimum description length) instead of the simplest
-        adequate one.
-    correction : None, "neural", "neural_only", mapping or nn.Module
+    correction : None, "neural", "neural_only", Neural or nn.Module
         A bounded network that learns the residual of the law; "neural_only" leaves the law out.
-        With ``order=2`` it adds to the accelerations.
-        Options are those of :class:`sjepa.training.CorrectionSettings`. The alternating search
-        learns it together with coordinates and law, the others afterwards; the joint search with
-        ``{"joint": "coordinates"}`` refines all three together at its end.
-    integrator : str, default="rk4"
-    dynamics : "continuous" or "discrete"
-        Whether the law gives velocities or the next coordinates (for equal steps; with given
-        coordinates or ``search="alternating"``).
+        With ``order=2`` it adds to the accelerations. Its settings are :class:`sjepa.Neural`. The
+        alternating search learns it together with coordinates and law, the others afterwards; the
+        joint search with ``Neural(joint="coordinates")`` refines all three together at its end.
     order : 1 or 2
         Whether the law gives first or second time derivatives of the coordinates.
     history : int or "auto", optional
         Coordinates are read off windows of this many successive observations, for states that a
         single one does not determine; "auto" chooses the length by the noise (`history_length_`).
         They belong to the middle of their window: a trajectory loses ``history - 1`` of them.
-    device : "auto", "cpu", "cuda" or "mps"
-        Where the alternating search trains.
     random_state : int, numpy RandomState or Generator, optional
         None draws a new seed for every fit, kept in `seed_`.
-    progress : callable, optional
-        Called with a line of text and the share of the work done.
-    feature_names : sequence of str, optional
-        Names of the coordinates in the law; by default z1, z2, ..., or with ``encoder="identity"``
-        the names that the data come with.
-    options : mapping, optional
-        Settings of the search. For the joint search the fields of
-        :class:`sjepa.training.joint.SearchBudget`; for the alternating search ``cycles``,
-        ``warm_epochs``, ``dynamics_epochs``, ``space_epochs``, the weights ``lambda_s`` and
-        ``lambda_r``, ``as_published`` (the paper's Algorithm 1 to the letter, with
-        ``integrator="euler"``) and the fields of
-        :class:`sjepa.training.alternating.TrainingConfig`. Where the coordinates are given,
-        ``form`` and ``window`` of :func:`sjepa.discover`.
-    callbacks : list of Callback, optional
-        Called as the fit advances; see :mod:`sjepa.callbacks`.
-    verbose : bool, optional
+    verbose : bool, callable, Callback, or list of these, optional
         By default a progress bar is shown in terminals and notebooks and nothing elsewhere; True
-        writes lines where no bar can be drawn, False shows nothing.
+        writes lines where no bar can be drawn, False shows nothing. A function is called with a
+        line of text and the share of the work done, a Callback as the fit advances; see
+        :mod:`sjepa.callbacks`.
 
     Attributes
     ----------
@@ -176,48 +155,28 @@ class SJEPA(Fitted):
         latent_dim: int | Literal["auto"] = 2,
         *,
         backend: str | Mapping[str, Any] | type[Backend] | Backend | Sequence[Any] = "stlsq",
-        search: Literal["joint", "alternating"] = "joint",
-        encoder: str | Callable[[Any], Any] = "auto",
-        head: str = "auto",
+        search: str | Joint | Alternating | LawOnly = "joint",
+        encoder: str | Callable[[Any], Any] | ReadOut = "auto",
         library: Library | Sequence[str] | None = None,
         grammar: Grammar | None = None,
         delta: float | str = "auto",
-        delta_roll: float | None = None,
-        select: Literal["mdl"] | None = None,
-        correction: Any = None,
-        integrator: str = "rk4",
-        dynamics: Literal["continuous", "discrete"] = "continuous",
+        correction: str | Neural | nn.Module | None = None,
         order: Literal[1, 2] = 1,
         history: int | Literal["auto"] | None = None,
-        device: str = "auto",
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
-        progress: Callable[[str, float], None] | None = None,
-        feature_names: Sequence[str] | None = None,
-        options: Mapping[str, Any] | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | None = None,
+        verbose: Any = None,
     ) -> None:
         self.latent_dim = latent_dim
         self.backend = backend
         self.search = search
         self.encoder = encoder
-        self.head = head
         self.library = library
         self.grammar = grammar
         self.delta = delta
-        self.delta_roll = delta_roll
-        self.select = select
         self.correction = correction
-        self.integrator = integrator
-        self.dynamics = dynamics
         self.order = order
         self.history = history
-        self.device = device
         self.random_state = random_state
-        self.progress = progress
-        self.feature_names = feature_names
-        self.options = options
-        self.callbacks = callbacks
         self.verbose = verbose
 
     def fit(
@@ -265,10 +224,9 @@ class SJEPA(Fitted):
     def _fit(self, trajectories: Trajectories, run: Run | None) -> SJEPA:
         self.history_length_ = self._choose_history(trajectories)
         first = rank() == 0
-        bar = ProgressBar(
-            self.verbose if first else False, progress=self.progress if first else None
-        )
-        callbacks = [Log(), *check_callbacks(self.callbacks), bar]
+        shown, listeners = read_verbose(self.verbose)
+        bar = ProgressBar(shown if first else False)
+        callbacks = [Log(), *listeners, bar]
         recorder = RunRecorder(callbacks, None if run is None else run.checkpoint)
         for callback in callbacks:
             callback.on_start(self)
@@ -306,14 +264,16 @@ class SJEPA(Fitted):
         self.obs_shape_ = tuple(trajectories.obs_shape)
         self.n_features_in_ = int(np.prod(self.obs_shape_))
         # Now, so that using the model does not change it.
-        self._moved_by = (self.law_, Transition.of(self.law_, self.integrator))
-        if self.correction is not None:
+        integrator = search_of(self).integrator
+        self._moved_by = (self.law_, Transition.of(self.law_, integrator))
+        correction = Neural.of(self.correction)
+        if correction is not None:
             encoded = self.coordinates(trajectories)
             if learned.correction is not None:
-                transition = Transition.of(self.law_, self.integrator, learned.correction)
+                transition = Transition.of(self.law_, integrator, learned.correction)
             else:
                 self.law_, transition = learn_correction(
-                    encoded, self.law_, self.correction, self.integrator, self.seed_
+                    encoded, self.law_, correction, integrator, self.seed_
                 )
             self._moved_by = (self.law_, transition)
             figures, warnings = correction_figures(transition, encoded)
@@ -334,77 +294,71 @@ class SJEPA(Fitted):
     def check(self, trajectories: Trajectories) -> None:
         """Refuse settings that contradict each other or the data, before anything is done."""
         validate(self, trajectories)
-        check_data(trajectories, states=isinstance(self.encoder, str) and self.encoder != "auto")
+        check_data(trajectories, states=is_identity(self.encoder))
 
     def _learn(self, trajectories: Trajectories, recorder: RunRecorder) -> FitResult:
-        seed = self.seed_
-        held = None if isinstance(self.delta, str) else float(self.delta)
-        trained: dict[str, Any] = {
-            "device": self.device, "recorder": recorder, "options": self.options,
-            "correction": self.correction, "delta": held,
-        }  # fmt: skip
-        if self.encoder != "auto":
+        seed, search, correction = self.seed_, search_of(self), Neural.of(self.correction)
+        if isinstance(self.encoder, ReadOut) or self.encoder != "auto":
+            given = ReadOut.of(self.encoder)
             return fit_frozen(
-                trajectories, self.encoder, self._space(None), self.backend, seed,
-                self.latent_dim, recorder, head=self.head, order=self.order, delta=self.delta,
-                dynamics=self.dynamics, integrator=self.integrator,
-                feature_names=self.feature_names, select=self.select, delta_roll=self.delta_roll,
-                phase=trained if way_of(self) == "frozen" else None,
-                options=self.options if way_of(self) == "given" else None,
+                trajectories, given.encoder, self._space(None), self.backend, seed,
+                self.latent_dim, recorder, search=search, head=given.head, order=self.order,
+                delta=self.delta, correction=correction,
             )  # fmt: skip
-        if self.search == "alternating":
+        if isinstance(search, Alternating):
             assert self.latent_dim != "auto"
             space = self._space(self.latent_dim, trajectories.input_names or ())
-            with together(self.device) as trained["device"]:
+            held = None if isinstance(self.delta, str) else float(self.delta)
+            with together(search.device) as device:
                 return fit_alternating(
-                    trajectories, space, self.latent_dim, self.backend, self.integrator, seed=seed,
-                    dynamics=self.dynamics, **trained,
+                    trajectories, space, self.latent_dim, self.backend, search, device, seed,
+                    recorder, correction=correction, delta=held,
                 )  # fmt: skip
+        assert isinstance(search, Joint)
         if self.latent_dim == "auto":
             max_dimension = min(MAX_COORDINATES, int(np.prod(trajectories.obs_shape)))
-            may_grow = search_budget(self.options).grow
+            may_grow = search.grow
 
             def learn(d: int, grow: bool) -> FitResult:
                 with recorder.part(grow * max_dimension + d - 1, max_dimension * (1 + may_grow)):
-                    return self._learn_joint(trajectories, recorder, d, grow)
+                    return self._learn_joint(
+                        trajectories, recorder, d, replace(search, grow=grow), f"{d} coordinates "
+                    )
 
             learned, tried = fewest_coordinates(learn, max_dimension, may_grow)
             self.dimensions_ = pd.DataFrame([asdict(one) for one in tried])
         else:
-            learned = self._learn_joint(trajectories, recorder, self.latent_dim)
-        hybrid = CorrectionSettings.joint_of(self.correction)
+            learned = self._learn_joint(trajectories, recorder, self.latent_dim, search)
+        hybrid = Neural.beside(correction)
         if hybrid is not None and hybrid.joint == "coordinates":
             learned = refine_hybrid(trajectories, learned, hybrid, seed)
         return learned
 
     def _learn_joint(
-        self, trajectories: Trajectories, recorder: RunRecorder, d: int, grow: bool | None = None
-    ) -> FitResult:
-        """With `d` coordinates; `grow` is said where several numbers of them are compared."""
-        space, options = self._space(d, trajectories.input_names or ()), dict(self.options or {})
+        self, trajectories: Trajectories, recorder: RunRecorder, d: int, search: Joint,
+        stage: str = "",
+    ) -> FitResult:  # fmt: skip
+        """With `d` coordinates; `stage` says which, where several numbers of them are compared."""
+        space = self._space(d, trajectories.input_names or ())
         grammar = self.grammar
         if self.library is None and grammar is None:  # a given library is all that may be written
             grammar = coordinate_grammar(space.inputs, d, self.order)
         if not isinstance(space, Library):
             space = space.library(space.inputs[:d])
-        if grow is not None:
-            options["grow"] = grow
         return fit_joint(
             trajectories, space, d, self.order, self.delta, self.backend, self.seed_, recorder,
-            options, delta_roll=self.delta_roll, select=self.select,
-            windows=self.history_length_ > 1, stage="" if grow is None else f"{d} coordinates ",
-            grammar=grammar,
+            search, windows=self.history_length_ > 1, stage=stage, grammar=grammar,
         )  # fmt: skip
 
     def _space(self, dimension: int | None, actions: Sequence[str] = ()) -> Any:
         given = self.grammar if self.library is None else self.library
         if dimension is None:
             return given
-        names = list(self.feature_names or numbered("z", dimension))
+        names = list(numbered("z", dimension))
         if given is not None:
             return as_library(given, names, actions)
         library = Library.paper(names, actions)
-        if self.search == "joint" and dimension <= 2 and not actions:
+        if isinstance(search_of(self), Joint) and dimension <= 2 and not actions:
             library += Library.polynomial(names, 3)  # Duffing, Van der Pol, double wells
         return library
 

@@ -8,18 +8,14 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import torch
-from sklearn.utils import check_random_state
 
 from sjepa.backend.registry import make_backend
-from sjepa.callbacks import check_callbacks
+from sjepa.callbacks import read_verbose
 from sjepa.errors import ConfigError, LawError, did_you_mean
-from sjepa.models import INTEGRATORS
-from sjepa.models.devices import resolve_device
-from sjepa.models.pretrained import HEADS
+from sjepa.models.pretrained import ReadOut
+from sjepa.settings import check_random_state
 from sjepa.symbolic import Grammar, Library
-from sjepa.symbolic.parse import check_names
-from sjepa.training import WAYS, CorrectionSettings
+from sjepa.training import Neural, searches
 
 
 @contextmanager
@@ -32,15 +28,6 @@ def naming(argument: str) -> Iterator[None]:
         raise
     except LawError as error:
         raise ConfigError(f"{argument}: {error}", argument) from None
-
-
-def draw_seed(random_state: Any) -> int:
-    """A seed as scikit-learn takes randomness: fresh for None, drawn from what is a generator."""
-    if isinstance(random_state, Integral):
-        return int(random_state)
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31 - 1))
-    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def _whole(value: Any, least: int) -> bool:
@@ -65,56 +52,54 @@ def _is_delta(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < np.inf
 
 
-def _is_random_state(value: Any) -> bool:
-    generators = (np.random.RandomState, np.random.Generator)
-    return value is None or _whole(value, 0) or isinstance(value, generators)
-
-
-def _is_names(value: Any) -> bool:
-    return value is None or (
-        isinstance(value, list | tuple | np.ndarray) and all(isinstance(v, str) for v in value)
-    )
-
-
 # What each parameter may be, and the words for it.
 _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "latent_dim": (
         lambda v: _whole(v, 1) or (isinstance(v, str) and v == "auto"),
         "a whole number from 1, or 'auto'",
     ),
-    "search": _one_of(*WAYS),
     "encoder": (
-        lambda v: v in ("auto", "identity") if isinstance(v, str) else callable(v),
-        "'auto', 'identity', a callable or a module",
+        lambda v: (
+            v in ("auto", "identity")
+            if isinstance(v, str)
+            else callable(v) or isinstance(v, ReadOut)
+        ),
+        "'auto', 'identity', a callable or a module, or a ReadOut of one",
     ),
-    "head": _one_of("auto", "none", None, *HEADS, "learned"),
     "library": (_is_library, "a Library or a list of terms such as ['z1', 'sin(z1)']"),
     "grammar": (lambda v: v is None or isinstance(v, Grammar), "a Grammar"),
     "delta": (_is_delta, "'auto' or a positive number"),
-    "delta_roll": (lambda v: v is None or (_is_delta(v) and v != "auto"), "a positive number"),
-    "select": _one_of(None, "mdl"),
-    "dynamics": _one_of("continuous", "discrete"),
     "order": _one_of(1, 2),
     "history": (
         lambda v: v is None or v == "auto" or _whole(v, 2),
         "'auto' or a whole number from 2",
     ),
-    "device": (lambda v: isinstance(v, str | torch.device), "'auto', 'cpu', 'cuda' or 'mps'"),
-    "integrator": _one_of(*INTEGRATORS),
-    "random_state": (_is_random_state, "None, a whole number from 0, or a numpy generator"),
-    "progress": (lambda v: v is None or callable(v), "a function of a text and a share"),
-    "verbose": _one_of(None, True, False),
-    "feature_names": (_is_names, "a list of names"),
-    "options": (lambda v: v is None or isinstance(v, Mapping), "a mapping from names to values"),
 }
 # What is read by others, whose refusals get the parameter's name.
 _READERS: Mapping[str, Callable[[Any], Any]] = {
-    "backend": make_backend,
-    "correction": lambda v: None if v is None else CorrectionSettings.of(v),
-    "device": resolve_device,
-    "feature_names": lambda v: None if v is None else check_names(v, "feature"),
-    "callbacks": check_callbacks,
-}
+    "backend": make_backend, "search": searches.search_of, "correction": Neural.of,
+    "random_state": check_random_state, "verbose": read_verbose,
+}  # fmt: skip
+
+
+def is_given(encoder: Any) -> bool:
+    """Whether coordinates come from an encoder that is not trained."""
+    return not (isinstance(encoder, str) and encoder == "auto")
+
+
+def is_identity(encoder: Any) -> bool:
+    """Whether the observations are the coordinates, apart from a head."""
+    return is_given(encoder) and isinstance(ReadOut.of(encoder).encoder, str)
+
+
+def head_of(encoder: Any) -> str:
+    return ReadOut.of(encoder).head if is_given(encoder) else "auto"
+
+
+def search_of(model: Any) -> Any:
+    """The settings of an estimator's search: "joint" is "law" where coordinates are given."""
+    learned = head_of(model.encoder) == "learned"
+    return searches.search_of(model.search, is_given(model.encoder) and not learned)
 
 
 def check_each(model: Any) -> None:

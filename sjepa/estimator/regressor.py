@@ -19,11 +19,11 @@ from sjepa.data.names import numbered
 from sjepa.errors import ConfigError, LawError, NumericalWarning, warn_caller
 from sjepa.estimator.checks import check_is_fitted, check_sample_weight, validate_data
 from sjepa.estimator.fitted import Equations
-from sjepa.estimator.parameter_types import draw_seed
 from sjepa.estimator.regressor_files import save_regressor
 from sjepa.estimator.robust import LOSSES, ROUNDS, row_weights
 from sjepa.estimator.table_search import Table
 from sjepa.estimator.table_space import given_space, operators_of, output_names
+from sjepa.settings import draw_seed
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.verdict import Verdict
 
@@ -74,7 +74,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         searched to its end.
     random_state : int, numpy RandomState or Generator, optional
         None draws a new seed for every fit; `seed_` tells which.
-    verbose : bool, optional
+    verbose : bool, callable, Callback, or list of these, optional
         By default a progress bar is shown in terminals and notebooks and nothing elsewhere; True
         writes lines where no bar can be drawn, False shows nothing.
     delta : float, optional
@@ -124,7 +124,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         model_selection: str = "best",
         budget: Budget | float | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
-        verbose: bool | None = None,
+        verbose: Any = None,
         delta: float | None = None,
         unary_operators: Sequence[str] | None = None,
         binary_operators: Sequence[str] | None = None,

@@ -13,39 +13,29 @@ import numpy as np
 from sjepa.backend import Backend
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
+from sjepa.data.derivative_settings import derivatives_of
 from sjepa.errors import ConfigError, DataError
-from sjepa.estimator.parameter_types import check_each, naming
-from sjepa.symbolic import Grammar, Library
-from sjepa.training import WAYS, CorrectionSettings
-from sjepa.training.alternating.fixed import check_fixed
-from sjepa.training.options import is_as_published, search_budget, training_plan
+from sjepa.estimator.parameter_types import (
+    check_each,
+    head_of,
+    is_given,
+    is_identity,
+    naming,
+    search_of,
+)
+from sjepa.training import Alternating, Joint, LawOnly, Neural
 
 
-# What is no setting of the way at hand: the words for it, and why each is not read.
+# What each way of learning does not read: the words for the way, and why.
 GIVEN = "where the coordinates are given"
 UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "joint": (
-        "by search='joint'",
-        {
-            "head": "it reads coordinates off a given encoder",
-            "device": "it trains on the CPU",
-            "dynamics": "a map needs search='alternating' or given coordinates",
-        },
-    ),
+    "joint": ("by search='joint'", {}),
     "alternating": (
-        "by search='alternating'",
-        {
-            "head": "it reads coordinates off a given encoder",
-            "delta_roll": "rollouts are part of its risk; see the options of the search",
-            "select": "its cycles are compared by their risk",
-            "order": "it learns laws of first order; use search='joint'",
-        },
+        "by search='alternating'", {"order": "it learns laws of first order; use search='joint'"},
     ),
     "frozen": (
         "by search='alternating'",
         {
-            "delta_roll": "rollouts are part of its risk; see the options of the search",
-            "select": "its checkpoints are compared by their risk",
             "history": "it is for a search with encoder='auto'",
             "order": "it learns laws of first order; use search='joint'",
         },
@@ -53,28 +43,18 @@ UNREAD: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "given": (
         GIVEN,
         {
-            "device": "nothing is trained",
-            "history": "discover(lags=...) makes coordinates of the past",
+            "history": "discover(derivatives=Discrete(lags=...)) makes coordinates of the past",
             "delta": "the front is cut at its knee",
         },
     ),
     "learned head": (
         "by head='learned'",
         {
-            "search": "it is the joint one",
             "history": "it is for a search with encoder='auto'",
-            "options": "they are those of a search with encoder='auto'",
-            "device": "it trains on the CPU",
             "backend": "the head is found together with the law",
-            "delta_roll": "it is for a search with encoder='auto'",
-            "select": "it is for a search with encoder='auto'",
-            "dynamics": "a map needs given coordinates",
-            "feature_names": "its coordinates are z1, z2, ...",
         },
     ),
-}
-# Options of `sjepa.discover` for given coordinates.
-FORM_OPTIONS = ("form", "window")
+}  # fmt: skip
 # Fewer observations decide nothing about coordinates.
 MIN_POINTS = 20
 # Shorter trajectories have no windows worth choosing.
@@ -83,11 +63,20 @@ SHORTEST = 10
 
 def way_of(model: Any) -> str:
     """Which way of learning an estimator's settings choose."""
-    if isinstance(model.encoder, str) and model.encoder == "auto":
-        return str(model.search)
-    if isinstance(model.head, str) and model.head == "learned":
+    search, given = search_of(model), is_given(model.encoder)
+    learned = head_of(model.encoder) == "learned"
+    for kind, fits, why in (
+        (LawOnly, given and not learned, "needs a given encoder, whose head is not learned"),
+        (Joint, learned or not given, "learns coordinates: with a given encoder use LawOnly"),
+        (Alternating, not learned, "is no search of a learned head"),
+    ):
+        if isinstance(search, kind) and not fits:
+            raise ConfigError(f"search: {kind.__name__} {why}.", "search")
+    if learned:
         return "learned head"
-    return "frozen" if model.search == "alternating" else "given"
+    if isinstance(search, Alternating):
+        return "frozen" if given else "alternating"
+    return "given" if given else "joint"
 
 
 def validate(model: Any, trajectories: Trajectories) -> None:
@@ -100,8 +89,6 @@ def validate(model: Any, trajectories: Trajectories) -> None:
     where, unread = UNREAD[way]
     for name, why in unread.items():
         _refuse_unless_default(model, name, where, why)
-    if model.dynamics == "discrete":
-        _refuse_unless_default(model, "integrator", "by dynamics='discrete'", "a map has no steps")
     if way == "joint" and model.order == 2 and not make_backend(model.backend).trees:
         why = "the library is searched whole; backends that write trees can add to it"
         _refuse_unless_default(model, "backend", "by search='joint' with order=2", why)
@@ -123,44 +110,30 @@ def _refuse_unless_default(model: Any, name: str, where: str, why: str) -> None:
 def _check_together(model: Any, way: str) -> None:
     if model.library is not None and model.grammar is not None:
         raise ConfigError("Give a library or a grammar, not both.", "grammar")
-    if model.order == 2 and model.dynamics == "discrete":
-        raise ConfigError("order=2 is for dynamics='continuous': a map has no velocities.", "order")
-    if model.integrator == "verlet" and model.order == 1:
-        raise ConfigError("integrator='verlet' needs order=2; use 'rk4'.", "integrator")
-    with naming("options"):
-        if way == "joint":
-            search_budget(model.options)
-        if way in ("alternating", "frozen"):
-            training_plan(model.options, model.backend)
-        if way == "frozen":
-            check_fixed(model.options)
-    if way == "given" and (lost := sorted({*(model.options or ())} - {*FORM_OPTIONS})):
-        raise ConfigError(
-            f"options: {lost[0]!r} is not read {GIVEN}: form and window are.",
-            "options",
-        )
-    if model.correction is not None:
+    search, correction = search_of(model), Neural.of(model.correction)
+    if (
+        model.order == 2
+        and way == "given"
+        and derivatives_of(search.derivatives).form == "discrete"
+    ):
+        raise ConfigError("order=2 is for derivatives: a map has no velocities.", "order")
+    if search.integrator == "verlet" and model.order == 1:
+        raise ConfigError("integrator='verlet' needs order=2; use 'rk4'.", "search")
+    if way == "frozen":
+        with naming("search"):
+            search.check_fixed()
+    if correction is not None:
         with naming("correction"):
-            _check_correction(CorrectionSettings.of(model.correction), way)
-    if way not in ("alternating", "frozen"):
-        return
-    with naming("options"):
-        as_published = is_as_published(model.options)
-    if as_published and model.dynamics == "continuous" and model.integrator != "euler":
-        raise ConfigError(
-            "Algorithm 1 as published is forward Euler: integrator='euler'.", "integrator"
-        )
+            _check_correction(correction, way)
 
 
-def _check_correction(given: CorrectionSettings, way: str) -> None:
+def _check_correction(given: Neural, way: str) -> None:
     if way in ("alternating", "frozen"):
-        if not given.neural_only:
+        if not given.alone:
             given.check_joint()
     elif given.joint == "coordinates":
-        if way != "joint" or given.neural_only:
-            raise ConfigError(
-                "correction: joint='coordinates' is for search='joint', whose encoder can move."
-            )
+        if way != "joint" or given.alone:
+            raise ConfigError("joint='coordinates' is for search='joint', whose encoder can move.")
         replace(given, joint=False).check_joint("where coordinates move with the correction")
 
 
@@ -176,18 +149,9 @@ def _check_with_data(model: Any, way: str, trajectories: Trajectories) -> None:
             f"Learning coordinates needs at least {MIN_POINTS} observations, got {points}; with "
             "encoder='identity' fewer will do."
         )
-    names = model.feature_names
     if model.latent_dim == "auto":
         _check_auto(model, way)
-    elif way in WAYS:
-        if names is not None and len(names) != model.latent_dim:
-            raise ConfigError(
-                f"{len(names)} feature_names for {model.latent_dim} coordinates.", "feature_names"
-            )
-        if names is not None and isinstance(model.library or model.grammar, Library | Grammar):
-            raise ConfigError(
-                "The library or grammar names the inputs; leave feature_names.", "feature_names"
-            )
+    elif way in ("joint", "alternating"):
         if model.history is None and model.latent_dim > size * model.order:
             raise ConfigError(
                 f"latent_dim={model.latent_dim} is more than the {size} values of an observation; "
@@ -196,7 +160,7 @@ def _check_with_data(model: Any, way: str, trajectories: Trajectories) -> None:
             )
     if model.history is not None:
         _check_history(model, trajectories, size)
-    plain = isinstance(model.encoder, str) and (model.head is None or model.head == "none")
+    plain = is_identity(model.encoder) and head_of(model.encoder) == "none"
     if plain and way in ("given", "frozen") and model.latent_dim not in (size, "auto"):
         why = f"all {size} observed values are coordinates"
         _refuse_unless_default(model, "latent_dim", "by head='none'", why)
@@ -209,7 +173,7 @@ def _check_auto(model: Any, way: str) -> None:
             f"latent_dim='auto' is not read {UNREAD[way][0]}: it needs search='joint'.",
             "latent_dim",
         )
-    for name in ("library", "grammar", "feature_names"):
+    for name in ("library", "grammar"):
         if getattr(model, name) is not None:
             raise ConfigError(
                 f"latent_dim='auto' tries several numbers of coordinates, {name} names them: "

@@ -167,7 +167,7 @@ def _by_predictability(p: float, ordered: bool = True) -> Adequacy:
         return Adequacy(True, text, p)
     cause, remedy = "an input was not measured", "or search expression trees (backend='operon')"
     if ordered:
-        cause, remedy = "a state is not measured", "or try order=2 or lags=1"
+        cause, remedy = "a state is not measured", "or try order=2 or Discrete(lags=1)"
     text = (
         f"The residuals are predictable from the {inputs} ({_small(p)}): a term is missing or "
         f"wrong, or {cause}. Extend the library, {remedy}."

@@ -177,7 +177,7 @@ def diagnose_residual(risk: float, noise_floor: float, linear: bool = True) -> l
             f"the law is not adequate: the unexplained variance of the increments is {risk:.2g}, "
             f"{times_noise(risk, noise_floor)}. Law or coordinates are approximate "
             f"at best.{nonlinear} Offer more terms or coordinates, more data, or a larger budget "
-            "(options={'effort': 3}).",
+            "(search=Joint(effort=3)).",
         )
     ]  # fmt: skip
 
@@ -268,7 +268,7 @@ def small_residual(risk: float, noise_floor: float) -> list[str]:
         f"the residual ({risk:.2g} of the variance of the increments) is small but not noise: "
         f"{times_noise(risk, noise_floor)}. A small term may be missing, or the "
         "encoder may be slightly nonlinear. Offer more terms (library=), or a larger "
-        "budget (options)."
+        "effort (search=Joint(...))."
     ]
 
 

@@ -21,6 +21,7 @@ from sjepa.data.names import state_names
 from sjepa.data.rows import derivative_rows
 from sjepa.errors import ConfigError, DataError
 from sjepa.models.pretrained.embedder import encode_all
+from sjepa.settings import RandomState, draw_seed
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.front import knee
 
@@ -70,7 +71,7 @@ def induced_complexity(
     delta: float | str = "auto",
     *,
     backend: str | Mapping[str, Any] | Backend = "subset",
-    seed: int = 0,
+    random_state: RandomState = 0,
     order: int = 1,
 ) -> InducedComplexity:
     """Complexity of the simplest adequate law in the coordinates of an encoder.
@@ -98,6 +99,8 @@ def induced_complexity(
         Only one that `proves` certifies its answer.
     order : 1 or 2
         Whether the law gives first or second time derivatives.
+    random_state : int, numpy RandomState or Generator, optional
+        None draws a new seed.
 
     Examples
     --------
@@ -115,6 +118,7 @@ def induced_complexity(
     latents = encode(encoder, data, source.inputs, order)
     z, dz, names, outputs = _rows(latents, source, order)
     measure = "terms" if isinstance(source, Library) else "tree"
+    seed = draw_seed(random_state)
     problems = [_problem(source, z, dz, j, outputs, seed) for j in range(len(outputs))]
     limit = _limit(delta, problems)
     solver = make_backend(backend)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import platform
+import re
 from typing import Any
 
 import numpy as np
 import torch
 
 import sjepa
+from sjepa.settings import Settings
 from sjepa.symbolic import Law
 
 
@@ -26,8 +28,7 @@ def model_recipe(model: Any) -> list[str]:
     changed = [
         f"{name}={_setting(value)}"
         for name, value in model.get_params(deep=False).items()
-        if name not in ("progress", "callbacks", "verbose")
-        and repr(value) != repr(getattr(default, name))
+        if name != "verbose" and repr(value) != repr(getattr(default, name))
     ]
     call = f"model = sjepa.{type(model).__name__}({', '.join(changed)})"
     if len(call) > 78:
@@ -44,6 +45,8 @@ def model_recipe(model: Any) -> list[str]:
 
 
 def _setting(value: Any) -> str:
+    if isinstance(value, Settings):
+        return re.sub(r"(?<![\w.])([A-Z]\w*)\(", r"sjepa.\1(", repr(value))
     if isinstance(value, str | int | float | bool | None | list | tuple | dict):
         return repr(value)
     return f"<{getattr(value, '__qualname__', '') or type(value).__name__}>"

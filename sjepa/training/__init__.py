@@ -2,7 +2,7 @@
 
 from sjepa.training.alternating.learn import fit_alternating
 from sjepa.training.correction import (
-    CorrectionSettings,
+    Neural,
     correction_figures,
     learn_correction,
 )
@@ -12,17 +12,18 @@ from sjepa.training.joint.hybrid import refine_hybrid
 from sjepa.training.joint.learn import fit_joint
 from sjepa.training.libraries import as_library
 from sjepa.training.result import FitResult, Frozen, identity
+from sjepa.training.searches import Alternating, Joint, LawOnly
 
-
-WAYS = ("joint", "alternating")
 
 __all__ = [
     "MAX_COORDINATES",
-    "WAYS",
-    "CorrectionSettings",
+    "Alternating",
     "Dimension",
     "FitResult",
     "Frozen",
+    "Joint",
+    "LawOnly",
+    "Neural",
     "as_library",
     "correction_figures",
     "fewest_coordinates",

@@ -6,9 +6,10 @@ energy of the correction, with the encoder's own coordinates as targets.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -17,9 +18,10 @@ from torch import Tensor, nn
 from sjepa.data import Trajectories, TrajectoryBatch, windows
 from sjepa.data.derivatives import differentiate
 from sjepa.data.rows import inputs_of
-from sjepa.errors import ConfigError, did_you_mean
+from sjepa.errors import ConfigError
 from sjepa.metrics import correction_ratio, diagnose_law
 from sjepa.models import Correction, NeuralField, Residual, Scaled, Transition
+from sjepa.settings import Settings, settings_of
 from sjepa.symbolic import Law
 from sjepa.symbolic.law_methods import order_of
 from sjepa.training.alternating.conditions import FROZEN
@@ -29,13 +31,13 @@ from sjepa.training.losses import correction_penalty, one_step_loss, rollout_los
 _OF_A_FIT = ("joint", "energy", "rollout", "horizon", "updates", "batch", "rate")
 
 
-@dataclass(frozen=True, kw_only=True)
-class CorrectionSettings:
-    """How a correction looks and is trained.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Neural(Settings):
+    """A correction, which learns the residual of the law: how it looks and is trained.
 
     Parameters
     ----------
-    neural_only : bool
+    alone : bool
         No law at all: the neural predictor that a law is compared with.
     joint : bool or "coordinates"
         Whether the law's coefficients move too. By default the law stays as it was found. With
@@ -61,9 +63,16 @@ class CorrectionSettings:
         Steps of the rollouts; shorter where trajectories are.
     updates, batch, rate
         Steps of AdamW, windows in each, and the learning rate they start with.
+
+    Examples
+    --------
+    >>> from sjepa import SJEPA, Neural
+    >>> SJEPA(encoder="identity", correction=Neural(width=16)).correction
+    Neural(width=16)
     """
 
-    neural_only: bool = False
+    shorthand: ClassVar[str] = "neural"
+    alone: bool = False
     joint: bool | Literal["coordinates"] = False
     module: nn.Module | None = None
     width: int | None = None
@@ -77,14 +86,15 @@ class CorrectionSettings:
     rate: float = 3e-3
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("horizon", "updates", "batch", "rate"):
             if not getattr(self, name) > 0:
-                raise ConfigError(f"correction: {name} must be positive.")
+                raise ConfigError(f"{name} must be positive, got {getattr(self, name)!r:.60}.")
         if self.joint not in (False, True, "coordinates"):
-            raise ConfigError("correction: joint is True, False or 'coordinates'.")
+            raise ConfigError(f"joint is True, False or 'coordinates', got {self.joint!r:.60}.")
         for name in ("lambda_c", "energy", "rollout"):
             if not 0 <= getattr(self, name) < np.inf:
-                raise ConfigError(f"correction: {name} must not be negative.")
+                raise ConfigError(f"{name} is a weight from 0, got {getattr(self, name)!r:.60}.")
 
     def network(self, latent_dim: int, actions: int, order: int = 1) -> nn.Module:
         """The network of a joint search, whose coordinates have unit scale; zero at first."""
@@ -95,37 +105,27 @@ class CorrectionSettings:
 
     def check_joint(self, where: str = "by search='alternating', whose phases train it") -> None:
         """Refuse what only a fit on fixed coordinates reads."""
-        for name in _OF_A_FIT:
-            if getattr(self, name) != getattr(type(self), name):
-                raise ConfigError(
-                    f"correction: {name} is not read {where}; see lambda_c, width and bound."
-                )
+        self.refuse(_OF_A_FIT, f"{where}; see lambda_c, width and bound")
 
     @classmethod
-    def joint_of(cls, given: Any) -> CorrectionSettings | None:
+    def of(cls, given: Any) -> Neural | None:
+        """Read the estimator's argument: None, a name, a module, or these settings."""
+        if given is None:
+            return None
+        return cls(module=given) if isinstance(given, nn.Module) else correction_of(given)
+
+    @classmethod
+    def beside(cls, given: Any) -> Neural | None:
         """What is learnt together with a law; a network that stands alone is not."""
-        settings = None if given is None else cls.of(given)
-        return None if settings is None or settings.neural_only else settings
+        settings = cls.of(given)
+        return None if settings is None or settings.alone else settings
 
-    @classmethod
-    def of(cls, given: Any) -> CorrectionSettings:
-        """Read the estimator's argument: a name, a module, or a mapping of these fields."""
-        if isinstance(given, nn.Module):
-            return cls(module=given)
-        if given == "neural":
-            return cls()
-        if given == "neural_only":
-            return cls(neural_only=True)
-        known = [f.name for f in fields(cls)]
-        if not isinstance(given, dict):
-            raise ConfigError(
-                "correction is None, 'neural', 'neural_only', a dict or a module, "
-                f"got {given!r:.60}."
-            )
-        if unknown := [k for k in given if k not in known]:
-            hint = did_you_mean(unknown[0], known)
-            raise ConfigError(f"correction has no option {unknown[0]!r}.{hint}")
-        return cls(**given)
+
+CORRECTIONS: Mapping[str, Neural] = {"neural": Neural(), "neural_only": Neural(alone=True)}
+
+
+def correction_of(given: Any) -> Neural:
+    return settings_of(given, "correction", CORRECTIONS)
 
 
 def correction_figures(
@@ -145,12 +145,11 @@ def correction_figures(
 
 
 def learn_correction(
-    encoded: Trajectories, law: Law, correction: Any, integrator: str, seed: int
+    encoded: Trajectories, law: Law, settings: Neural, integrator: str, seed: int
 ) -> tuple[Law, Transition]:
     """Train the estimator's correction on fixed coordinates; the law only moves if asked to."""
-    settings = CorrectionSettings.of(correction)
     transition = fit_correction(
-        encoded, None if settings.neural_only else law, settings,
+        encoded, None if settings.alone else law, settings,
         dynamics=law.dynamics, integrator=integrator, order=order_of(law), seed=seed,
     )  # fmt: skip
     return (transition.law() or law) if settings.joint else law, transition
@@ -159,7 +158,7 @@ def learn_correction(
 def fit_correction(
     trajectories: Trajectories,
     law: Law | None,
-    settings: CorrectionSettings | None = None,
+    settings: Neural | None = None,
     *,
     dynamics: Literal["continuous", "discrete"] = "continuous",
     integrator: str = "rk4",
@@ -172,7 +171,7 @@ def fit_correction(
     A fifth of the trajectories is held out, and the weights that predict it best are kept; a
     correction that helps nowhere stays zero. Works in double precision.
     """
-    settings = settings or CorrectionSettings(neural_only=law is None)
+    settings = settings or Neural(alone=law is None)
     if order == 2:
         trajectories = with_velocities(trajectories)
     train, held_out = trajectories.split((0.8, 0.2), seed=seed)
@@ -217,7 +216,7 @@ def _changes(trajectories: Trajectories, dynamics: str) -> np.ndarray:
 def _network(
     trajectories: Trajectories,
     law: Law | None,
-    settings: CorrectionSettings,
+    settings: Neural,
     dynamics: str,
     order: int,
 ) -> nn.Module:
@@ -263,9 +262,7 @@ class _Windows:
         return _Windows(self.z[rows], self.dt[rows], u)
 
 
-def _train(
-    transition: Transition, train: _Windows, held_out: _Windows, settings: CorrectionSettings
-) -> None:
+def _train(transition: Transition, train: _Windows, held_out: _Windows, settings: Neural) -> None:
     """AdamW with a cosine schedule; ends with the weights that were best on the held-out part."""
     # In units of what changes in a step: predicting no change at all has a loss of 1.
     scale = (train.z[:, 1:] - train.z[:, :-1]).square().mean((0, 1)).clamp(min=1e-24)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,12 +19,13 @@ from sjepa.models.pretrained.heads import HeadedEncoder, choose_head
 from sjepa.models.transition import Transition
 from sjepa.runs.recorder import RunRecorder
 from sjepa.symbolic import Front, Grammar, Law, Library
-from sjepa.symbolic.law import Dynamics
 from sjepa.training.alternating.fixed import fit_fixed
-from sjepa.training.joint import SearchBudget, joint_search
+from sjepa.training.correction import Neural
+from sjepa.training.joint import joint_search
 from sjepa.training.libraries import as_library, check_width, coordinate_names, library_for
 from sjepa.training.result import FitResult, Frozen, identity
 from sjepa.training.rollout_fit import refine
+from sjepa.training.searches import Alternating, Joint, LawOnly
 
 
 Space = Library | Grammar | None
@@ -42,34 +43,40 @@ def fit_frozen(
     latent_dim: int,
     progress: RunRecorder | None,
     *,
-    head: str | None = "auto",
+    search: LawOnly | Alternating | Joint | None = None,
+    head: str = "auto",
     order: int = 1,
     delta: float | str = "auto",
-    dynamics: Dynamics = "continuous",
-    integrator: str = "rk4",
-    feature_names: Sequence[str] | None = None,
-    select: str | None = None,
-    delta_roll: float | None = None,
-    phase: Mapping[str, Any] | None = None,
-    options: Mapping[str, Any] | None = None,
+    correction: Neural | None = None,
 ) -> FitResult:
     """Keep the coordinates, or a few read off an embedding by a head, and search only the law.
 
     With actions that are held between observations the coefficients of a vector field are
-    refined on rollouts, since the search sees single steps only. With ``phase``, arguments
-    of :func:`fit_fixed`, the paper's objective for frozen encoders is minimized instead.
+    refined on rollouts, since the search sees single steps only. With an alternating `search` the
+    paper's objective for frozen encoders is minimized instead; the joint one is that of the
+    learned head.
     """
+    search = search or (Joint() if head == "learned" else LawOnly())
     function: Any = identity if isinstance(encoder, str) and encoder == "identity" else encoder
     if isinstance(function, nn.Module):
         function = Frozen(function)
     embeddings = encode_all(function, trajectories.x)
-    if head == "learned":
+    if isinstance(search, Joint):
         terms = as_library(space, numbered("z", latent_dim))
         return _learned_head(
-            trajectories, function, embeddings, terms, latent_dim, order, delta, seed, progress
+            trajectories,
+            function,
+            embeddings,
+            terms,
+            latent_dim,
+            order,
+            delta,
+            seed,
+            progress,
+            search,
         )
     named = space if isinstance(space, Library | Grammar) else None
-    inputs = feature_names if named is None else named.inputs
+    inputs = None if named is None else named.inputs
     most = MAX_COLUMNS if function is identity else max(latent_dim, len(inputs or ()))
     reader = choose_head(head, embeddings, trajectories.t, latent_dim, most)
     latents, notes = embeddings, []
@@ -77,34 +84,37 @@ def fit_frozen(
         function, notes = HeadedEncoder(function, reader), [reader.note]
         latents = [reader(torch.as_tensor(z)).numpy() for z in embeddings]
     size = latents[0].shape[1]
-    names = coordinate_names(encoder, trajectories, named, size, feature_names)
+    names = coordinate_names(encoder, trajectories, named, size)
     terms = as_library(space, names, trajectories.input_names or ())
     check_width(terms, size, order, trajectories)
     encoded = Trajectories(
         latents, trajectories.t, trajectories.u, names=names,
         input_names=trajectories.input_names, gaps="keep",
     )  # fmt: skip
-    if phase is not None:
-        found = fit_fixed(encoded, terms, backend, integrator, dynamics, seed=seed, **phase)
+    if isinstance(search, Alternating):
+        held = None if isinstance(delta, str) else float(delta)
+        found = fit_fixed(
+            encoded, terms, backend, search, seed, progress or RunRecorder(), correction, held
+        )
         return replace(found, encoder=function, notes=[*notes, *found.notes])
     front = discover(
         encoded,
         backend=backend,
         order=order,
-        **({"form": "discrete" if dynamics == "discrete" else "auto"} | dict(options or {})),
+        derivatives=search.derivatives,
         library=terms if isinstance(terms, Library) else None,
         grammar=terms if isinstance(terms, Grammar) else None,
-        seed=seed,
-        progress=progress,
+        random_state=seed,
+        verbose=progress or False,
     )
     law, warnings = front.best(), list[str]()
-    if select == "mdl":
+    if search.select == "mdl":
         law = front.shortest(int(trajectories.lengths.sum()))
-    if delta_roll is not None:
-        law, said, reached = _rolling(front, law, encoded, integrator, delta_roll)
+    if search.delta_roll is not None:
+        law, said, reached = _rolling(front, law, encoded, search.integrator, search.delta_roll)
         (notes if reached else warnings).append(said)
     if order == 1 and front.form == "zoh":
-        law = _refined(law, encoded, integrator)
+        law = _refined(law, encoded, search.integrator)
     return FitResult.of_front(front, function, law, notes, warnings)
 
 
@@ -142,12 +152,14 @@ def _learned_head(
     delta: float | str,
     seed: int,
     progress: RunRecorder | None,
+    search: Joint,
 ) -> FitResult:
     """A linear head trained together with the law, by the search that learns coordinates."""
     embedded = Trajectories(list(embeddings), trajectories.t, gaps="keep")
     result = joint_search(
         embedded, library_for(space, latent_dim), latent_dim, order=order, delta=delta, seed=seed,
-        budget=SearchBudget(grow=False), report=None if progress is None else progress.report,
+        budget=replace(search, grow=False), delta_roll=search.delta_roll, select=search.select,
+        report=None if progress is None else progress.report,
     )  # fmt: skip
     read = result.encoder.double().eval()
     rank = read[0].rank  # type: ignore[index, union-attr]

@@ -53,13 +53,8 @@ def coordinate_names(
     trajectories: Trajectories,
     space: Library | Grammar | None,
     size: int,
-    given: Sequence[str] | None,
 ) -> list[str]:
-    """Names of given coordinates: the user's, those of the library, those of the data, or z1..."""
-    if given is not None:
-        if len(given) != size:
-            raise ConfigError(f"{len(given)} feature_names for {size} coordinates.")
-        return list(given)
+    """Names of given coordinates: those of the library, those of the data, or z1, z2, ..."""
     if space is not None:
         return list(space.inputs[:size])
     if isinstance(encoder, str) and trajectories.names is not None:

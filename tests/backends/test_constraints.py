@@ -198,7 +198,9 @@ def test_constraints_on_the_command_line(tmp_path):
     np.savetxt(
         path, np.stack([t, np.cos(t), -np.sin(t)], 1), delimiter=",", header="t,q,p", comments=""
     )
-    done = run("discover", path, "--time", "t", "--terms", "q,p", "--constraint", "coef(q', p) = 1")
+    done = run(
+        "discover", path, "--time", "t", "--library", "q,p", "--constraints", "coef(q', p) = 1"
+    )
     assert "q' = p\n" in done.stdout and "kept: coef(q', p) = 1" in done.stdout, done.stderr
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.bayes_data import drag_pendulum
-from sjepa.bayes.joint import Joint
+from sjepa.bayes.joint import JointDensity
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import Prior, Sizes
 from sjepa.bayes.transitions import StepModel, Transitions
@@ -30,10 +30,10 @@ def linear_map(
 
 def make_joint(
     law: Law, data: Trajectories, step: StepModel, covariance: object = "full", **prior: object
-) -> Joint:
+) -> JointDensity:
     structure, rows = ParametricLaw(law, 1.0), Transitions.of(data)
     units = Sizes.of([structure], rows, step)
-    return Joint(structure, rows, step, units, Prior(**prior), covariance)  # type: ignore[arg-type]
+    return JointDensity(structure, rows, step, units, Prior(**prior), covariance)  # type: ignore[arg-type]
 
 
 ONE = (

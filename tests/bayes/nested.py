@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from scipy.special import gammaincinv, ndtri
 
-from sjepa.bayes.joint import Joint
+from sjepa.bayes.joint import JointDensity
 
 
 def nested_evidence(
-    joint: Joint, *, live: int = 250, tolerance: float = 0.1, seed: int = 0
+    joint: JointDensity, *, live: int = 250, tolerance: float = 0.1, seed: int = 0
 ) -> tuple[float, float]:
     """log p(D | E) and the standard error that the sampler states.
 
@@ -39,7 +39,7 @@ def nested_evidence(
     return float(results.logz[-1]), float(results.logzerr[-1])
 
 
-def prior_transform(joint: Joint, u: np.ndarray) -> np.ndarray:
+def prior_transform(joint: JointDensity, u: np.ndarray) -> np.ndarray:
     """From the unit cube to ϑ = (a, λ), so that uniform points become draws from the prior."""
     k, c = joint.structure.size, joint.covariance
     normal = ndtri(np.clip(u, 1e-15, 1 - 1e-15))

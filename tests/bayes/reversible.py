@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from sjepa.bayes.candidates import structures
-from sjepa.bayes.joint import Joint
+from sjepa.bayes.joint import JointDensity
 from sjepa.bayes.laplace import PosteriorMode, find_mode
 from sjepa.bayes.prior import Prior, Sizes
 from sjepa.bayes.transitions import StepModel, Transitions
@@ -134,7 +134,7 @@ def sample_structures(
     rng, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
     joints, modes = [], []
     for structure in found:
-        joint = Joint(structure, rows, step, sizes, prior or Prior(), covariance)
+        joint = JointDensity(structure, rows, step, sizes, prior or Prior(), covariance)
         joints.append(joint)
         modes.append(find_mode(joint, joint.start()))
     if not any(m is not None for m in modes):
@@ -170,7 +170,7 @@ def sample_structures(
 
 
 def _scores(
-    joint: Joint, mode: PosteriorMode, count: int, generator: torch.Generator
+    joint: JointDensity, mode: PosteriorMode, count: int, generator: torch.Generator
 ) -> np.ndarray:
     """log p(D, ϑ | E) - log q(ϑ) of parameters proposed around a mode, by a multivariate t."""
     d = len(mode.theta)

@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks import surface
 from benchmarks.surface_page import surface_page
+from sjepa import Alternating, Library
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError
 from sjepa.estimator import SJEPA
@@ -53,9 +54,9 @@ def test_a_sweep_shows_the_trade_and_does_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: dict[str, Any] = {
-        "lambda_s": [1e-4, 1e-3], "lambda_c": [0.0, 10.0], "out": tmp_path, "options": QUICK,
-        "encoder": "identity", "integrator": "euler", "library": ["p", "sin(q)"],
-        "feature_names": ["q", "p"],
+        "lambda_s": [1e-4, 1e-3], "lambda_c": [0.0, 10.0], "out": tmp_path,
+        "search": Alternating(**QUICK, integrator="euler"), "encoder": "identity",
+        "library": Library.from_terms(["p", "sin(q)"], ["q", "p"]),
     }  # fmt: skip
     table = surface.sweep(braked(), **given)
     by = table.set_index(["lambda_s", "lambda_c"])

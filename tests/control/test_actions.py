@@ -1,5 +1,7 @@
 """Actions from data to law to simulation, and corrections beside laws."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -14,12 +16,12 @@ from sjepa.models import NeuralField
 from sjepa.models.simulate import integrate_zoh
 from sjepa.training.alternating import (
     EXPERIMENT_1,
-    Alternating,
+    AlternatingLoop,
     Alternation,
     LatentModel,
     TrainingConfig,
 )
-from sjepa.training.correction import CorrectionSettings, fit_correction
+from sjepa.training.correction import Neural, fit_correction
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:Free runs")  # laws short of a term, on purpose
@@ -71,7 +73,7 @@ def test_discover_finds_the_law_under_held_random_actions(data, backend: str) ->
     )
     # Derivatives taken across the jumps mix two actions and lose the torque.
     blurred = sjepa.discover(
-        x, DT, u=u, feature_names=["z1", "z2"], library=LIBRARY, form="derivative"
+        x, DT, u=u, feature_names=["z1", "z2"], library=LIBRARY, derivatives="smooth"
     )
     assert front.best_candidate().loss < 0.02 * blurred.best_candidate().loss
 
@@ -91,7 +93,7 @@ def test_tree_backends_type_actions_as_actions(data) -> None:
     pytest.importorskip("pyoperon")
     x, u = data
     front = sjepa.discover(
-        x, DT, u=u, backend={"name": "operon", "runs": 1, "generations": 6}, seed=0
+        x, DT, u=u, backend={"name": "operon", "runs": 1, "generations": 6}, random_state=0
     )
     assert front.best().inputs == ("x1", "x2", "u1")
     assert any("u1" in str(e) for e in front.best().expressions)
@@ -134,7 +136,9 @@ def test_estimator_learns_maps_with_actions() -> None:
             z.append(np.array([q + 0.1 * w, 0.9 * w - 0.2 * np.sin(q) + 0.3 * a]))
         x.append(np.array(z))
         u.append(actions)
-    model = SJEPA(encoder="identity", dynamics="discrete", library=LIBRARY).fit(x, 1.0, u)
+    model = SJEPA(
+        search=sjepa.LawOnly(derivatives="discrete"), encoder="identity", library=LIBRARY
+    ).fit(x, 1.0, u)
     assert model.law_.lines(3) == [
         "z1[t+1] = z1 + 0.1*z2",
         "z2[t+1] = 0.3*u1 + 0.9*z2 - 0.2*sin(z1)",
@@ -144,8 +148,8 @@ def test_estimator_learns_maps_with_actions() -> None:
     around = model.linearize([0.0, 0.0], [0.0])
     assert around.field is None
     np.testing.assert_allclose(around.step.A, [[1, 0.1], [-0.2, 0.9]], atol=1e-6)
-    with pytest.raises(ConfigError, match="given coordinates"):
-        SJEPA(dynamics="discrete").fit(x, 1.0, u)
+    with pytest.raises(ConfigError, match="no field 'dynamics'"):
+        SJEPA(search=sjepa.Joint(dynamics="discrete")).fit(x, 1.0, u)
 
 
 def test_simulation_stops_at_every_jump() -> None:
@@ -170,7 +174,7 @@ def test_a_correction_learns_what_the_law_leaves_over() -> None:
         encoder="identity",
         library=narrow,
         random_state=0,
-        correction={"updates": 200, "horizon": 2},
+        correction=sjepa.Neural(updates=200, horizon=2),
     ).fit(x, DT, u)
     assert hybrid.law_ == plain.law_  # the law stays as it was found
     missed = 1 - plain.score(test_x, DT, test_u)
@@ -183,12 +187,12 @@ def test_a_correction_learns_what_the_law_leaves_over() -> None:
 
 def test_a_needless_correction_stays_small_and_a_neural_predictor_stands_alone(data) -> None:
     x, u = data
-    settings = {"updates": 120, "horizon": 2}
+    settings = sjepa.Neural(updates=120, horizon=2)
     hybrid = SJEPA(encoder="identity", library=LIBRARY, correction=settings).fit(x, DT, u)
     _, correction = hybrid.transition_.parts(torch.tensor(x[0]), torch.tensor(u[0]))
     assert float(correction.abs().mean()) < 0.02
     alone = SJEPA(
-        encoder="identity", library=LIBRARY, correction=settings | {"neural_only": True}
+        encoder="identity", library=LIBRARY, correction=replace(settings, alone=True)
     ).fit(x, DT, u)
     assert alone.transition_.symbolic is None
     assert 0.5 < alone.score(x[:1], DT, u[:1]) < hybrid.score(x[:1], DT, u[:1])
@@ -205,14 +209,14 @@ def test_ones_own_module_is_trained_as_a_copy_and_a_joint_law_moves(data) -> Non
     model = SJEPA(
         encoder="identity",
         library=LIBRARY,
-        correction={"module": module, "updates": 5},
+        correction=sjepa.Neural(module=module, updates=5),
         random_state=0,
     ).fit(x[:2], DT, u[:2])
     assert torch.equal(module.weight, before)
     assert not torch.equal(model.transition_.correction.weight, before.double())
-    joint = {"joint": True, "updates": 5, "horizon": 1}
+    joint = sjepa.Neural(joint=True, updates=5, horizon=1, rate=0.05)
     plain = SJEPA(encoder="identity", library=LIBRARY).fit(x[:2], DT, u[:2])
-    moved = SJEPA(encoder="identity", library=LIBRARY, correction=joint | {"rate": 0.05})
+    moved = SJEPA(encoder="identity", library=LIBRARY, correction=joint)
     moved.fit([0.5 * v for v in x[:2]], DT, u[:2])
     assert moved.transition_.symbolic.law() == moved.law_
     assert [e.free_symbols for e in moved.law_.expressions] == [
@@ -229,18 +233,19 @@ def test_a_neural_map_predicts_changes() -> None:
     transition = fit_correction(
         Trajectories(x, 1.0),
         None,
-        CorrectionSettings(neural_only=True, updates=60),
+        Neural(alone=True, updates=60),
         dynamics="discrete",
     )
     z = torch.tensor([[0.3, -0.2]]).double()
     assert float((transition(z) - z - 0.1).abs().max()) < 0.02
 
 
-@pytest.mark.parametrize("wrong", ["nerual", {"widht": 3}, 3, {"updates": 0}])
+@pytest.mark.parametrize("wrong", ["nerual", {"widht": 3}, 3, {"name": "neural", "updates": 0}])
 def test_corrections_that_do_not_exist_are_refused(wrong, data) -> None:
     x, u = data
-    with pytest.raises(ConfigError, match="correction"):
+    with pytest.raises(ConfigError) as refused:
         SJEPA(encoder="identity", library=LIBRARY, correction=wrong).fit(x, DT, u)
+    assert refused.value.argument == "correction"
 
 
 @pytest.mark.parametrize("integrator", ["euler", "rk4"])
@@ -254,13 +259,13 @@ def test_the_alternating_search_takes_actions_and_resumes(data, integrator: str)
         space=EXPERIMENT_1["space_phase"].with_(epochs=1),
     )
 
-    def search() -> Alternating:
+    def search() -> AlternatingLoop:
         encoder = torch.nn.Linear(2, 2)
         encoder.weight.data = torch.eye(2)
         encoder.bias.data.zero_()
         world = LatentModel(encoder, neural=NeuralField(2, 1, width=8), integrator=integrator)
         settings = TrainingConfig(horizon=5, batch=64, validate_every=1)
-        return Alternating(world, LIBRARY, train, validation, plan, settings, seed=0)
+        return AlternatingLoop(world, LIBRARY, train, validation, plan, settings, seed=0)
 
     first = search()
     first.run()

@@ -125,7 +125,8 @@ def test_the_window_can_be_chosen() -> None:
     x = np.stack([np.cos(t), -np.sin(t)], axis=1)
     x = x + 0.01 * np.random.default_rng(0).normal(size=x.shape)
     narrow, wide = (
-        sjepa.discover(x, t, library=["x1", "x2"], form="weak", window=w) for w in (11, 41)
+        sjepa.discover(x, t, library=["x1", "x2"], derivatives=sjepa.Weak(window=w))
+        for w in (11, 41)
     )
     # More points under a bump average more noise.
     assert wide.best_candidate().loss < 0.6 * narrow.best_candidate().loss
@@ -142,7 +143,7 @@ def test_derivatives_do_not_depend_on_the_unit_of_time(method: str, unit: float)
     other = differentiate(Trajectories(x, unit * t), method)
     np.testing.assert_allclose(other.x_dot[0] * unit, base.x_dot[0], rtol=1e-6, atol=1e-7)
     law = sjepa.discover(
-        x, unit * t, derivative=method, form="derivative", library=["x1", "x2"]
+        x, unit * t, library=["x1", "x2"], derivatives=sjepa.Smooth(method=method)
     ).best()
     assert terms_of(law) == [{"x2"}, {"x1"}]
     np.testing.assert_allclose(
@@ -191,7 +192,7 @@ def test_maps_are_judged_by_the_change_so_that_inputs_matter() -> None:
     for k in range(1999):
         x.append(0.998 * x[-1] + 0.01 * u[k] + 0.002 * rng.normal())
     data = np.array(x)[:, None]
-    front = sjepa.discover(data, 1.0, u=u, form="discrete", feature_names=["x"])
+    front = sjepa.discover(data, 1.0, u=u, derivatives="discrete", feature_names=["x"])
     assert terms_of(front.best())[0] == {"x", "u1"}
     still = next(c for c in front if terms_of(c.law)[0] == {"x"})
     assert 0.9 < still.loss <= 1.01  # standing still explains nothing of the change
@@ -204,7 +205,7 @@ def test_a_map_without_memory_keeps_its_short_form() -> None:
     for _ in range(300):
         a, b = x[-1]
         x.append(np.array([1 - 1.4 * a**2 + b, 0.3 * a]))
-    front = sjepa.discover(np.array(x), 1.0, form="discrete", feature_names=["a", "b"])
+    front = sjepa.discover(np.array(x), 1.0, derivatives="discrete", feature_names=["a", "b"])
     assert terms_of(front.best()) == [{"1", "a**2", "b"}, {"a"}]
 
 

@@ -166,7 +166,7 @@ def test_a_file_with_every_vice_goes_from_the_command_line_to_a_report(tmp_path:
 def test_units_in_brackets_need_not_be_said_again(tmp_path: Path) -> None:
     pytest.importorskip("pint")
     (tmp_path / "tank.csv").write_bytes(tank().encode("cp1252"))
-    given = ["discover", "tank.csv", "--actions=flow_rate", "--terms=Level_1,lambda_,flow_rate"]
+    given = ["discover", "tank.csv", "--actions=flow_rate", "--library=Level_1,lambda_,flow_rate"]
     done = command(*given, "--units=t=s", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 

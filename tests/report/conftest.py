@@ -52,7 +52,7 @@ def recorded() -> tuple[sjepa.SJEPA, sjepa.Trajectories]:
     pixels = np.linspace(-1.5, 1.5, 24)
     row = np.exp(-((pixels[None, :] - np.stack(places)[..., None]) ** 2) / 0.05)
     videos = sjepa.Trajectories(list(np.repeat(row[:, :, None, :], 12, axis=2)), t)
-    model = sjepa.SJEPA(encoder=_place_of_spot, order=2, head=None).fit(videos)
+    model = sjepa.SJEPA(encoder=sjepa.ReadOut(_place_of_spot, "none"), order=2).fit(videos)
     return model, videos
 
 

@@ -35,13 +35,13 @@ def oscillators(count: int = 10, points: int = 40, mixed: bool = True) -> pd.Dat
 
 
 def arguments(data: Path, out: Path) -> list[str]:
-    given = [f"--option={name}={value}" for name, value in OPTIONS.items()]
+    given = [f"--set=search.{name}={value}" for name, value in OPTIONS.items()]
     return [
         "fit",
         str(data),
         "--id=run",
         "--search=alternating",
-        "--terms=1,z1,z2,sin(z1)",
+        "--library=1,z1,z2,sin(z1)",
         *given,
         f"--out={out}",
     ]

@@ -52,15 +52,13 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was stopped when two coordinates had been refined."""
     folder = tmp_path_factory.mktemp("best") / "run"
     with pytest.raises(KeyboardInterrupt):
-        SJEPA(
-            2, random_state=0, options=SMALL, callbacks=[Watch(folder, "refined")]
-        ).fit(*sensors(), run=folder)  # fmt: skip
+        SJEPA(2, search=sjepa.Joint(**SMALL), random_state=0, verbose=[Watch(folder, "refined")]).fit(*sensors(), run=folder)  # fmt: skip
     return folder
 
 
 def test_the_best_law_is_in_the_folder_while_the_search_goes_on(tmp_path: Path) -> None:
     watch = Watch(tmp_path / "run")
-    model = SJEPA("auto", random_state=0, options=SMALL, callbacks=[watch])
+    model = SJEPA("auto", search=sjepa.Joint(**SMALL), random_state=0, verbose=[watch])
     model.fit(*sensors(), run=tmp_path / "run")
     during = [found for found in watch.files[:-1] if found is not None]
     residuals = [found["residual"] for found in during]
@@ -78,7 +76,7 @@ def test_the_best_law_is_in_the_folder_while_the_search_goes_on(tmp_path: Path) 
 
 def test_several_numbers_of_coordinates_share_one_progress(tmp_path: Path) -> None:
     watch = Watch(tmp_path)
-    SJEPA("auto", random_state=0, options=SMALL, callbacks=[watch]).fit(*sensors())
+    SJEPA("auto", search=sjepa.Joint(**SMALL), random_state=0, verbose=[watch]).fit(*sensors())
     shares = [step.share for step in watch.steps]
     assert shares == sorted(shares) and shares[-1] == 1.0
     first = next(i for i, step in enumerate(watch.steps) if step.text == "done")
@@ -103,7 +101,7 @@ def test_parts_of_parts_take_their_share() -> None:
 
 def test_a_shortcut_is_never_the_best(tmp_path: Path) -> None:
     watch = Watch(tmp_path)
-    SJEPA(1, random_state=0, options=SMALL, callbacks=[watch]).fit(*sensors())
+    SJEPA(1, search=sjepa.Joint(**SMALL), random_state=0, verbose=[watch]).fit(*sensors())
     refused = [step for step in watch.steps if "failed checks" in step.text]
     assert refused and all(step.law is None for step in refused)
 

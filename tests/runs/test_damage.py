@@ -46,7 +46,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "fit", place / "states.csv", "--id=run", "--encoder=identity", f"--out={place}/finished"
     )
     assert done.returncode == 0, done.stderr
-    options = [f"--option={k}={v}" for k, v in OPTIONS.items()]
+    options = [f"--set=search.{k}={v}" for k, v in OPTIONS.items()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sjepa.cli.progress.GracefulInterrupt.on_step", _Stop.on_step)
         stopped = command(

@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from sjepa import SJEPA
+from sjepa import SJEPA, Alternating, Joint
 from sjepa.data import Trajectories
 from sjepa.errors import SjepaError
 from sjepa.runs import Run
@@ -22,18 +22,16 @@ from .small import oscillators
 FILES = ("law.json", "model.safetensors", "config.json", "metrics.parquet")
 SETTINGS = {
     "alternating": {
-        "search": "alternating",
-        "options": {
-            "cycles": 2, "warm_epochs": 1, "dynamics_epochs": 1, "space_epochs": 1, "horizon": 3,
-            "validate_every": 1, "batch": 64,
-        },
+        "search": Alternating(
+            cycles=2, warm_epochs=1, dynamics_epochs=1, space_epochs=1, horizon=3,
+            validate_every=1, batch=64,
+        ),
     },
     "joint": {
         "latent_dim": 1,
-        "options": {
-            "structures": 2, "restarts": 1, "effort": 0.02, "finalists": 1, "refinement": 2,
-            "rollout": 1,
-        },
+        "search": Joint(
+            structures=2, restarts=1, effort=0.02, finalists=1, refinement=2, rollout=1
+        ),
     },
 }  # fmt: skip
 

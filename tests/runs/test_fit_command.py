@@ -40,10 +40,13 @@ def test_fit_prints_the_law_and_leaves_a_model(folder: Path) -> None:
 
 def test_options_come_from_a_file_and_the_line_comes_first(folder: Path) -> None:
     (folder / "fit.toml").write_text(
-        'data = "data.csv"\nid = "run"\nencoder = "identity"\nterms = ["q", "p", "q**3"]\nseed = 5\n'
-        'feature-names = "a,b"\nbackend = { name = "stlsq", threshold = 0.2 }\nout = "from_file"\n'
+        'data = "data.csv"\nid = "run"\nencoder = "identity"\nlibrary = ["q", "p", "q**3"]\n'
+        'random-state = 5\ndelta = 0.5\nbackend = { name = "stlsq", threshold = 0.2 }\nout = "from_file"\n'
     )
-    out = command("fit", "--config=fit.toml", "--feature-names=", "--seed=7", "--json", cwd=folder)
+    out = command(
+        "fit", "--config=fit.toml", "--delta=auto", "--random-state=7",
+        "--set=backend.ridge=1e-9", "--json", cwd=folder,
+    )  # fmt: skip
     assert out.returncode == 0, out.stderr
     result = json.loads(out.stdout)
     assert result["equations"] == ["q' = 1.3*p", "p' = -1.3*q"]
@@ -51,7 +54,7 @@ def test_options_come_from_a_file_and_the_line_comes_first(folder: Path) -> None
     assert {"complexity", "loss", "equation"} <= result["front"][0].keys()
     asked = json.loads((folder / "from_file" / "run.json").read_text())["asked"]["settings"]
     assert asked["random_state"] == 7
-    assert asked["backend"] == {"name": "stlsq", "threshold": 0.2}
+    assert asked["backend"] == {"name": "stlsq", "threshold": 0.2, "ridge": 1e-9}
 
 
 def test_a_finished_run_is_not_done_again(folder: Path) -> None:
@@ -77,11 +80,11 @@ def test_data_that_moved_can_be_named_and_other_data_are_refused(folder: Path) -
 def test_values_on_the_line() -> None:
     given = ["a=1", "b=0.5", "c=True", "d=SR3", "e=[1, 2]", "f="]
     expected = {"a": 1, "b": 0.5, "c": True, "d": "SR3", "e": [1, 2], "f": ""}
-    assert pairs_of(given, "--option") == expected
+    assert pairs_of(given, "--set") == expected
     assert (number_or_name("0.01"), number_or_name("t"), number_or_name(None)) == (0.01, "t", None)
 
 
-FIT = {"latent_dim", "missing", "device", "time", "columns", "terms", "option", "order"}
+FIT = {"latent_dim", "missing", "encoder", "time", "columns", "library", "search", "order"}
 
 
 @pytest.mark.parametrize(
@@ -90,11 +93,11 @@ FIT = {"latent_dim", "missing", "device", "time", "columns", "terms", "option", 
         ("leave them out: missing='drop'.", "missing", "leave them out: --missing drop."),
         ("latent_dim must be 1, got 0.", "latent_dim", "--latent-dim must be 1, got 0."),
         ("latent_dim=7 is too many.", "latent_dim", "--latent-dim 7 is too many."),
-        ("use device='cpu'.", "device", "use --device cpu."),
+        ("use encoder='auto'.", "encoder", "use --encoder auto."),
         ("none is a time; give time=...: a, b.", "time", "none is a time; give --time: a, b."),
         ("name some: columns=[...].", "columns", "name some: --columns."),
-        ("use horizon=3 or less.", "horizon", "use --option horizon=3 or less."),
-        ("Too many for the library.", "library", "Too many for the library. See --terms."),
+        ("use horizon=3 or less.", "horizon", "use --set search.horizon=3 or less."),
+        ("Too many for the library.", "library", "Too many for the library. See --library."),
         ("A library of order 2.", "order", "A library of order 2. See --order."),
         ("No argument: order=2.", None, "No argument: order=2."),
     ],
@@ -119,10 +122,10 @@ def test_a_refined_law_is_the_same_every_time() -> None:
 
 def test_a_correction_and_maps_are_reached_from_the_line(folder: Path) -> None:
     given = ["fit", "data.csv", "--id=run", "--encoder=identity", "--json"]
-    out = command(*given, "--correction=neural", "--correction-option=updates=3", cwd=folder)
+    out = command(*given, "--correction=neural", "--set=correction.updates=3", cwd=folder)
     assert out.returncode == 0, out.stderr
     assert any(line.startswith("rho_corr") for line in json.loads(out.stdout)["diagnostics"])
-    out = command(*given, "--dynamics=discrete", cwd=folder)
+    out = command(*given, "--set=search.derivatives=discrete", cwd=folder)
     assert out.returncode == 2 and "A map needs equal steps" in out.stderr  # it was read
-    out = command(*given, "--correction-option=updates=3", cwd=folder)
-    assert out.returncode == 2 and "needs --correction neural" in out.stderr
+    out = command(*given, "--set=correction.updates=3", cwd=folder)
+    assert out.returncode == 2 and "needs --correction" in out.stderr

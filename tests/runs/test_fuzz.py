@@ -77,7 +77,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     SJEPA(encoder="identity").fit([x, 2 * x], [t, t]).save(place / "model")
     mixed = Trajectories.from_frame(oscillators(6, 12), time="t", id="run")
     options = {**OPTIONS, "cycles": 1, "warm_epochs": 1, "dynamics_epochs": 1, "space_epochs": 1}
-    model = SJEPA(search="alternating", options=options, callbacks=[_Stop()], random_state=0)
+    model = SJEPA(search=sjepa.Alternating(**options), verbose=[_Stop()], random_state=0)
     with pytest.raises(KeyboardInterrupt):
         model.fit(mixed, run=place / "run")
     return place
@@ -221,9 +221,7 @@ def test_checkpoints_with_a_wrong_value_anywhere(folder: Path, tmp_path: Path) -
     def check(spot: int, value: Any) -> None:
         state = _replaced(good, spots[spot], value)
         write_state(place / "checkpoint.safetensors", KIND, VERSION, state)
-        model = SJEPA(
-            search="alternating", options=asked["options"], callbacks=[_Stop()], random_state=0
-        )
+        model = SJEPA(search=asked["search"], verbose=[_Stop()], random_state=0)
         try:
             only_our_errors(lambda: model.fit(mixed, run=place))
         except KeyboardInterrupt:  # it went on, and was stopped at its first step

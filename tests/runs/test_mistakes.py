@@ -63,20 +63,20 @@ MISTAKES: list[tuple[str, pd.DataFrame, list[str], int, str]] = [
     ("nothing moves", table(q=lambda f: 1.0, p=lambda f: 2.0), [], 2, "does not change at all"),
     ("too many coordinates", table(), ["--encoder=auto", "--latent-dim=7"], 2, "--latent-dim 7 is more than the 2 values"),
     ("unknown backend", table(), ["--backend=stslq"], 2, "Did you mean 'stlsq'.*Known"),
-    ("unknown option of a backend", table(), ["--backend-option=treshold=1"], 2, "no option 'treshold'"),
-    ("unknown option of a search", table(), ["--encoder=auto", "--option=restart=1"], 2, "no option 'restart'. Did you mean 'restarts'"),
-    ("option without a value", table(), ["--option=restarts"], 2, "name=value"),
+    ("unknown option of a backend", table(), ["--set=backend.treshold=1"], 2, "no option 'treshold'"),
+    ("unknown option of a search", table(), ["--encoder=auto", "--set=search.restart=1"], 2, "no field 'restart'. Did you mean 'restarts'"),
+    ("option without a value", table(), ["--set=search.restarts"], 2, "name=value"),
     ("unknown search", table(), ["--encoder=auto", "--search=jiont"], 2, "--search is one of 'joint', 'alternating'.*Did you mean 'joint'"),
     ("unknown encoder", table(), ["--encoder=resnet"], 2, "--encoder is 'auto', 'identity'"),
     ("unknown option", table(), ["--latentdim=2"], 2, "--latentdim"),
     ("unknown option in TOML", table(), ["--config=bad.toml"], 2, "no option 'latentdim'. Did you mean 'latent-dim'"),
     ("broken TOML", table(), ["--config=broken.toml"], 2, "not TOML.*line 1"),
-    ("unknown name in a term", table(), ["--terms=q,sin(r)"], 2, "'r'"),
+    ("unknown name in a term", table(), ["--library=q,sin(r)"], 2, "'r'"),
     ("output folder is a file", table(), ["--out=data.csv/run"], 4, "is a file, not a folder"),
     ("output folder in use", table(), ["--out=mine"], 2, "already holds other things; choose another"),
     ("unwritable output folder", table(), ["--out=/proc/run"], 4, "/proc/run cannot be made.*choose another place"),
     ("an order that does not exist", table(), ["--encoder=auto", "--order=3"], 2, "--order is one of 1, 2, got 3"),
-    ("too short for the horizon", table().groupby("run").head(4), ["--encoder=auto", "--search=alternating"], 2, "--option horizon=3"),
+    ("too short for the horizon", table().groupby("run").head(4), ["--encoder=auto", "--search=alternating"], 2, "--set search.horizon=3"),
     ("one row for each trajectory", table().groupby("run").head(1), [], 2, "has one observation"),
     ("wrong number", table(), ["--latent-dim=two"], 2, "--latent-dim"),
 ]  # fmt: skip
@@ -124,7 +124,7 @@ DOUBTS: list[tuple[str, pd.DataFrame, str]] = [
 @pytest.mark.filterwarnings("default::sjepa.errors.NumericalWarning")
 def test_a_doubt_gives_one_note(frame: pd.DataFrame, part: str, tmp_path: Path) -> None:
     frame.to_csv(tmp_path / "data.csv", index=False)
-    out = command(*FIT, "--terms=q,p", "--out=run", cwd=tmp_path)
+    out = command(*FIT, "--library=q,p", "--out=run", cwd=tmp_path)
     assert out.returncode == 0, out.stderr
     notes = [line for line in out.stderr.splitlines() if part in line]
     assert len(notes) == 1 and notes[0].startswith("sjepa: note: "), out.stderr
@@ -169,13 +169,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("a negative step", (X, -0.1), {}, "time step must be positive"),
     ("dates", (X, np.arange(40).astype("datetime64[s]")), {}, "convert to seconds"),
     ("latent_dim a float", (X, T), {"latent_dim": 2.5, "encoder": "auto"}, "whole number"),
-    (
-        "names that do not fit",
-        (X, T),
-        {"feature_names": ["q"]},
-        "1 feature_names for 2 coordinates",
-    ),
-    ("callbacks that are none", (X, T), {"callbacks": [print]}, "on_start"),
+    ("callbacks that are none", (X, T), {"verbose": ["loud"]}, "on_start"),
 ]
 
 
@@ -268,7 +262,7 @@ def test_fifty_uneven_trajectories_with_actions_and_holes(tmp_path: Path) -> Non
         "--id=run",
         "--actions=push",
         "--encoder=identity",
-        "--terms=x,v,push,x**3,1",
+        "--library=x,v,push,x**3,1",
     ]
     said(command(*fit, cwd=tmp_path), 2, "trajectory 'r0', row 40 of the table.*--missing drop")
     out = command(*fit, "--missing=drop", "--out=run", cwd=tmp_path)

@@ -41,39 +41,39 @@ def wide(x: object) -> np.ndarray:
 
 
 MODELS = {
-    "identity": (SJEPA(encoder="identity", feature_names=["q", "p"]), STATES),
+    "identity": (SJEPA(encoder="identity", library=["z1", "z2"]), STATES),
     "joint": (SJEPA(library=LIBRARY, random_state=0), OBSERVED),
     "alternating": (
         SJEPA(
-            search="alternating",
+            search=sjepa.Alternating(cycles=1, warm_epochs=2, dynamics_epochs=1, space_epochs=1),
             library=LIBRARY,
             backend={"name": "stlsq", "threshold": 0.05},
-            options={"cycles": 1, "warm_epochs": 2, "dynamics_epochs": 1, "space_epochs": 1},
         ),
         OBSERVED,
     ),
     "stochastic": (
         SJEPA(
-            search="alternating",
+            search=sjepa.Alternating(
+                cycles=1,
+                warm_epochs=1,
+                dynamics_epochs=1,
+                space_epochs=1,
+                network="residual",
+                stochastic=True,
+                representation={"variational": 1e-3, "variance": 1.0},
+            ),
             library=LIBRARY,
-            options={
-                "cycles": 1,
-                "warm_epochs": 1,
-                "dynamics_epochs": 1,
-                "space_epochs": 1,
-                "network": "residual",
-                "stochastic": True,
-                "representation": {"variational": 1e-3, "variance": 1.0},
-            },
         ),
         OBSERVED,
     ),
     "function": (SJEPA(encoder=unmix), OBSERVED),
-    "head": (SJEPA(encoder=wide, head="whiten"), OBSERVED),
-    "corrected": (SJEPA(encoder="identity", correction={"updates": 40}), STATES),
+    "head": (SJEPA(encoder=sjepa.ReadOut(wide, "whiten")), OBSERVED),
+    "corrected": (SJEPA(encoder="identity", correction=sjepa.Neural(updates=40)), STATES),
     "neural map": (
         SJEPA(
-            encoder="identity", dynamics="discrete", correction={"neural_only": True, "updates": 40}
+            search=sjepa.LawOnly(derivatives="discrete"),
+            encoder="identity",
+            correction=sjepa.Neural(alone=True, updates=40),
         ),
         STATES,
     ),
@@ -92,7 +92,7 @@ def test_a_saved_model_does_everything_as_before(
 ) -> None:
     model, x = fitted
     model.save(tmp_path / "model")
-    given = model.encoder if callable(model.encoder) else None
+    given = None if isinstance(model.encoder, str) else model.encoder
     again = sjepa.load(tmp_path / "model", encoder=given)
     assert again.law_ == model.law_ and again.law_.to_json() == model.law_.to_json()
     assert again.equations_.equals(model.equations_)
@@ -125,7 +125,8 @@ def test_an_encoder_of_the_users_own_must_be_given_again(tmp_path: Path) -> None
 def test_saving_again_replaces_a_model_and_nothing_else(tmp_path: Path) -> None:
     model = SJEPA(encoder="identity").fit(STATES, T)
     model.save(tmp_path / "model")
-    SJEPA(encoder="identity", feature_names=["q", "p"]).fit(STATES, T).save(tmp_path / "model")
+    named = sjepa.Trajectories(STATES, T, names=["q", "p"])
+    SJEPA(encoder="identity").fit(named).save(tmp_path / "model")
     assert sjepa.load(tmp_path / "model").law_.outputs == ("q", "p")
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
     (tmp_path / "model" / "notes.txt").write_text("mine")
@@ -147,7 +148,7 @@ def test_a_model_of_a_later_version_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_a_correction_is_stored_with_its_transition(tmp_path: Path) -> None:
-    model = SJEPA(encoder="identity", correction={"updates": 5, "width": 8}).fit(STATES, T)
+    model = SJEPA(encoder="identity", correction=sjepa.Neural(updates=5, width=8)).fit(STATES, T)
     network = model.transition_.correction
     assert network is not None
     for parameter in network.parameters():  # the law leaves nothing over, so it would be zero
@@ -226,12 +227,12 @@ def test_a_joint_search_resumes_after_a_round(tmp_path: Path) -> None:
 
     small = {"structures": 5, "restarts": 2, "finalists": 2, "effort": 0.2, "refinement": 10,
              "rollout": 3, "grow": False}  # fmt: skip
-    model = SJEPA(2, library=["z1", "z2", "sin(z1)"], random_state=0, options=small)
+    model = SJEPA(2, search=sjepa.Joint(**small), library=["z1", "z2", "sin(z1)"], random_state=0)
     whole = clone(model).fit(OBSERVED, T)
     lines: list[str] = []
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
-            clone(model).set_params(callbacks=[Stop()]).fit(OBSERVED, T, run=tmp_path / "run")
+            clone(model).set_params(verbose=[Stop()]).fit(OBSERVED, T, run=tmp_path / "run")
     horizons = [int(line.split("horizon ")[1].split(":")[0]) for line in lines]
     assert horizons == sorted(set(horizons)) and len(horizons) == 3
     again = clone(model).fit(OBSERVED, T, run=tmp_path / "run")
@@ -251,8 +252,8 @@ def test_a_joint_search_resumes_after_its_refined_encoders(tmp_path: Path) -> No
     whole = clone(model).fit(OBSERVED, T)
     lines: list[str] = []
     with pytest.raises(KeyboardInterrupt):
-        clone(model).set_params(callbacks=[Stop()]).fit(OBSERVED, T, run=tmp_path / "run")
-    again = clone(model).set_params(progress=lambda line, share: lines.append(line))
+        clone(model).set_params(verbose=[Stop()]).fit(OBSERVED, T, run=tmp_path / "run")
+    again = clone(model).set_params(verbose=lambda line, share: lines.append(line))
     again.fit(OBSERVED, T, run=tmp_path / "run")
     assert not any(line.startswith(("subspace", "gauge")) for line in lines), "it searched again"
     assert again.law_.to_json() == whole.law_.to_json()

@@ -74,8 +74,7 @@ def test_all_parameters_are_stored_untouched_and_cloned() -> None:
         "latent_dim": 3,
         "backend": {"name": "stlsq", "threshold": 0.2},
         "library": sjepa.Library.polynomial(["z1", "z2", "z3"], 2),
-        "feature_names": ["a", "b", "c"],
-        "options": {"restarts": 2},
+        "search": sjepa.Joint(restarts=2),
     }
     model = SJEPA(**given)
     for name, value in given.items():
@@ -140,7 +139,7 @@ def test_names_come_from_the_user_or_the_data(capsys: pytest.CaptureFixture[str]
     assert model.feature_names_in_.tolist() == ["angle", "speed"]
     model.print(digits=2)
     assert capsys.readouterr().out == "angle' = 1.3*speed\nspeed' = -1.3*angle\n"
-    named = SJEPA(encoder="identity", feature_names=["q", "p"]).fit(STATES, T)
+    named = SJEPA(encoder="identity").fit(sjepa.Trajectories(STATES, T, names=["q", "p"]))
     assert named.law_.inputs == ("q", "p")
     library = sjepa.Library.from_terms(["a", "b"], ["a", "b"])
     assert SJEPA(encoder="identity", library=library).fit(STATES, T).law_.outputs == ("a", "b")
@@ -174,9 +173,7 @@ SHORT = {
 def test_callbacks_are_told_what_happens() -> None:
     recorder = Recorder()
     assert isinstance(recorder, Callback)
-    SJEPA(search="alternating", library=LIBRARY, options=SHORT, callbacks=[recorder]).fit(
-        MIXED, T[:16]
-    )
+    SJEPA(search=sjepa.Alternating(**SHORT), library=LIBRARY, verbose=[recorder]).fit(MIXED, T[:16])
     calls = ["start", *["step"] * 2, "cycle", *["step"] * 3, "cycle", *["step"] * 3, "cycle"]
     assert recorder.calls == [*calls, "end with 2 equations"]
     shares = [step.share for step in recorder.steps]
@@ -193,8 +190,8 @@ def test_tensorboard_gets_the_curves(tmp_path: object) -> None:
 
     from sjepa.callbacks import TensorBoard
 
-    model = SJEPA(search="alternating", library=LIBRARY, options=SHORT, random_state=0)
-    model.set_params(callbacks=[TensorBoard(str(tmp_path))])
+    model = SJEPA(search=sjepa.Alternating(**SHORT), library=LIBRARY, random_state=0)
+    model.set_params(verbose=[TensorBoard(str(tmp_path))])
     model.fit(MIXED, T[:16])
     events = EventAccumulator(str(tmp_path)).Reload()
     risks = [event.value for event in events.Scalars("risk")]
@@ -210,4 +207,4 @@ def test_tensorboard_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(MissingDependency, match="pip install tensorboard"):
-        SJEPA(encoder="identity", callbacks=[TensorBoard("nowhere")]).fit(STATES, T)
+        SJEPA(encoder="identity", verbose=[TensorBoard("nowhere")]).fit(STATES, T)

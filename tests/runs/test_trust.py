@@ -122,7 +122,7 @@ def test_the_line_and_trust_say_what_a_file_may_not(place: Path) -> None:
     (place / "self.toml").write_text(text + "trust = true\n")
     assert "trust" in refused(*discover, "--config=self.toml", cwd=place)
     trusted = command(*discover, "--config=fit.toml", "--trust", cwd=place)
-    option = '--backend-option=options={"threshold": 0.2}'
+    option = '--set=backend.options={"threshold": 0.2}'
     typed = command(*discover, "--backend=pysindy", option, cwd=place)
     assert trusted.returncode == typed.returncode == 0, trusted.stderr + typed.stderr
     assert trusted.stdout == typed.stdout

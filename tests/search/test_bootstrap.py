@@ -25,7 +25,12 @@ def front(seed=0, **options):
         warnings.simplefilter("ignore")
         options = {"n_bootstrap": 100, "library": ["x", "y", "x*y", "x**3"], **options}
         return sjepa.discover(
-            x, 0.01, x_dot=slopes, feature_names=["x", "y"], form="derivative", seed=seed, **options
+            x,
+            0.01,
+            x_dot=slopes,
+            feature_names=["x", "y"],
+            random_state=seed,
+            **options,
         )
 
 
@@ -67,7 +72,6 @@ def test_a_term_that_a_rival_replaces_is_unsure():
             x_dot=slopes,
             feature_names=["a", "b"],
             library=["a", "b"],
-            form="derivative",
             n_bootstrap=60,
         )
     shares = {r.term: r.inclusion for r in result.intervals if r.output == "a"}
@@ -141,5 +145,5 @@ def test_the_command_line_prints_intervals(tmp_path):
     table = np.stack([t, np.cos(t), -np.sin(t)], axis=1)
     path = tmp_path / "data.csv"
     np.savetxt(path, table, delimiter=",", header="t,q,p", comments="")
-    done = run("discover", path, "--time", "t", "--terms", "q,p", "--bootstrap", "10")
+    done = run("discover", path, "--time", "t", "--library", "q,p", "--n-bootstrap", "10")
     assert "90% intervals" in done.stdout and "100%  q: p" in done.stdout, done.stderr

@@ -78,7 +78,7 @@ def test_a_wave_of_time_is_found_with_its_frequency() -> None:
         u=t,
         feature_names=["x", "v"],
         library=["x", "v", "sin(w*u1)", "cos(w*u1)"],
-        form="derivative",
+        derivatives="smooth",
     ).best()
     (wave,) = law.expressions[1].atoms(sympy.sin)
     assert abs(float(wave.args[0].as_coeff_Mul()[0])) == pytest.approx(1.7, rel=1e-4)
@@ -120,7 +120,7 @@ def test_a_saturating_quotient_is_no_dearer_than_its_longer_spelling() -> None:
 
 def test_open_numbers_are_refused_where_nobody_would_move_them() -> None:
     with pytest.raises(ConfigError, match="Parametric terms"):
-        sjepa.discover(enzyme(), T, library=["x1", "x1/(c + x1)"], form="discrete")
+        sjepa.discover(enzyme(), T, library=["x1", "x1/(c + x1)"], derivatives="discrete")
 
 
 def test_integrals_of_functions_are_those_of_a_library() -> None:

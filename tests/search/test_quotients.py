@@ -193,10 +193,7 @@ def test_a_law_that_only_other_starts_could_tell_apart_is_a_rival() -> None:
     for total, expected in ((np.full(300, 3.0), True), (3.0 + np.sin(7 * x), False)):
         rows = np.column_stack([x, total - x])
         slopes = np.column_stack([2 - x, x - 2]) + 1e-3 * rng.normal(size=rows.shape)
-        front = sjepa.discover(
-            rows, 0.01, x_dot=slopes, feature_names=["x", "y"], library=["1", "x", "y"],
-            form="derivative",
-        )  # fmt: skip
+        front = sjepa.discover(rows, 0.01, x_dot=slopes, feature_names=["x", "y"], library=["1", "x", "y"])  # fmt: skip
         assert front.verdict is not None
         laws = [front.verdict.law, *(r.law for r in front.verdict.rivals)]
         forms = {frozenset(str(t) for _, t in law.terms[0]) for law in laws}

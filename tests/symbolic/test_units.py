@@ -89,9 +89,9 @@ def test_dimensionless_constants_leave_only_terms_of_the_equations_unit():
 def test_second_order_laws_derive_the_units_of_velocities():
     x, t = springs()
     front = sjepa.discover(
-        x[:, :1], t, order=2, feature_names=["x"], units={"x": "m", "t": "s"},
+        x[:, :1], t, order=2, feature_names=["x"],
+        units=sjepa.Units({"x": "m", "t": "s"}, dimensionless_constants=True),
         library=Library.from_terms(["x", "x_dot", "x_dot**2/x"], ["x", "x_dot"]),
-        dimensionless_constants=True,
     )  # fmt: skip
     assert {str(t) for c in front for _, t in c.law.terms[0]} <= {"x_dot**2/x"}
 
@@ -136,8 +136,8 @@ def test_no_term_of_the_right_unit_is_said():
     x, t = springs()
     with pytest.raises(ConfigError, match="No term has the unit of x'"):
         sjepa.discover(
-            x, t, feature_names=["x", "v"], library=["x"], dimensionless_constants=True,
-            units={"x": "m", "v": "m/s", "t": "s"},
+            x, t, feature_names=["x", "v"], library=["x"],
+            units=sjepa.Units({"x": "m", "v": "m/s", "t": "s"}, dimensionless_constants=True),
         )  # fmt: skip
 
 
@@ -159,5 +159,5 @@ def test_units_on_the_command_line(tmp_path):
     path = tmp_path / "data.csv"
     np.savetxt(path, np.column_stack([t, x]), delimiter=",", header="t,x,v", comments="")
     given = ["--units", "x=m", "--units", "v=m/s", "--units", "t=s"]
-    done = run("discover", path, "--time", "t", "--terms", "x,v,sin(x)", *given)
+    done = run("discover", path, "--time", "t", "--library", "x,v,sin(x)", *given)
     assert "sin" not in done.stdout and "x' = " in done.stdout, done.stderr

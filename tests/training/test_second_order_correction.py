@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,11 @@ import torch
 import sjepa
 from sjepa.data import Trajectories
 from sjepa.symbolic import Candidate, Front, Law
-from sjepa.training import CorrectionSettings, FitResult, refine_hybrid
+from sjepa.training import FitResult, Neural, refine_hybrid
 
 
 LIBRARY = ["z1", "sin(z1)"]  # has no damping
-QUICK = {"updates": 300, "width": 16}
+QUICK = Neural(updates=300, width=16)
 MIX = np.random.default_rng(3).normal(size=(1, 4))
 
 
@@ -75,7 +76,7 @@ def test_it_is_saved_loaded_and_reported(hybrid: sjepa.SJEPA, tmp_path: Path) ->
 
 @pytest.mark.filterwarnings("ignore::sjepa.errors.NumericalWarning")  # the law is to lack something
 def test_a_network_alone_predicts_accelerations_too() -> None:
-    model = fitted(correction={"neural_only": True, **QUICK})
+    model = fitted(correction=replace(QUICK, alone=True))
     assert model.transition_.symbolic is None and missed(model, swings(4, 9)) < 0.3
     assert model.linearize([0.0, 0.0]).field.A[0].tolist() == [0.0, 1.0]
 
@@ -98,7 +99,7 @@ def test_coordinates_move_with_it() -> None:
     law = Law.from_string(["-0.9*sin(z1)"], ["z1", "z1_t"], outputs=["z1_t"])
     front = Front([Candidate.score(law, [0.1])])
     learned = FitResult(law, front, torch.nn.Sequential(before, head))
-    settings = CorrectionSettings(joint="coordinates", width=8, lambda_c=1e-3)
+    settings = Neural(joint="coordinates", width=8, lambda_c=1e-3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sjepa.training.joint.hybrid.ITERATIONS", 20)
         refined = refine_hybrid(data, learned, settings, 0)

@@ -2,18 +2,19 @@
 
 >>> from sjepa.models import pretrained
 >>> encoder = pretrained.frozen(network, layer="blocks.3", cached=True)  # doctest: +SKIP
->>> sjepa.SJEPA(encoder=encoder, head="slow").fit(frames, t)  # doctest: +SKIP
+>>> sjepa.SJEPA(encoder=pretrained.ReadOut(encoder, "slow")).fit(frames, t)  # doctest: +SKIP
 """
 
 from sjepa.models.pretrained.cache import cache_folder, clear_cache
 from sjepa.models.pretrained.embedder import Embedder
-from sjepa.models.pretrained.heads import HEADS, fit_head
+from sjepa.models.pretrained.heads import HEADS, ReadOut, fit_head
 from sjepa.models.pretrained.plain import frozen, pixels, random_cnn
 
 
 __all__ = [
     "HEADS",
     "Embedder",
+    "ReadOut",
     "cache_folder",
     "clear_cache",
     "fit_head",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from sjepa.errors import ConfigError, DataError, did_you_mean
 from sjepa.models import AffineHead, Whitening
 from sjepa.models.pretrained.embedder import encode_all
+from sjepa.settings import Settings
 
 
 # A slow direction is looked for among components that carry this share of the variance.
@@ -106,6 +108,45 @@ HEADS: Mapping[str, Callable[[Tensor, Series, Series, int], AffineHead]] = {
 }
 
 
+@dataclass(frozen=True, repr=False)
+class ReadOut(Settings):
+    """A given encoder, and how `latent_dim` coordinates are read off what it gives.
+
+    Parameters
+    ----------
+    encoder : "identity", or a callable or nn.Module
+    head : "auto", "none", "pca", "whiten", "slow" or "learned"
+        "learned" trains the read-out together with the law. "auto" is "pca" where the encoder
+        gives more values than `latent_dim`, or names; with "identity" beyond 16 columns.
+
+    Examples
+    --------
+    >>> ReadOut("identity", "pca")
+    ReadOut(head='pca')
+    """
+
+    encoder: str | Callable[[Any], Any] = "identity"
+    head: str = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = ("auto", "none", *HEADS, "learned")
+        if self.head not in known:
+            hint = did_you_mean(str(self.head), known)
+            raise ConfigError(f"head is one of {', '.join(known)}; got {self.head!r:.60}.{hint}")
+        if self.encoder != "identity" and (
+            isinstance(self.encoder, str) or not callable(self.encoder)
+        ):
+            raise ConfigError(
+                f"encoder is 'identity', a callable or a module, got {self.encoder!r:.60}."
+            )
+
+    @classmethod
+    def of(cls, encoder: Any) -> ReadOut:
+        """The estimator's argument, other than "auto"."""
+        return encoder if isinstance(encoder, cls) else cls(encoder)
+
+
 def choose_head(
     kind: str | None, series: Series, times: Series, latent_dim: int, max_values: int
 ) -> AffineHead | None:
@@ -113,7 +154,7 @@ def choose_head(
     size = series[0].shape[1]
     if kind == "auto":
         kind = None if size <= max_values else "pca"
-    if kind in (None, "none"):
+    if kind is None or kind == "none":
         return None
     return fit_head(kind, series, times, latent_dim)
 

@@ -141,7 +141,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
             start = cpu_time()
             law = discover(
                 train, backend=backend, library=cell.library, grammar=cell.grammar,
-                seed=cell.seed, budget=Budget(cell.seconds, cpu=True),
+                random_state=cell.seed, verbose=False, budget=Budget(cell.seconds, cpu=True),
             ).best()  # fmt: skip
             row["seconds"] = cpu_time() - start
             row |= _scores(law, system, cell.seed)

@@ -79,7 +79,12 @@ class TrajectoryData:
 
     def search(self, backend: Any, budget: Budget, seed: int) -> Front:
         return discover(
-            self.data, backend=backend, budget=budget, seed=seed, verbose=False, **self.settings
+            self.data,
+            backend=backend,
+            budget=budget,
+            random_state=seed,
+            verbose=False,
+            **self.settings,
         )
 
     def folds(self, count: int, seed: int) -> list[tuple[Data, Data]]:

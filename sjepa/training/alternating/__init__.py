@@ -9,7 +9,7 @@ from sjepa.training.alternating.conditions import (
 )
 from sjepa.training.alternating.config import TrainingConfig
 from sjepa.training.alternating.latent_model import LatentModel
-from sjepa.training.alternating.loop import Alternating, Alternation
+from sjepa.training.alternating.loop import AlternatingLoop, Alternation
 from sjepa.training.alternating.phase import Phase, discrete_complexity
 from sjepa.training.alternating.proposals import (
     StructurePolicy,
@@ -25,7 +25,7 @@ __all__ = [
     "EXPERIMENT_1",
     "EXPERIMENT_2",
     "FROZEN",
-    "Alternating",
+    "AlternatingLoop",
     "Alternation",
     "Condition",
     "LatentModel",

@@ -10,7 +10,7 @@ from typing import Any
 from sjepa.callbacks import Step
 from sjepa.errors import FormatError, SjepaError
 from sjepa.runs.recorder import RunRecorder
-from sjepa.training.alternating import Alternating, Alternation, Condition, Phase
+from sjepa.training.alternating import AlternatingLoop, Alternation, Condition, Phase
 from sjepa.training.alternating.ranks import agreed
 
 
@@ -33,7 +33,7 @@ class AlternatingCheckpointer:
             phase.load_state_dict(self._state["state"])
         phase.on_step = self._listener(lambda: {"stage": "warm", "state": phase.state_dict()})
 
-    def follow_cycles(self, loop: Alternating) -> None:
+    def follow_cycles(self, loop: AlternatingLoop) -> None:
         """Continue the cycles if there is a checkpoint of them, and note their epochs."""
         if self.in_cycles:
             state = self._state["state"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,45 +9,26 @@ import torch
 
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories, TrajectoryBatch
-from sjepa.errors import ConfigError
 from sjepa.models import make_encoder
 from sjepa.models.devices import resolve_device
 from sjepa.runs.recorder import RunRecorder
 from sjepa.symbolic import Grammar, Library
-from sjepa.symbolic.law import Dynamics
 from sjepa.training.alternating import FROZEN, LatentModel, Phase, as_part, latent_rows, propose
 from sjepa.training.alternating.checkpoint import AlternatingCheckpointer
 from sjepa.training.alternating.selection import unmet
-from sjepa.training.correction import CorrectionSettings
-from sjepa.training.options import training_plan
+from sjepa.training.correction import Neural
 from sjepa.training.result import FitResult, fixed, identity
-
-
-# Options that only mean something where coordinates are trained, too.
-_OF_COORDINATES = (
-    "as_published", "network", "stochastic", "cycles", "propose_every_cycle", "ema", "refit",
-    "warm_epochs", "space_epochs",
-)  # fmt: skip
-
-
-def check_fixed(options: Mapping[str, Any] | None) -> None:
-    """Refuse options of phases that fixed coordinates do not have."""
-    for name in options or ():
-        if name in _OF_COORDINATES:
-            raise ConfigError(f"{name} is not read where the coordinates are given.")
+from sjepa.training.searches import Alternating
 
 
 def fit_fixed(
     encoded: Trajectories,
     space: Library | Grammar | None,
     backend: Any,
-    integrator: str,
-    dynamics: Dynamics,
-    device: str,
+    settings: Alternating,
     seed: int,
     recorder: RunRecorder,
-    options: Mapping[str, Any] | None = None,
-    correction: Any = None,
+    correction: Neural | None = None,
     delta: float | None = None,
 ) -> FitResult:
     """Minimize L_pred + λ_r L_roll + λ_s Ω + λ_c R_corr over the law, and the correction if any.
@@ -56,16 +36,17 @@ def fit_fixed(
     A backend's law is where it starts. Coefficients stay as this objective leaves them: shrunk by
     its penalty, and without a last fit.
     """
-    check_fixed(options)
-    hybrid = CorrectionSettings.joint_of(correction)
-    _, plan, settings = training_plan(options, backend)
+    settings.check_fixed()
+    hybrid = Neural.beside(correction)
+    _, plan = settings.plan(backend)
+    integrator, dynamics = settings.integrator, settings.dynamics
     condition = FROZEN.with_(
         uses=("symbolic",), trains=("symbolic",), correction=0.0, epochs=plan.dynamics.epochs,
         delta=delta, symbolic=plan.dynamics.symbolic, rollout=plan.dynamics.rollout,
     )  # fmt: skip
     if hybrid is not None:
         condition = condition.hybrid(hybrid.lambda_c)
-    place, d = resolve_device(device), encoded.obs_shape[0]
+    place, d = resolve_device(settings.device), encoded.obs_shape[0]
     actions = 0 if encoded.u is None else encoded.u[0].shape[1]
     names = list(encoded.names or ())
     space = space if space is not None else Library.paper(names, encoded.input_names or ())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -13,15 +12,14 @@ from sjepa.models import NeuralField, Residual
 from sjepa.models.devices import resolve_device
 from sjepa.runs.recorder import RunRecorder
 from sjepa.symbolic import Grammar, Library
-from sjepa.symbolic.law import Dynamics
-from sjepa.training.alternating import Alternating, LatentModel, Phase
+from sjepa.training.alternating import AlternatingLoop, LatentModel, Phase
 from sjepa.training.alternating.checkpoint import AlternatingCheckpointer
 from sjepa.training.alternating.ranks import agreed
 from sjepa.training.alternating.selection import unmet
-from sjepa.training.correction import CorrectionSettings
-from sjepa.training.options import network, training_plan
+from sjepa.training.correction import Neural
 from sjepa.training.result import FitResult, Frozen, fixed
 from sjepa.training.rollout_fit import refine
+from sjepa.training.searches import Alternating
 
 
 def fit_alternating(
@@ -29,25 +27,23 @@ def fit_alternating(
     space: Library | Grammar,
     latent_dim: int,
     backend: Any,
-    integrator: str,
+    settings: Alternating,
     device: str | torch.device,
     seed: int,
     recorder: RunRecorder,
-    options: Mapping[str, Any] | None = None,
     *,
-    dynamics: Dynamics = "continuous",
-    correction: Any = None,
+    correction: Neural | None = None,
     delta: float | None = None,
 ) -> FitResult:
     """A neural warm start, then dynamics and space search in turns.
 
-    A correction, as :class:`CorrectionSettings` reads it, is part of the transition in both
-    phases; "neural_only" is none of this search's business. With `delta` the phases hold L_pred at
-    it instead of weighting it.
+    A correction beside the law is part of the transition in both phases. With `delta` the phases
+    hold L_pred at it instead of weighting it.
     """
-    hybrid = CorrectionSettings.joint_of(correction)
+    hybrid = Neural.beside(correction)
     weight = None if hybrid is None else hybrid.lambda_c
-    warm, plan, settings = training_plan(options, backend, weight, delta)
+    warm, plan = settings.plan(backend, weight, delta)
+    integrator, dynamics = settings.integrator, settings.dynamics
     place, seed = resolve_device(device), agreed(seed)
     train, held_out = trajectories.split((0.8, 0.2), seed=seed)
     train_batch = TrajectoryBatch.make(train, device=place)
@@ -55,7 +51,7 @@ def fit_alternating(
     generator = torch.Generator(place).manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        encoder = network(options, trajectories.obs_shape, latent_dim)
+        encoder = settings.encoder(trajectories.obs_shape, latent_dim)
         actions = 0 if trajectories.u is None else trajectories.u[0].shape[1]
         neural: nn.Module = NeuralField(latent_dim, actions)
         model = LatentModel(
@@ -71,7 +67,7 @@ def fit_alternating(
             phase = Phase(model, warm, train_batch, validation, settings, generator)
             curves.follow_warm_start(phase)
             phase.run()
-        loop = Alternating(
+        loop = AlternatingLoop(
             model, space, train_batch, validation, plan, settings, generator, None, seed,
         )  # fmt: skip
         curves.follow_cycles(loop)
@@ -94,7 +90,7 @@ def fit_alternating(
     if dynamics == "discrete":
         notes.append(
             f"coefficients below {settings.report:g} were cut; the change in one step of a map "
-            "may be smaller: then lower the options report and prune."
+            "may be smaller: then lower report and prune."
         )
     assert loop.front is not None
     return FitResult(

@@ -82,7 +82,7 @@ class Alternation:
         return policy._replace(**{name: v for name, v in given.items() if v is not None})
 
 
-class Alternating:
+class AlternatingLoop:
     """Runs the cycles on a warm-started model and restores the best one.
 
     ``diagnostics`` has one row for each finished cycle: law, complexity, risk and spread after

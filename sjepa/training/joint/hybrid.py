@@ -14,7 +14,7 @@ from sjepa.errors import ConfigError
 from sjepa.models import Transition
 from sjepa.models.devices import one_thread
 from sjepa.symbolic.law_methods import order_of
-from sjepa.training.correction import CorrectionSettings
+from sjepa.training.correction import Neural
 from sjepa.training.joint.refinement import minimize
 from sjepa.training.joint.restarts import join_velocities
 from sjepa.training.result import FitResult, fixed
@@ -28,7 +28,7 @@ ITERATIONS = 100
 
 @one_thread()
 def refine_hybrid(
-    trajectories: Trajectories, learned: FitResult, settings: CorrectionSettings, seed: int
+    trajectories: Trajectories, learned: FitResult, settings: Neural, seed: int
 ) -> FitResult:
     """Move the encoder's last part, the coefficients and a correction together, by rollouts.
 

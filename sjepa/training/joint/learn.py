@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -32,8 +32,8 @@ from sjepa.training.joint import (
 from sjepa.training.joint.angle import angle_of, fit_angle
 from sjepa.training.joint.observation_views import View, views
 from sjepa.training.joint.tree_proposals import proposed
-from sjepa.training.options import search_budget
 from sjepa.training.result import FitResult
+from sjepa.training.searches import Joint
 
 
 @one_thread()
@@ -46,10 +46,8 @@ def fit_joint(
     backend: Any,
     seed: int,
     recorder: RunRecorder,
-    options: Mapping[str, Any] | None = None,
+    budget: Joint,
     *,
-    delta_roll: float | None = None,
-    select: str | None = None,
     windows: bool = False,
     stage: str = "",
     grammar: Grammar | None = None,
@@ -64,11 +62,11 @@ def fit_joint(
     ``(k, *obs)``, `stage` which of several searches of one fit this is.
     """
     recorder.restore()
-    budget = search_budget(options)
+    delta_roll, select = budget.delta_roll, budget.select
     if order == 2 and latent_dim == 1 and not windows:
         angle = angle_of(trajectories, budget.effort, recorder)
         if angle is not None:
-            _check_angle(options or {}, delta_roll, compared=bool(stage))
+            budget.check_angle(compared=bool(stage))
             if make_backend(backend).trees:
                 raise ConfigError(
                     "The law of a circular coordinate is found in the library alone: leave "
@@ -119,7 +117,7 @@ def fit_joint(
         space: dict[str, Any] = {"library": library} if trees is None else {"grammar": trees}
         with warnings.catch_warnings():  # warnings about a law that is only a proposal
             warnings.simplefilter("ignore", NumericalWarning)
-            front = discover(encoded, backend=solver, order=order, seed=seed, **space)
+            front = discover(encoded, backend=solver, order=order, random_state=seed, **space)
         if trees is None:
             structures = structures_of(front, library)
             with recorder.part(1, 2):
@@ -143,19 +141,6 @@ def fit_joint(
     return FitResult(
         result.law, result.front, encoder, notes, result.warnings, result.figures, rivals
     )
-
-
-def _check_angle(options: Mapping[str, Any], delta_roll: float | None, compared: bool) -> None:
-    """Refuse what is not read for an angle; `grow` is said by whoever compares dimensions."""
-    unread = [name for name in options if name != "effort" and not (compared and name == "grow")]
-    if unread:
-        raise ConfigError(
-            f"{unread[0]} is not read for a circular coordinate, which only has effort; leave "
-            "it out.",
-            "options",
-        )
-    if delta_roll is not None:
-        raise ConfigError("delta_roll is not read for a circular coordinate.", "delta_roll")
 
 
 def _first_adequate(

@@ -39,7 +39,7 @@ def test_the_second_fit_makes_no_forward_pass(tmp_path: Path) -> None:
         model = networks.transformer()  # a new object each time, as in a new process
         passes = networks.count_passes(model)
         encoder = encoders.frozen(model, cached=tmp_path)
-        fitted = sjepa.SJEPA(1, encoder=encoder, head="slow", order=2).fit(x, t)
+        fitted = sjepa.SJEPA(1, encoder=sjepa.ReadOut(encoder, "slow"), order=2).fit(x, t)
         fitted.encode(x)
         results.append((len(passes), fitted.law_))
         assert (len(passes) == 0) == (repeat == 1)

@@ -80,7 +80,7 @@ def test_slow_features_are_the_slowest_of_all_directions() -> None:
 
 
 def test_the_estimator_reports_what_the_head_kept_and_finds_the_law_behind_it() -> None:
-    model = SJEPA(encoder="identity", head="slow").fit(WIDE, T)
+    model = SJEPA(encoder=sjepa.ReadOut("identity", "slow")).fit(WIDE, T)
     assert model.diagnostics_[0].startswith("head slow: 2 slow features of an embedding of 40")
     linear = np.array([[float(e.coeff(s)) for s in model.law_.symbols] for e in model.law_.sympy()])
     # The frequency does not depend on the rotation of the coordinates.
@@ -101,7 +101,7 @@ def test_wide_embeddings_get_a_head_by_themselves_and_narrow_ones_do_not() -> No
 def test_a_learned_head_is_trained_together_with_the_law() -> None:
     library = sjepa.Library.from_terms(["z1", "sin(z1)"], ["z1"])
     mixed = [s[::2, :1] @ MIXING[:1] + s[::2, :1] ** 2 @ MIXING[1:2] for s in STATES]
-    model = SJEPA(1, encoder=encoders.pixels(), head="learned", order=2, library=library)
+    model = SJEPA(1, encoder=sjepa.ReadOut(encoders.pixels(), "learned"), order=2, library=library)
     model.fit(mixed, T[::2])
     assert "head learned: 1 linear read-out" in model.diagnostics_[0]
     assert model.law_.lines(2) == ["z1_dot' = -1.7*z1"] and model.score(mixed, T[::2]) > 0.99
@@ -129,7 +129,10 @@ def test_as_many_coordinates_as_asked_for_are_read_off_a_network() -> None:
     seen = [s[:, :2] @ MIXING[:2, :6] for s in STATES]
     model = SJEPA(2, encoder=torch.nn.Identity(), backend="subset").fit(seen, T)
     assert model.law_.outputs == ("z1", "z2") and model.score(seen, T) > 0.99
-    every = SJEPA(2, encoder=torch.nn.Identity(), head="none", backend="subset").fit(seen, T)
+    every = SJEPA(2, encoder=sjepa.ReadOut(torch.nn.Identity(), "none"), backend="subset").fit(
+        seen, T
+    )
     assert len(every.law_.outputs) == 6
-    named = SJEPA(encoder=torch.nn.Identity(), feature_names=list("abcdef")).fit(seen, T)
+    library = sjepa.Library.polynomial(list("abcdef"), 1)
+    named = SJEPA(encoder=torch.nn.Identity(), library=library).fit(seen, T)
     assert named.law_.outputs == tuple("abcdef")

@@ -20,7 +20,7 @@ from sjepa.models import SparseLaw, TreeLaw
 from sjepa.symbolic import Grammar, Law
 from sjepa.training.alternating import (
     EXPERIMENT_1,
-    Alternating,
+    AlternatingLoop,
     Alternation,
     Phase,
     Record,
@@ -30,7 +30,6 @@ from sjepa.training.alternating import (
     latent_rows,
     propose,
 )
-from sjepa.training.options import training_plan
 from sjepa.training.rollout_fit import refine
 
 from .conftest import LIBRARY, make_model
@@ -51,11 +50,11 @@ def plan(name: str = "stlsq", cycles: int = 2) -> Alternation:
 
 def loop(
     train: TrajectoryBatch, validation: TrajectoryBatch, settings: TrainingConfig, **changes: object
-) -> Alternating:
+) -> AlternatingLoop:
     model = make_model()
     model.symbolic = None
     given = replace(plan(), **changes)  # type: ignore[arg-type]
-    return Alternating(model, LIBRARY, train, validation, given, settings, seed=1)
+    return AlternatingLoop(model, LIBRARY, train, validation, given, settings, seed=1)
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -66,7 +65,7 @@ def test_every_backend_gives_a_law_in_the_library(
         pytest.skip(f"{name} is not installed")
     model = make_model()
     model.symbolic = None
-    search = Alternating(model, LIBRARY, train, validation, plan(name), settings, seed=1)
+    search = AlternatingLoop(model, LIBRARY, train, validation, plan(name), settings, seed=1)
     record = search.run()
     assert isinstance(model.symbolic, TreeLaw if name == "operon" else SparseLaw)
     assert LIBRARY.covers(model.symbolic.law())
@@ -89,13 +88,13 @@ def test_users_get_the_structure_policy_that_the_experiment_measures(name: str) 
     if not available_backends().get(name):
         pytest.skip(f"{name} is not installed")
     for backend in (name, {"name": name}, make_backend(name)):
-        _, ours, _ = training_plan(None, backend)
+        _, ours = sjepa.Alternating().plan(backend)
         experiment = exp1.plan(PROFILES["default"], backend)
         assert ours.policy == experiment.policy == OWNERS[name]
         same = ("backend", "seconds", "cycles")
         a, b = (replace(p, backend=make_backend(p.backend)) for p in (ours, experiment))
         assert all(getattr(a, name) == getattr(b, name) for name in same)
-    _, ours, _ = training_plan({"relaxed": True}, name)
+    _, ours = sjepa.Alternating(relaxed=True).plan(name)
     assert ours.policy == (OWNERS[name][0], True, OWNERS[name][2])
 
 
@@ -112,7 +111,7 @@ def test_the_law_of_an_oscillator_is_found_from_linear_observations_of_it() -> N
         "warm_epochs": 30, "dynamics_epochs": 10, "space_epochs": 30, "representation": gauge,
         "encoder_rate": 5e-3, "neural_rate": 2e-3, "symbolic_rate": 1e-2,
     }  # fmt: skip
-    model = sjepa.SJEPA(search="alternating", options=options, random_state=0).fit(list(x), t)
+    model = sjepa.SJEPA(search=sjepa.Alternating(**options), random_state=0).fit(list(x), t)
     z1, z2 = sympy.symbols("z1 z2", real=True)
     terms = [set(e.as_coefficients_dict()) for e in model.law_.expressions]
     assert terms == [{z2}, {z1}]
@@ -174,7 +173,7 @@ def test_a_killed_search_continues_to_the_same_result(
     with pytest.raises(Killed):
         victim.run()
 
-    def heir(state: dict[str, object] | None) -> Alternating:
+    def heir(state: dict[str, object] | None) -> AlternatingLoop:
         search = loop(train, validation, settings, **changes)
         if state is not None:
             search.load_state_dict(state)
@@ -297,7 +296,7 @@ def test_a_tree_law_of_a_grammar_is_resumed(
     grammar = Grammar(["+", "*", "exp"], ["z1", "z2"])
     law = Law.from_string(["z2*exp(-0.5*z1)", "-z1"], ["z1", "z2"])
     first, second = (
-        Alternating(make_model(), grammar, train, validation, plan("subset"), settings)
+        AlternatingLoop(make_model(), grammar, train, validation, plan("subset"), settings)
         for _ in range(2)
     )
     first.model.symbolic, second.model.symbolic = TreeLaw(law), None
@@ -308,7 +307,7 @@ def test_a_tree_law_of_a_grammar_is_resumed(
 def test_what_is_not_given_is_the_plan_of_the_paper(
     train: TrajectoryBatch, validation: TrajectoryBatch
 ) -> None:
-    search = Alternating(make_model(), LIBRARY, train, validation, seed=3)
+    search = AlternatingLoop(make_model(), LIBRARY, train, validation, seed=3)
     assert search.plan == Alternation() and search.settings == TrainingConfig()
     assert search.generator.initial_seed() == 3
 

@@ -10,24 +10,24 @@ import sjepa
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import Callback, Step
 from sjepa.data import TrajectoryBatch
-from sjepa.training.alternating import Alternating, TrainingConfig
-from sjepa.training.options import training_plan
+from sjepa.training.alternating import AlternatingLoop, TrainingConfig
 
 from .conftest import LIBRARY, make_model, oscillator
 
 
 def test_the_setting_gives_what_is_printed() -> None:
-    warm, plan, settings = training_plan({"as_published": True}, "stlsq")
+    settings = sjepa.Alternating(as_published=True, integrator="euler")
+    warm, plan = settings.plan("stlsq")
     assert (warm.epochs, plan.cycles, plan.dynamics.epochs, plan.space.epochs) == (130, 4, 65, 85)
     assert make_backend(plan.backend) == make_backend(
         {"name": "stlsq", "threshold": 0.035, "ridge": 1e-5}
     )
     assert plan.policy == ("library", True, False)
     assert (plan.ema, plan.refit) == ("cycle", False)
-    assert settings == TrainingConfig() and settings.batching == "windows"
+    assert settings.batching == "windows"
     assert settings.patience is None
     # Another backend only initializes, too.
-    assert training_plan({"as_published": True}, "subset")[1].policy == ("library", True, False)
+    assert settings.plan("subset")[1].policy == ("library", True, False)
 
 
 def test_the_target_moves_once_a_cycle(
@@ -35,10 +35,12 @@ def test_the_target_moves_once_a_cycle(
 ) -> None:
     model = make_model()
     model.symbolic = None
-    options = {"as_published": True, "cycles": 1, "dynamics_epochs": 1, "space_epochs": 2}
-    _, plan, _ = training_plan(options, "stlsq")
+    published = sjepa.Alternating(
+        as_published=True, integrator="euler", cycles=1, dynamics_epochs=1, space_epochs=2
+    )
+    _, plan = published.plan("stlsq")
     before = deepcopy(model.target.encoder)
-    Alternating(model, LIBRARY, train, validation, plan, settings, seed=1).run()
+    AlternatingLoop(model, LIBRARY, train, validation, plan, settings, seed=1).run()
     three = zip(
         before.parameters(), model.encoder.parameters(), model.target.encoder.parameters(),
         strict=True,
@@ -66,6 +68,6 @@ def test_coefficients_stay_as_they_were_trained() -> None:
     }  # fmt: skip
     laws = Laws()
     model = sjepa.SJEPA(
-        search="alternating", integrator="euler", options=options, random_state=0, callbacks=[laws]
+        search=sjepa.Alternating(**options, integrator="euler"), random_state=0, verbose=[laws]
     ).fit([np.asarray(x, float) for x in oscillator(10).x], 0.05)
     assert laws.last == "; ".join(model.law_.lines(digits=4))

@@ -57,8 +57,8 @@ def objective(law: Law, data: Trajectories, horizon: int = 5) -> float:
 
 def fitted(**settings: object) -> sjepa.SJEPA:
     model = sjepa.SJEPA(
-        encoder="identity", search="alternating", integrator="euler", random_state=0,
-        library=["z2", "sin(z1)"], options=OPTIONS, **settings,
+        search=sjepa.Alternating(**OPTIONS, integrator="euler"), encoder="identity",
+        random_state=0, library=["z2", "sin(z1)"], **settings,
     )  # fmt: skip
     return model.fit(braked())
 
@@ -78,7 +78,7 @@ def test_the_frozen_mode_minimizes_its_objective() -> None:
 
 
 def test_a_frozen_hybrid_splits_the_field_by_lambda_c() -> None:
-    light, heavy = (fitted(correction={"lambda_c": w, "width": 16}) for w in (1e-4, 10.0))
+    light, heavy = (fitted(correction=sjepa.Neural(lambda_c=w, width=16)) for w in (1e-4, 10.0))
     assert heavy.figures_["rho_corr"] < 0.01 < light.figures_["rho_corr"] < 0.5
 
 
@@ -178,7 +178,7 @@ def test_delta_is_read_by_the_alternating_search(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Phase, "run", lambda p: (seen.append(p.condition.delta), run(p))[1])
     options = {"cycles": 1, "warm_epochs": 1, "dynamics_epochs": 1, "space_epochs": 1, "horizon": 3}
     x = [np.asarray(x, float) for x in oscillator(6).x]
-    sjepa.SJEPA(search="alternating", delta=1e-3, options=options, random_state=0).fit(x, 0.05)
+    sjepa.SJEPA(search=sjepa.Alternating(**options), delta=1e-3, random_state=0).fit(x, 0.05)
     assert seen == [None, 1e-3, 1e-3]
 
 
@@ -189,7 +189,9 @@ def noisy() -> Trajectories:
 
 
 def test_the_shortest_code_is_that_of_the_front() -> None:
-    model = sjepa.SJEPA(encoder="identity", select="mdl", random_state=0).fit(noisy())
+    model = sjepa.SJEPA(search=sjepa.LawOnly(select="mdl"), encoder="identity", random_state=0).fit(
+        noisy()
+    )
     front, rows = model.front_, int(noisy().lengths.sum())
     codes = [c.law.description_length(c.loss, rows) for c in front]
     assert front.position(model.law_) == int(np.argmin(codes))
@@ -200,19 +202,30 @@ def test_the_shortest_code_is_that_of_the_front() -> None:
 def test_rollouts_that_must_be_adequate_reach_further_along_the_front(tmp_path: Path) -> None:
     data = braked()
     wide = ["z2", "sin(z1)", "z2*abs(z2)", "z1"]
-    exact = sjepa.SJEPA(encoder="identity", library=wide, delta_roll=1e-3, random_state=0).fit(data)
+    exact = sjepa.SJEPA(
+        search=sjepa.LawOnly(delta_roll=1e-3), encoder="identity", library=wide, random_state=0
+    ).fit(data)
     assert "Abs" in str(exact.law_) and any("rollouts of 10" in n for n in exact.diagnostics_)
     simplest = exact.front_[0].law
     names = Trajectories(data.x, data.t, names=["z1", "z2"])
     found, _, _ = _rolling(exact.front_, simplest, names, "rk4", 1e-3)
     assert found != simplest and "Abs" in str(found)
-    short = sjepa.SJEPA(encoder="identity", library=["z1"], delta_roll=1e-9, random_state=0)
+    short = sjepa.SJEPA(
+        search=sjepa.LawOnly(delta_roll=1e-9), encoder="identity", library=["z1"], random_state=0
+    )
     assert any("reaches a rollout loss" in n for n in short.fit(data).warnings_)
     rows = [
         pd.DataFrame(x, columns=["q", "p"]).assign(run=i, t=data.t[i]) for i, x in enumerate(data.x)
     ]
     pd.concat(rows).to_csv(tmp_path / "data.csv", index=False)
-    given = ["fit", "data.csv", "--id=run", "--time=t", "--encoder=identity", "--select=mdl"]
-    given += ["--terms=p,sin(q),p*abs(p)"]
-    out = command(*given, "--delta-roll=0.5", "--json", cwd=tmp_path)
+    given = [
+        "fit",
+        "data.csv",
+        "--id=run",
+        "--time=t",
+        "--encoder=identity",
+        "--set=search.select=mdl",
+    ]
+    given += ["--library=p,sin(q),p*abs(p)"]
+    out = command(*given, "--set=search.delta_roll=0.5", "--json", cwd=tmp_path)
     assert out.returncode == 0 and "rollouts of 10 steps" in out.stdout, out.stderr

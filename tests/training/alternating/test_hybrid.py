@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +15,7 @@ from sjepa.metrics import r2
 from sjepa.training.alternating import Alternation
 from sjepa.training.alternating.objective import Objective
 from sjepa.training.alternating.sampling import TrainingData
-from sjepa.training.correction import CorrectionSettings
-from sjepa.training.options import training_plan
+from sjepa.training.correction import Neural
 from tests.benchmarks.test_patches import shaded
 
 from .conftest import make_model, oscillator
@@ -43,10 +41,7 @@ def braked(count: int = 12) -> Trajectories:
 
 
 def hybrid(weight: float) -> sjepa.SJEPA:
-    model = sjepa.SJEPA(
-        search="alternating", library=["z1", "z2"], options=QUICK, random_state=0,
-        correction={"lambda_c": weight, "width": 16},
-    )  # fmt: skip
+    model = sjepa.SJEPA(search=sjepa.Alternating(**QUICK), library=["z1", "z2"], random_state=0, correction=sjepa.Neural(lambda_c=weight, width=16))  # fmt: skip
     return model.fit(braked())
 
 
@@ -56,7 +51,7 @@ def free() -> sjepa.SJEPA:
 
 
 def test_both_phases_of_a_cycle_train_the_correction() -> None:
-    _, plan, _ = training_plan(None, "stlsq", 0.02)
+    _, plan = sjepa.Alternating().plan("stlsq", 0.02)
     for phase, trained in (
         (plan.dynamics, {"symbolic", "correction"}),
         (plan.space, {"encoder", "symbolic", "correction"}),
@@ -64,12 +59,13 @@ def test_both_phases_of_a_cycle_train_the_correction() -> None:
         assert phase.uses == ("symbolic", "correction")
         assert set(phase.trains) == trained and phase.correction == 0.02
     # The paper's default for joint learning.
-    assert CorrectionSettings.of("neural").lambda_c == 2e-2
+    assert Neural().lambda_c == 2e-2
     assert Alternation().dynamics.correction == 0.0
 
 
 def test_the_penalty_is_the_mean_energy_per_coordinate_at_visited_states() -> None:
-    _, plan, settings = training_plan({"horizon": 3, "correction_tau": 0.0}, "stlsq", 0.5)
+    settings = sjepa.Alternating(horizon=3, correction_tau=0.0)
+    _, plan = settings.plan("stlsq", 0.5)
     model, data = make_model(), oscillator(2, points=4)
     terms = Objective(model, plan.dynamics, settings)(
         TrainingData.of(data).chunk(slice(None), 0, 1)
@@ -116,7 +112,7 @@ def test_a_correction_that_runs_the_show_is_doubted() -> None:
     model = sjepa.SJEPA(
         encoder="identity",
         library=["z1**2"],
-        correction={"energy": 0.0, "updates": 200},
+        correction=sjepa.Neural(energy=0.0, updates=200),
         random_state=0,
     ).fit(x, t)
     assert model.figures_["rho_corr"] > 0.5
@@ -125,7 +121,7 @@ def test_a_correction_that_runs_the_show_is_doubted() -> None:
 
 @pytest.mark.parametrize("name", ["energy", "updates", "joint"])
 def test_what_only_a_fit_on_fixed_coordinates_reads_is_refused(name: str) -> None:
-    given: dict[str, Any] = {name: True if name == "joint" else 7}
+    given = Neural(**{name: True if name == "joint" else 7})
     model = sjepa.SJEPA(search="alternating", correction=given)
     with pytest.raises(sjepa.errors.ConfigError, match=f"{name} is not read") as caught:
         model.check(braked())
@@ -140,10 +136,7 @@ def test_a_map_is_learnt_end_to_end() -> None:
         state.append(state[-1] @ turn)
     x = np.stack(state, axis=1) @ rng.normal(size=(2, 6))
     options = QUICK | {"passes": 5, "space_epochs": 20, "warm_epochs": 20}
-    model = sjepa.SJEPA(
-        search="alternating", dynamics="discrete", library=["1", "z1", "z2"], options=options,
-        random_state=0,
-    ).fit(list(x), np.arange(16.0))  # fmt: skip
+    model = sjepa.SJEPA(search=sjepa.Alternating(**options, dynamics="discrete"), library=["1", "z1", "z2"], random_state=0).fit(list(x), np.arange(16.0))  # fmt: skip
     assert model.law_.dynamics == "discrete"
     # Trace and determinant of the map are the same in all linear coordinates.
     run = model.law_.numpy()
@@ -162,7 +155,7 @@ def test_masked_prediction_learns_its_encoder() -> None:
     terms += [f"{z}*{o}" for z in ("z1", "z2") for o in ("right", "down")]
     options = QUICK | {"horizon": 1, "warm_epochs": 20, "space_epochs": 20, "passes": 4}
     model = sjepa.SJEPA(
-        search="alternating", dynamics="discrete", library=terms, options=options, random_state=0
+        search=sjepa.Alternating(**options, dynamics="discrete"), library=terms, random_state=0
     ).fit(data)
     fresh = patch_pairs(shaded(40, noise=0.01, seed=5), 6, pairs=4, seed=1)
     z, goal = (model.encode(side) for side in (fresh.context, fresh.target))

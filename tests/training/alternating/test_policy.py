@@ -51,10 +51,7 @@ def by_user(backend: Backend) -> None:
     phase = np.random.default_rng(0).uniform(0, 6, (4, 1))
     x = np.stack([np.cos(t + phase), -np.sin(t + phase), np.cos(t + phase) ** 2], axis=-1)
     options: dict[str, Any] = {**EPOCHS, "cycles": CYCLES, "horizon": 3}
-    model = sjepa.SJEPA(
-        search="alternating", backend=backend, library=Library.paper(["z1", "z2"]),
-        options=options, random_state=0,
-    )  # fmt: skip
+    model = sjepa.SJEPA(search=sjepa.Alternating(**options), backend=backend, library=Library.paper(["z1", "z2"]), random_state=0)  # fmt: skip
     model.fit(list(x), t)
 
 

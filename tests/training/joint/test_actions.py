@@ -90,9 +90,7 @@ def test_a_driven_law_is_found_in_coordinates(order: int, tmp_path: Path) -> Non
     # Second order sees positions only: their mixture is one coordinate.
     seen = data if order == 1 else Trajectories([s[:, :1] for s in data.state], STEP, data.u)
     library = None if order == 1 else ["z1", "z1_dot", "sin(z1)", "u1"]
-    model = SJEPA(
-        3 - order, order=order, library=library, random_state=0, options=SMALL
-    ).fit(seen)  # fmt: skip
+    model = SJEPA(3 - order, search=sjepa.Joint(**SMALL), order=order, library=library, random_state=0).fit(seen)  # fmt: skip
     assert model.figures_["adequate"] == 1.0
     assert "u1" in model.law_.inputs
     assert model.score(seen) > 0.999
@@ -132,7 +130,7 @@ def test_a_speed_that_pushes_alone_decide_hides_nothing() -> None:
 def test_a_driven_search_names_the_hidden_state() -> None:
     data = driven("held")
     seen = Trajectories([s[:, :1] for s in data.state or []], STEP, data.u)
-    model = SJEPA(1, random_state=0, options=SMALL).fit(seen)
+    model = SJEPA(1, search=sjepa.Joint(**SMALL), random_state=0).fit(seen)
     assert model.figures_["adequate"] == 0.0
     assert any("A state is hidden" in warning for warning in model.warnings_)
 

@@ -86,7 +86,7 @@ def test_settings_are_read_for_angles_too_or_refused() -> None:
     with pytest.raises(ConfigError, match=r"2π-periodic: add sin\(z1\)"):
         fit_angle(data, encoder, Library.from_terms(["z1", "z1**3"], ["z1", "u1"]))
     with pytest.raises(ConfigError, match="delta_roll is not read for a circular"):
-        SJEPA(1, order=2, delta_roll=0.1, verbose=False).fit(data)
+        SJEPA(1, search=sjepa.Joint(delta_roll=0.1), order=2, verbose=False).fit(data)
 
 
 def test_an_angle_is_judged_on_what_was_held_out(fitted: tuple[SJEPA, np.ndarray]) -> None:
@@ -119,13 +119,13 @@ def test_of_a_single_long_video_the_end_is_held_out_if_it_is_long_enough() -> No
 def test_progress_of_an_angle_is_reported_and_options_are_read_or_refused() -> None:
     angles, _, u = rotor(np.pi, 3.0, 0)
     x, reported = [video(q) for q in angles], list[tuple[str, float]]()
-    settings = {"order": 2, "verbose": False, "progress": lambda *one: reported.append(one)}
-    SJEPA(1, options={"effort": 0.1}, **settings).fit(x, T, list(u))
+    settings = {"order": 2, "verbose": lambda *report: reported.append(report)}
+    SJEPA(1, search=sjepa.Joint(effort=0.1), **settings).fit(x, T, list(u))
     shares = [share for _, share in reported]
     assert shares == sorted(shares) and reported[-1] == ("done", 1.0)
     assert sum("circular" in line for line, _ in reported) == 40  # a tenth of the updates, twice
-    with pytest.raises(ConfigError, match="restarts is not read for a circular .* effort; leave"):
-        SJEPA(1, options={"effort": 0.1, "restarts": 9}, **settings).fit(x, T, list(u))
+    with pytest.raises(ConfigError, match="restarts is not read for a circular"):
+        SJEPA(1, search=sjepa.Joint(effort=0.1, restarts=9), **settings).fit(x, T, list(u))
 
 
 def test_a_saved_angle_is_followed_as_before(

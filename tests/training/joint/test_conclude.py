@@ -304,7 +304,12 @@ def test_what_leaves_the_range_of_numbers_is_fitted_and_saved(tmp_path: Path) ->
             x.append(seen + 0.2 * rng.normal(size=seen.shape))
     options = {"restarts": 2, "structures": 5, "grow": False, "horizon": 36, "rollout": 5}
     model = SJEPA(
-        1, order=2, library=["z1", "z1**2"], options=options, random_state=0, verbose=False
+        1,
+        search=sjepa.Joint(**options),
+        order=2,
+        library=["z1", "z1**2"],
+        random_state=0,
+        verbose=False,
     ).fit(x, t, run=tmp_path / "run")
     assert all(np.isfinite(value) for value in model.figures_.values())
     assert model.figures_["rollout_held_out"] > 0.5

@@ -59,7 +59,7 @@ def test_a_plane_of_oscillations_has_two_coordinates_and_the_model_shows_why(tmp
         for a, b in rng.uniform(0.5, 2.0, size=(8, 2)) * [1, 3]
     ]
     small = {"structures": 3, "restarts": 2, "effort": 0.2, "grow": False, "rollout": 5}
-    model = SJEPA("auto", random_state=0, options=small).fit(x, t)
+    model = SJEPA("auto", search=sjepa.Joint(**small), random_state=0).fit(x, t)
     assert model.latent_dim_ == 2
     assert list(model.dimensions_["adequate"]) == [False, True]
     model.save(tmp_path / "m")

@@ -15,7 +15,7 @@ from sjepa.errors import ConfigError
 from sjepa.models import Whitening
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Candidate, Front, Law
-from sjepa.training import CorrectionSettings, FitResult, refine_hybrid
+from sjepa.training import FitResult, Neural, refine_hybrid
 
 
 MIX = np.random.default_rng(7).normal(size=(2, 6))
@@ -57,7 +57,7 @@ def fitted(**correction: object) -> sjepa.SJEPA:
         patch.setattr("sjepa.training.joint.hybrid.HORIZON", 5)
         model = sjepa.SJEPA(
             library=["z1", "z2"], random_state=0,
-            correction={"joint": "coordinates", "width": 16, **correction} if correction else None,
+            correction=Neural(joint="coordinates", width=16, **correction) if correction else None,
         )  # fmt: skip
         return model.fit(braked())
 
@@ -98,7 +98,7 @@ def test_actions_take_part() -> None:
     u = [rng.normal(size=(len(x), 1)) for x in data.x]
     driven = Trajectories(data.x, data.t, u)
     law = Law.from_string(["z2", "-0.9*z1 + 0.01*u1"], ["z1", "z2", "u1"])
-    settings = CorrectionSettings(joint="coordinates", width=4)
+    settings = Neural(joint="coordinates", width=4)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sjepa.training.joint.hybrid.ITERATIONS", 3)
         refined = refine_hybrid(driven, replace(found(), law=law), settings, 0)
@@ -109,11 +109,11 @@ def test_actions_take_part() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"correction": {"joint": "coordinates", "energy": 0.1}}, "energy is not read"),
-        ({"correction": {"joint": "coordinates"}, "encoder": "identity"}, "search='joint'"),
-        ({"correction": {"joint": "coordinates"}, "search": "alternating"}, "joint is not read"),
-        ({"correction": {"joint": "coordinates", "neural_only": True}}, "search='joint'"),
-        ({"correction": {"joint": "all"}}, "True, False or 'coordinates'"),
+        ({"correction": Neural(joint="coordinates", energy=0.1)}, "energy is not read"),
+        ({"correction": Neural(joint="coordinates"), "encoder": "identity"}, "search='joint'"),
+        ({"correction": Neural(joint="coordinates"), "search": "alternating"}, "joint is not read"),
+        ({"correction": Neural(joint="coordinates", alone=True)}, "search='joint'"),
+        ({"correction": {"name": "neural", "joint": "all"}}, "True, False or 'coordinates'"),
     ],
 )
 def test_what_would_go_unread_is_refused(settings: dict[str, object], words: str) -> None:

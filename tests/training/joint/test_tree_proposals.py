@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.integrate import solve_ivp
 
-from sjepa import SJEPA, Backend, Front, Law, Library, Problem
+from sjepa import SJEPA, Backend, Front, Joint, Law, Library, Problem
 from sjepa.symbolic import Candidate
 from sjepa.symbolic.refit import refit
 from sjepa.training.joint.refinement import linear_head
@@ -120,7 +120,12 @@ def test_any_tree_backend_can_end_in_a_law_outside_the_library(
     pair = (("z2", "1 - exp(0.8*z1)"), ("1 - exp(0.8*z2)", "z1"))
     laws = pair if order == 1 else (("1 - exp(0.8*z1)",),)
     model = SJEPA(
-        3 - order, order=order, backend=Recorded(laws), random_state=0, options=SMALL, verbose=False
+        3 - order,
+        search=Joint(**SMALL),
+        order=order,
+        backend=Recorded(laws),
+        random_state=0,
+        verbose=False,
     ).fit(*sensors)
     assert model.figures_["adequate"] and model.figures_["ratio"] < 2
     assert "exp(z" in str(model.law_)
@@ -134,7 +139,7 @@ def test_operon_finds_a_short_law_where_the_library_has_none(
     operon = {"name": "operon", "runs": 1, "generations": 8, "population": 300}
     pytest.importorskip("pyoperon")
     fits = {
-        name: SJEPA(backend=own, random_state=0, options=SMALL, verbose=False).fit(*sensors)
+        name: SJEPA(search=Joint(**SMALL), backend=own, random_state=0, verbose=False).fit(*sensors)
         for name, own in (("operon", operon), ("stlsq", "stlsq"))
     }
     assert not fits["stlsq"].figures_["adequate"]

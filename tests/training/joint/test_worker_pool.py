@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from sjepa import SJEPA
+from sjepa import SJEPA, Joint
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError
 from sjepa.metrics import CollapseChecks
@@ -87,4 +87,4 @@ def test_parts_of_a_rung_are_the_round(data: Trajectories) -> None:
 
 def test_an_unknown_executor_is_refused_before_anything_is_done(data: Trajectories) -> None:
     with pytest.raises(ConfigError, match="executor is one of local, dask, ray"):
-        SJEPA(options={"executor": "slurm"}).fit(data)
+        SJEPA(search=Joint(executor="slurm")).fit(data)

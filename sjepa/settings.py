@@ -1,0 +1,131 @@
+"""Settings in typed parts (frozen dataclasses, names as shorthand, plain data), and seeds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+
+from sjepa.errors import ConfigError, did_you_mean
+
+
+RandomState = int | np.random.RandomState | np.random.Generator | None
+P = TypeVar("P", bound="Settings")
+# What a field of these types may be, and the words for it.
+_KINDS: Mapping[Any, tuple[type, str]] = {
+    "int": (Integral, "a whole number"),
+    "float": (Real, "a number"),
+    "bool": (bool, "True or False"),
+    "str": (str, "a name"),
+}
+
+
+class Settings:
+    """Base of frozen dataclasses: a misspelled field is refused with the nearest one.
+
+    `shorthand` is the name that stands for the defaults.
+    """
+
+    shorthand: ClassVar[str]
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        known = [f.name for f in fields(cls)]  # type: ignore[arg-type]
+        if unknown := [name for name in given if name not in known]:
+            raise ConfigError(
+                f"{cls.__name__} has no field {unknown[0]!r}.{did_you_mean(unknown[0], known)} "
+                f"Fields: {', '.join(known)}."
+            )
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            kind, words = _KINDS.get(field.type, (object, ""))
+            value = getattr(self, field.name)
+            if not isinstance(value, kind) or (words and isinstance(value, bool) != (kind is bool)):
+                raise ConfigError(f"{field.name} is {words}, got {value!r:.60}.")
+        if (further := getattr(super(), "__post_init__", None)) is not None:
+            further()
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in self.changed().items())
+        return f"{type(self).__name__}({fields})"
+
+    def changed(self) -> dict[str, Any]:
+        """The fields that are not at their defaults."""
+        found = {}
+        for field in fields(self):  # type: ignore[arg-type]
+            made = field.default_factory
+            default = field.default if made is MISSING else made()
+            if (value := getattr(self, field.name)) != default:
+                found[field.name] = value
+        return found
+
+    def refuse(self, names: Iterable[str], where: str) -> None:
+        """Refuse the first of these fields that was set: it is not read `where`."""
+        changed = self.changed()
+        for name in names:
+            if name in changed:
+                raise ConfigError(f"{name} is not read {where}.")
+
+    def plain(self) -> Any:
+        """The name, or a mapping with it and the fields that were set, as a file holds them."""
+        changed = self.changed()
+        text = json.dumps({"name": self.shorthand, **changed}, allow_nan=False, default=_plain)
+        return json.loads(text) if changed else self.shorthand
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Settings):
+        return value.plain()
+    raise TypeError(f"A file cannot hold {value!r:.60}.")
+
+
+def settings_of(given: Any, argument: str, known: Mapping[str, P]) -> P:
+    """The settings that a name stands for, a mapping with a ``"name"``, or settings as given."""
+    if isinstance(given, tuple({type(value) for value in known.values()})):
+        return given  # type: ignore[return-value]
+    if isinstance(given, str) and given in known:
+        return known[given]
+    if isinstance(given, Mapping) and isinstance(given.get("name"), str):
+        named = settings_of(given["name"], argument, known)
+        rest = {k: v for k, v in given.items() if k != "name"}
+        try:
+            return replace(named, **rest)  # type: ignore[type-var]
+        except TypeError as error:  # of fields that may be of several types
+            raise ConfigError(f"{argument}: {error}.", argument) from None
+    hint = did_you_mean(given, known) if isinstance(given, str) else ""
+    kinds = dict.fromkeys(type(v) for v in known.values() if fields(v))  # type: ignore[arg-type]
+    classes = ", ".join(f"{kind.__name__}(...)" for kind in kinds)
+    raise ConfigError(
+        f"{argument} is one of {', '.join(map(repr, known))}, {classes}; got {given!r:.60}.{hint}",
+        argument,
+    )
+
+
+def check_random_state(random_state: Any) -> None:
+    """Refuse what is no source of random numbers."""
+    whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)
+    if not (whole and int(random_state) >= 0) and not isinstance(
+        random_state, np.random.RandomState | np.random.Generator | None
+    ):
+        raise ConfigError(
+            "random_state is None, a whole number from 0, or a numpy generator, "
+            f"got {random_state!r:.60}.",
+            "random_state",
+        )
+
+
+def draw_seed(random_state: RandomState) -> int:
+    """A seed as scikit-learn takes randomness: fresh for None, drawn from what is a generator."""
+    check_random_state(random_state)
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    if random_state is None:
+        return int(np.random.randint(2**31 - 1))
+    return int(random_state.randint(2**31 - 1))
