@@ -135,3 +135,18 @@ def test_demo_prints_the_law() -> None:
     out = run("demo")
     assert out.returncode == 0, out.stderr
     assert "q' = p" in out.stdout and "sin(z1)" in out.stdout
+
+
+def test_discover_vary_prints_and_keeps_the_coefficients_of_each_trajectory(tmp_path: Path) -> None:
+    t, parts = np.arange(0, 10, 0.1), []
+    for i, k in enumerate((1.0, 2.0)):
+        z = sjepa.Law.from_string(["v", f"-{k}*q"], ["q", "v"]).simulate([1.0, 0.0], t).z
+        parts.append(pd.DataFrame({"spring": i, "t": t, "q": z[:, 0], "v": z[:, 1]}))
+    pd.concat(parts).to_csv(tmp_path / "springs.csv", index=False)
+    asked = ["discover", "springs.csv", "--time", "t", "--id", "spring", "--library", "q,v"]
+    done = run(*asked, "--vary", "auto", "-o", "own.csv", cwd=tmp_path)
+    assert done.returncode == 0 and "coefficients that differ" in done.stdout
+    own = pd.read_csv(tmp_path / "own.csv")
+    np.testing.assert_allclose(own["value"], [-1.0, -2.0], rtol=1e-3)
+    told = json.loads(run(*asked, "--vary", "q", "--json", cwd=tmp_path).stdout)
+    assert len(told["laws"]) == 2 and {r["term"] for r in told["differing"]} == {"v': q"}

@@ -63,6 +63,13 @@ def discover(
         ),
     ] = "",
     order: Order = 1,
+    vary: Annotated[
+        str | None,
+        typer.Option(
+            help="One structure for all trajectories: terms whose coefficients differ between "
+            "them, comma-separated, or auto. -o NAME.csv keeps the coefficients."
+        ),
+    ] = None,
     derivatives: Annotated[
         str,
         typer.Option(
@@ -130,6 +137,9 @@ def discover(
     terms: Any = library or None
     if library and library != "wide":
         terms = terms_of(library)
+    if vary is not None:
+        _per_trajectory(trajectories, vary, terms, order, budget, out, json)
+        return
     given = {k: str(v) for k, v in pairs_of(units, "--units").items()} or None
     if given is not None:
         given = {**trajectories.units, **given}
@@ -166,6 +176,36 @@ def discover(
         )
     else:
         say("\n".join([*law.lines(digits=6), "", str(front) if whole else _shortened(front)]))
+
+
+def _per_trajectory(
+    data: Trajectories,
+    vary: str,
+    library: Any,
+    order: int,
+    budget: float | None,
+    out: Path | None,
+    json: bool,
+) -> None:
+    """What ``discover --vary`` finds; settings that it does not have are those of one law."""
+    from sjepa.discovery.per_trajectory import discover_per_trajectory
+    from sjepa.storage import write_whole
+
+    if out is not None and out.suffix.lower() != ".csv":
+        raise ConfigError("Coefficients of several trajectories are kept as -o NAME.csv.", "out")
+    found = discover_per_trajectory(
+        data, vary="auto" if vary == "auto" else terms_of(vary), library=library, order=order,
+        budget=budget,
+    )  # fmt: skip
+    if out is not None:
+        write_whole(out, found.differing.to_csv().encode())
+    if not json:
+        say(str(found))
+        return
+    laws = [json_module.loads(law.to_json()) for law in found.laws]
+    tables = {"shared": found.shared, "differing": found.differing}
+    rows = {k: v.reset_index().to_dict("records") for k, v in tables.items()}
+    print(json_module.dumps({"law": json_module.loads(found.law.to_json()), "laws": laws, **rows}))
 
 
 def _shortened(front: Front) -> str:

@@ -75,11 +75,13 @@ class PerTrajectory:
     table: pd.DataFrame
 
     def __repr__(self) -> str:
-        parts = ["\n".join(self.law.lines(digits=4))]
-        if len(self.differing):
-            wide = self.differing["value"].unstack("term")
-            parts.append(f"coefficients that differ:\n{wide.to_string(float_format='%.4g')}")
-        return "\n".join([*parts, str(self.verdict)])
+        tables = [self.shared.T, self.differing["value"].unstack("term")]
+        names = ["shared coefficients", "coefficients that differ"]
+        parts = [
+            f"{name}:\n{table.to_string(float_format='%.4g')}"
+            for name, table in zip(names, tables, strict=True) if table.size
+        ]  # fmt: skip
+        return "\n".join([str(self.verdict), *parts])
 
 
 def discover_per_trajectory(
@@ -307,7 +309,7 @@ class _Search:
         assert shot.parameters is not None and shot.numbers is not None
         free = shot.law.with_free_terms()
         labels = [
-            f"{name}: {to_text(term)}"
+            f"{name}': {to_text(term)}"
             for name, equation in zip(free.outputs, free.equations, strict=True)
             for _, term in equation.pairs
         ]
@@ -334,7 +336,7 @@ class _Search:
         rows = []
         for structure, (fit, _) in self.fits.items():
             own = [
-                f"{name}: {self.library.names[k]}"
+                f"{name}': {self.library.names[k]}"
                 for name, terms in zip(self.outputs, structure, strict=True)
                 for k, differs in terms if differs
             ]  # fmt: skip

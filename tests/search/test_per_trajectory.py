@@ -41,9 +41,9 @@ def test_a_coefficient_differs_only_where_it_does(noise: float) -> None:
     found = discover_per_trajectory(
         simulated(pendulums(gravity), noise, 1), T, feature_names=["q", "p"]
     )
-    assert set(found.differing.reset_index()["term"]) == {"p: sin(q)"}
+    assert set(found.differing.reset_index()["term"]) == {"p': sin(q)"}
     assert found.differing["value"].to_numpy() == pytest.approx(-np.array(gravity), rel=0.02)
-    assert set(found.shared.index) == {"q: p", "p: p"}
+    assert set(found.shared.index) == {"q': p", "p': p"}
     same = discover_per_trajectory(
         simulated(pendulums([1.0] * 4), noise, 2), T, feature_names=["q", "p"]
     )
@@ -56,7 +56,7 @@ def test_terms_that_vary_can_be_named() -> None:
     x = simulated(pendulums([0.7, 1.0, 1.4]), 0.01, 3)
     found = discover_per_trajectory(x, T, feature_names=["q", "p"], vary=["sin(q)", "p"])
     terms = set(found.differing.reset_index()["term"])
-    assert terms == {"q: p", "p: sin(q)", "p: p"}
+    assert terms == {"q': p", "p': sin(q)", "p': p"}
     with pytest.raises(ConfigError):
         discover_per_trajectory(x, T, feature_names=["q", "p"], vary=["tan(q)"])
 
