@@ -187,8 +187,9 @@ class ProgressBar(Callback):
         self._view: Any = None
 
     def show(self, line: str, share: float) -> None:
-        """As a ``progress`` function."""
-        self.share = share
+        """As a ``progress`` function; lines after the first are the laws so far."""
+        line, _, table = line.partition("\n")
+        self.share, self.law = share, table or self.law
         for callback in self.listeners:
             callback.on_step(Step(line, share))
         if self._view is not None:

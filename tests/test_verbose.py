@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -91,3 +92,33 @@ def test_verbose_is_checked() -> None:
 def test_the_bar_needs_no_display_package_at_import() -> None:
     code = "import sys, sjepa.callbacks; sys.exit('rich' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env=os.environ).returncode == 0
+
+
+def test_ctrl_c_ends_a_search_of_trees_and_keeps_what_it_found() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, (300, 2))
+    y = np.sin(1.7 * x[:, 0]) * np.exp(0.4 * x[:, 1]) + 0.1 * rng.normal(size=300)
+    seen: list[str] = []
+
+    def press(line: str, share: float) -> None:
+        seen.append(line)
+        if "run 2" in line:
+            signal.raise_signal(signal.SIGINT)
+
+    backend = {"name": "operon", "runs": 50}
+    model = sjepa.SymbolicRegressor(backend, budget=300, verbose=press).fit(x, y)
+    assert not any("run 3" in line for line in seen)
+    assert any("stopped by Ctrl-C" in note for note in model.front_.notes)
+    assert model.score(x, y) > 0.5
+
+
+def test_the_laws_so_far_stand_below_the_bar() -> None:
+    view = SimpleNamespace(
+        shown=[], draw=lambda *parts: view.shown.append(parts), close=lambda: None
+    )
+    bar = ProgressBar(True)
+    bar._view = view
+    bar.show("operon: y, run 1 of 5\ncomplexity  loss  equation\n1  0.5  x", 0.2)
+    bar.show("operon: y done", 1.0)
+    assert view.shown[0] == ("operon: y, run 1 of 5", 0.2, "complexity  loss  equation\n1  0.5  x")
+    assert view.shown[1][2] == view.shown[0][2]

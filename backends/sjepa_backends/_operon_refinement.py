@@ -22,6 +22,7 @@ from sjepa.symbolic.gram import Gram
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.refit import refit
 from sjepa.symbolic.snap import variants
+from sjepa.symbolic.text import to_text
 from sjepa_backends._supports import backward
 
 
@@ -45,6 +46,8 @@ SHARES = (0.0, 1e-6, 1e-4, 1e-3, 1e-2, 5e-2)
 MAX_TERMS = 14
 MAX_POOLED = 40
 MAX_KEPT = 20
+# Rows of the table that is shown while the search goes on.
+MAX_SHOWN = 8
 # Where losses are rounding the shorter law wins; above it a longer one has to be better by more
 # than this share.
 GAIN = 1e-3
@@ -75,6 +78,13 @@ class Refinement:
     @property
     def best(self) -> float:
         return min((loss for _, loss, _ in self.found.values()), default=math.inf)
+
+    @property
+    def table(self) -> str:
+        """The front so far, one line for each law, the longest at the end."""
+        rows = _undominated(self.found.values())[-MAX_SHOWN:]
+        texts = [f"{c:10g}  {loss:8.2e}  {to_text(e, 4):.80}" for c, loss, e in rows]
+        return "\n".join(["complexity      loss  equation", *texts])
 
     def solved(self, loss: float) -> bool:
         """Whether a law fits to rounding, or without nonlinear parameters this well.

@@ -94,10 +94,13 @@ class Operon(Backend):
         count = len(problem.outputs)
         fronts: list[list[ScoredExpression]] = []
         notes: list[str] = []
+        stopped = False
         for j, output in enumerate(problem.outputs):
             now = problem.clock()
-            end = now + (last - now) / (count - j)
-            fronts.append(self._search_output(problem, j, rows, end, notes))
+            end = now if stopped else now + (last - now) / (count - j)
+            front, now_stopped = self._search_output(problem, j, rows, end, notes)
+            fronts.append(front)
+            stopped = stopped or now_stopped
             problem.report(f"operon: {output} done", (j + 1) / count)
         laws = [
             Law(expressions, problem.names, problem.outputs, problem.dynamics)
@@ -110,7 +113,8 @@ class Operon(Backend):
 
     def _search_output(
         self, problem: Problem, j: int, rows: np.ndarray, end: float, notes: list[str]
-    ) -> list[ScoredExpression]:
+    ) -> tuple[list[ScoredExpression], bool]:
+        """The front of one output, and whether it was stopped by Ctrl-C."""
         inputs, targets = problem.rows()
         output, target = problem.outputs[j], targets[:, j]
         what = output_space(problem, j)
@@ -124,8 +128,14 @@ class Operon(Backend):
             columns, options = features(inputs[rows]), self._options()
             run = OperonRun(what, columns, target[rows], options, problem.clock)
             if run.features:
-                self._run(problem, j, run, refinement, end, notes)
-        return refinement.front(end)
+                try:
+                    self._run(problem, j, run, refinement, end, notes)
+                except KeyboardInterrupt:
+                    notes.append(
+                        f"{output}: stopped by Ctrl-C; these are the laws found until then"
+                    )
+                    return refinement.front(end), True
+        return refinement.front(end), False
 
     def _run(
         self,
@@ -153,7 +163,8 @@ class Operon(Backend):
             found = run.expressions(problem.seed + 1000 * j + k, generations, left, cheap)
             refinement.propose(found, search_end)
             share = (j + (k + 1) / runs) / len(problem.outputs)
-            problem.report(f"operon: {problem.outputs[j]}, loss {refinement.best:.2e}", share)
+            line = f"operon: {problem.outputs[j]}, run {k + 1} of {runs}"
+            problem.report(f"{line}, loss {refinement.best:.2e}\n{refinement.table}", share)
             if not refinement.solved(EXACT):
                 refinement.refine(search_end)
             if refinement.solved(EXACT):

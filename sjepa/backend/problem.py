@@ -382,6 +382,7 @@ class Problem:
         return Front.of([self.candidate(law) for law in allowed], self.measure, backend, notes)
 
     def report(self, line: str, share: float) -> None:
+        """Tell how far the search is; further lines are the laws so far, shown below a bar."""
         if self.progress is not None:
             try:
                 self.progress(line, min(max(share, 0.0), 1.0))
