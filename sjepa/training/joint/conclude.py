@@ -114,11 +114,11 @@ class Judge:
         """The verdict of inference, and what the checks of coordinates say to explain it."""
         fit = self.fit(best)
         adequacy = given or self.adequacy(best)
-        if fit is None:
+        if fit is None or given is not None:  # nothing to compare, or nothing to be compared
             return Verdict(best.law, adequacy.adequate, (), (adequacy.reason,))
         verdict = verdict_of(best.law, self.scores([best, *found], best), adequacy)
         adequate, reasons = verdict.adequate, list(verdict.reasons)
-        if given is None and self.evidence.is_incomplete(fit):
+        if self.evidence.is_incomplete(fit):
             adequate = None if adequate else adequate
             reasons.append(
                 "The observations move in ways that the coordinates do not follow: linear "
@@ -169,7 +169,7 @@ def conclude(
     select: str | None = None,
 ) -> SearchResult:
     """Choose the candidate of the highest score, or the simplest within a given `delta`."""
-    limit = _given(delta)
+    limit = given_delta(delta)
     found = [f for f in found if math.isfinite(f.candidate.loss)]
     if not found:
         raise TrainingDiverged(
@@ -220,6 +220,8 @@ def conclude(
     )
     if not best.linear:
         notes.append("the encoder is nonlinear: it and the law are valid on the training range.")
+    if verdict.adequate is not False:
+        notes = [*verdict.reasons, *notes]
     context.report("done", 1.0)
     near = {rival.law for rival in verdict.rivals}
     rivals = tuple(f for f in others if f.law in near)
@@ -229,7 +231,7 @@ def conclude(
     )  # fmt: skip
 
 
-def _given(delta: float | str) -> float | None:
+def given_delta(delta: float | str) -> float | None:
     if delta == "auto":
         return None
     try:

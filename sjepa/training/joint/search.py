@@ -18,7 +18,7 @@ from sjepa.training.joint.affine_closed import closed_heads, gauged_heads, monom
 from sjepa.training.joint.best_candidate import best_candidate, best_candidate_raised
 from sjepa.training.joint.budget import SearchBudget
 from sjepa.training.joint.checkpoint import load_heads, load_round, save_heads, save_round
-from sjepa.training.joint.conclude import conclude, head_of, scored
+from sjepa.training.joint.conclude import conclude, given_delta, head_of, scored
 from sjepa.training.joint.context import (
     HALVING_RANK,
     LONGEST,
@@ -115,6 +115,7 @@ def joint_search(
     starts : read-outs (values, d) of observations that are a coordinate and its derivatives
     begun : encoders of whitened observations, and structures that they are refined for as well
     """
+    given_delta(delta)  # refused now, not after the search
     arguments = (
         trajectories, library, latent_dim, order, seed, budget or SearchBudget(), validation,
         checks or CollapseChecks(), rank, report,
