@@ -125,11 +125,11 @@ class Judge:
                 "predictions from them explain them far better."
             )
         if adequate is not True:
-            reasons += [one.sentence for one in _diagnose(self.context, best)]
+            reasons += map(_sentence, _diagnose(self.context, best))
         if adequate is False and self.context.order == 1 and self.context.validation.noise is None:
             whole, ahead = self.context.whole, self.context.horizon
             hidden = diagnose_hidden(whole.raw, whole.grid.mask, ahead, whole.grid.u)
-            reasons += [one.sentence for one in hidden]
+            reasons += map(_sentence, hidden)
         if (outside := self.evidence.outside(_encode(best))) > 0:
             reasons.append(
                 f"{outside:.1%} of the held-out data lie outside the range of the training data; "
@@ -137,6 +137,10 @@ class Judge:
             )
         figures = dict(verdict.figures) | {"outside_range": outside}
         return replace(verdict, adequate=adequate, reasons=tuple(reasons), figures=figures)
+
+
+def _sentence(one: Diagnostic) -> str:
+    return one.sentence[:1].upper() + one.sentence[1:]
 
 
 def _encode(one: JointCandidate) -> Encode:

@@ -57,7 +57,7 @@ class SearchResult:
     rivals : tuple of JointCandidate
         Other laws within the odds, each with its encoder.
     notes : tuple of str
-        The figures in words.
+        Reasons of a verdict that is no warning, and figures.
     """
 
     front: Front
