@@ -30,6 +30,8 @@ Encode = Callable[[Array], Array]
 
 # A probe is a polynomial of this degree, or of the highest that has no more terms than this.
 DEGREE, MAX_TERMS = 7, 120
+# Residuals are mostly noise if less than half of them is told by the ones before.
+MOSTLY = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +136,7 @@ class Observations:
         if exact or found.adequate is not False:
             return found
         share = smooth_share(simulation.shots[law].residual)
-        if share > 0.5:
+        if share > MOSTLY:
             return found
         return Adequacy(
             None,
