@@ -76,14 +76,12 @@ def profile(residual: Array, group: Array, floor: float | Array = 0.0) -> Profil
 def correlation_time(residual: Array) -> float:
     """How many successive residuals (n, S, d) count as one: the integrated autocorrelation.
 
-    1 for white noise. The residuals are clipped at three typical sizes, so that outliers do not
-    hide the rest. Sums over pairs of lags are taken as long as they are positive (Geyer).
+    1 for white noise. Sums over pairs of lags are taken as long as they are positive (Geyer).
     """
     n = len(residual)
     if n < 4:
         return 1.0
-    size = 1.4826 * np.median(np.abs(residual), axis=(0, 1))
-    z = np.clip(residual / np.maximum(size, 1e-300), -3, 3)
+    z = _clipped(residual)
     total, power = 0.0, float((z**2).mean())
     if not power > 0:
         return 1.0
@@ -93,6 +91,19 @@ def correlation_time(residual: Array) -> float:
             break
         total += pair
     return max(1.0 + 2.0 * total, 1.0)
+
+
+def smooth_share(residual: Array) -> float:
+    """The share of residuals (n, S, d) that the ones before tell: their first autocorrelation."""
+    z = _clipped(residual)
+    power = float((z**2).sum())
+    return float((z[1:] * z[:-1]).sum()) / power if power > 0 else 0.0
+
+
+def _clipped(residual: Array) -> Array:
+    """Residuals at most three typical sizes large, so that outliers do not hide the rest."""
+    size = 1.4826 * np.median(np.abs(residual), axis=(0, 1))
+    return np.asarray(np.clip(residual / np.maximum(size, 1e-300), -3, 3))
 
 
 def resolution(series: list[Array]) -> Array:

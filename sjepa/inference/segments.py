@@ -39,7 +39,8 @@ class Segments:
     Inputs `u` (S, H, 3, m) are those at the start, the middle and the end of each step. `start`
     (S, size) are estimates of the first states, `unit` (d,) a typical size of the noise, or of
     rounding where there is none, `spread` and `speed` (d,) those of states and velocities.
-    `trajectory` (S,) says where a segment was cut from. `weights` (S, n, n) whiten the values of a
+    `trajectory` (S,) says where a segment was cut from, `places` (S, 2) which trajectory of the
+    data it is and at which observation it begins. `weights` (S, n, n) whiten the values of a
     segment, in that unit, where measured inputs have noise of their own.
     """
 
@@ -53,6 +54,7 @@ class Segments:
     speed: np.ndarray
     substeps: int
     trajectory: np.ndarray
+    places: np.ndarray
     weights: np.ndarray | None = None
 
     @classmethod
@@ -65,8 +67,9 @@ class Segments:
         smoothing: Smoothing | None = None,
         derivatives: Derivatives | None = None,
         length: float = LENGTH,
+        like: Segments | None = None,
     ) -> Segments:
-        """Evenly spread over the data.
+        """Evenly spread over the data, or at the places of others.
 
         `smoothing` says how the data are smoothed, if that is known; `derivatives` are all of
         theirs. With `zoh` inputs are constant during each step.
@@ -99,6 +102,9 @@ class Segments:
         if len(places) > MAX_SEGMENTS:
             chosen = np.linspace(0, len(places) - 1, MAX_SEGMENTS).round().astype(int)
             places = [places[k] for k in chosen]
+        if like is not None:
+            every, places = like.every, [(i, k) for i, k in like.places.tolist()]
+            span = like.x.shape[1] - 1
         if not places:
             raise DataError("The trajectories are too short to be simulated through.")
         smooth, first = found.trajectories.x, places
@@ -132,6 +138,7 @@ class Segments:
             speed,
             max(1, int(np.ceil(rate * step * every / STEP))),
             np.unique([i for i, _ in places], return_inverse=True)[1],
+            np.array(places),
         )
 
     def __len__(self) -> int:
@@ -141,7 +148,8 @@ class Segments:
         """Some of the segments."""
         return replace(
             self, x=self.x[chosen], t=self.t[chosen], start=self.start[chosen],
-            trajectory=self.trajectory[chosen], u=None if self.u is None else self.u[chosen],
+            trajectory=self.trajectory[chosen], places=self.places[chosen],
+            u=None if self.u is None else self.u[chosen],
             weights=None if self.weights is None else self.weights[chosen],
         )  # fmt: skip
 

@@ -31,8 +31,6 @@ MAX_ROLLOUT_ERROR = 0.2
 # Laws of more units of complexity than this for each coordinate (and order) are long: nonlinear
 # coordinates, or noisy ones, satisfy many of them.
 SHORT = 3.0
-# Less than this is not worth a word, noise or not.
-SMALL = 1e-4
 # Neighbors whose futures differ by this share of what those of random pairs do are no states.
 UNDECIDED = 0.3
 # Beyond this many values the nearest neighbors are no longer near.
@@ -162,70 +160,18 @@ def largest_residual(noise_floor: float, linear: bool = True) -> float:
     return max(NONLINEAR_NOT_NOISE * noise_floor, NONLINEAR_RESIDUAL)
 
 
-def diagnose_residual(risk: float, noise_floor: float, linear: bool = True) -> list[Diagnostic]:
-    """Whether the residual of a law is far above the noise floor: then the law is not adequate.
-
-    `linear` says whether the coordinates are linear in the observations.
-    """
-    limit = largest_residual(noise_floor, linear)
+def diagnose_residual(risk: float, noise_floor: float) -> list[Diagnostic]:
+    """Whether the residual of a law is far above the noise floor: then the law is not adequate."""
+    limit = largest_residual(noise_floor)
     if not risk > limit:
         return []
-    nonlinear = "" if linear else " A nonlinear encoder can fit a wrong law this well."
     return [
         Diagnostic(
             "not adequate", risk, limit,
             f"the law is not adequate: the unexplained variance of the increments is {risk:.2g}, "
             f"{times_noise(risk, noise_floor)}. Law or coordinates are approximate "
-            f"at best.{nonlinear} Offer more terms or coordinates, more data, or a larger budget "
+            f"at best. Offer more terms or coordinates, more data, or a larger budget "
             "(search=Joint(effort=3)).",
-        )
-    ]  # fmt: skip
-
-
-def diagnose_rollouts(held_out: float, training: float = 0.0) -> list[Diagnostic]:
-    """Whether rollouts of a law diverge from the coordinates within the horizon of a search."""
-    missed = max(held_out, training)
-    if missed <= MAX_ROLLOUT_ERROR:
-        return []
-    whose = "held-out" if held_out > MAX_ROLLOUT_ERROR else "training"
-    return [
-        Diagnostic(
-            "rollouts fail", missed, MAX_ROLLOUT_ERROR,
-            f"rollouts from {whose} observations have an error of {missed:.2g} of the variance of "
-            "the coordinates within the horizon of the search: the law, or initial states from "
-            "noisy data, do not predict. Smooth the data, give more, or offer other terms.",
-        )
-    ]  # fmt: skip
-
-
-def diagnose_information_loss(neighbor: float, limit: float) -> list[Diagnostic]:
-    """Whether coordinates lose far more information than others of the same data do."""
-    if neighbor <= limit:
-        return []
-    return [
-        Diagnostic(
-            "information loss", neighbor, limit,
-            f"observations of nearest neighbors differ by {neighbor:.2g} of what random pairs "
-            f"differ by, where other coordinates of the same data keep it below {limit:.2g}: "
-            "the encoder may not be injective and lose part of the state, such as the "
-            "distance from a limit cycle. Compare "
-            "rollouts with trajectories that were not fitted, or give more of them.",
-        )
-    ]  # fmt: skip
-
-
-def diagnose_length(cost: float, coordinates: int, order: int = 1) -> list[Diagnostic]:
-    """Whether a law is long for coordinates that may compensate for wrong terms."""
-    limit = SHORT * coordinates * order
-    if cost <= limit:
-        return []
-    return [
-        Diagnostic(
-            "long law", cost, limit,
-            f"the law has a complexity of {cost:g}, more than {limit:g}: nonlinear "
-            "encoders, or linear ones of nonlinear sensors, fit many laws of that length, and a "
-            "shorter one in other coordinates may exist. Give more or "
-            "cleaner data, or fewer terms (library=).",
         )
     ]  # fmt: skip
 
@@ -258,18 +204,6 @@ def diagnose_hidden(
             "several successive observations (history='auto'), or measure more.",
         )
     ]  # fmt: skip
-
-
-def small_residual(risk: float, noise_floor: float) -> list[str]:
-    """Notes on an adequate law whose residual noise does not explain."""
-    if not risk > max(NOT_NOISE * noise_floor, SMALL):
-        return []
-    return [
-        f"the residual ({risk:.2g} of the variance of the increments) is small but not noise: "
-        f"{times_noise(risk, noise_floor)}. A small term may be missing, or the "
-        "encoder may be slightly nonlinear. Offer more terms (library=), or a larger "
-        "effort (search=Joint(...))."
-    ]
 
 
 def times_noise(risk: float, noise_floor: float) -> str:

@@ -174,5 +174,5 @@ def _learned_head(
     ]
     return FitResult(
         result.law, result.front, HeadedEncoder(function, read), [note, *result.notes],
-        result.warnings, result.figures, rivals,
+        result.warnings, result.figures, rivals, judged=result.verdict,
     )  # fmt: skip

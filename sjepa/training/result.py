@@ -19,7 +19,7 @@ class FitResult:
 
     `warnings` are sentences that call the result into question, `figures` the numbers behind them,
     `rivals` other adequate laws with their encoders, `correction` what was learnt together with
-    the law and belongs to it.
+    the law and belongs to it. `judged` is the verdict of a search that comes to one by itself.
     """
 
     law: Law
@@ -30,10 +30,13 @@ class FitResult:
     figures: Mapping[str, float] = field(default_factory=dict)
     rivals: Sequence[Any] = ()
     correction: nn.Module | None = None
+    judged: Verdict | None = None
 
     @property
     def verdict(self) -> Verdict:
         """Whether the law is adequate and what else it could be, with the reasons."""
+        if self.judged is not None:
+            return self.judged
         verdict = self.front.verdict
         rivals = tuple(Rival(r.law, 1.0) for r in self.rivals)
         if verdict is not None and self.law == self.front.best():

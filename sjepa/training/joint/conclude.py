@@ -1,40 +1,30 @@
-"""The end of a search: front, choice and refinement."""
+"""The end of a search: every candidate is scored on the observations, the best is refined."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from sjepa.errors import TrainingDiverged
-from sjepa.metrics.diagnostics import (
-    MAX_ROLLOUT_ERROR,
-    NONLINEAR_NOT_NOISE,
-    RESIDUAL,
-    SMALL,
-    Diagnostic,
-    diagnose_hidden,
-    diagnose_information_loss,
-    diagnose_latents,
-    diagnose_law,
-    diagnose_length,
-    diagnose_residual,
-    diagnose_rollouts,
-    largest_residual,
-    small_residual,
-    times_noise,
-)
-from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, max_information_loss
+from sjepa.data import Trajectories
+from sjepa.errors import ConfigError, DataError, TrainingDiverged
+from sjepa.inference.evidence import Adequacy
+from sjepa.inference.observations import Encode, Observations
+from sjepa.inference.score import Fit, Scores
+from sjepa.metrics.diagnostics import Diagnostic, diagnose_hidden, diagnose_latents, times_noise
+from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.models.encoders import LinearEncoder
-from sjepa.symbolic import Candidate, Library
+from sjepa.search.verdicts import verdict_of
+from sjepa.symbolic import Candidate, Front, Library
+from sjepa.symbolic.verdict import Verdict
 from sjepa.training.joint.context import SearchContext
 from sjepa.training.joint.noise import noise_floor
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.paired_errors import CLEARLY, joint_residual, standard_errors
 from sjepa.training.joint.refinement import StructureTask, canceling
 from sjepa.training.joint.result import JointCandidate, SearchResult
 from sjepa.training.joint.rollout import (
@@ -44,27 +34,13 @@ from sjepa.training.joint.rollout import (
     refine_by_rollouts,
     states,
 )
-from sjepa.training.joint.select import (
-    NOISE_MULTIPLE,
-    adequacy,
-    adequacy_limits,
-    caveats,
-    front_of,
-    rivals_of,
-    simplest_adequate,
-)
-from sjepa.training.joint.structures import structure
+from sjepa.training.joint.structures import Symmetry, structure, without_constants
 
 
 # Points that the checks of coordinates look at.
 POINTS = 2000
 # Rollouts go this much further than the horizon of the search.
 FURTHER = 1.35
-# Noise that coordinates carry is excused up to this multiple of the least that others carry.
-HIDDEN = 3.0
-# Rollouts may raise the residual of linear coordinates by this factor, where it is worth a word
-# at all, and that of nonlinear ones, which can overfit a few trajectories.
-WORSE, NONLINEAR_WORSE = 2.0, 1.1
 
 
 def scored(context: SearchContext, task: StructureTask, head: nn.Module) -> JointCandidate:
@@ -94,6 +70,101 @@ def checked(
     return checks.check(z, seen.raw, seen.grid.mask, points, seen.grid.u)
 
 
+@dataclass(eq=False)
+class Judge:
+    """Scores of candidates on held-out observations, and whether their residuals are noise."""
+
+    context: SearchContext
+    fits: dict[int, tuple[JointCandidate, Fit]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        train, whole = self.context.train, self.context.whole
+        self.evidence = Observations(
+            _trajectories(train), _trajectories(whole), self.context.order, bool(whole.grid.zoh)
+        )
+
+    def fit(self, one: JointCandidate) -> Fit | None:
+        """None where the data are too short, or the coordinates too fast, for simulations."""
+        if id(one) not in self.fits:
+            try:
+                fit = self.evidence.fit(_encode(one), one.law, one.candidate.terms)
+            except DataError:
+                return None
+            if not np.isfinite(fit.log_likelihood).all():
+                return None
+            self.fits[id(one)] = one, fit
+        return self.fits[id(one)][1]
+
+    def scores(self, found: Sequence[JointCandidate], best: JointCandidate | None = None) -> Scores:
+        fits = [fit for one in found if (fit := self.fit(one)) is not None]
+        return Scores(tuple(fits), None if best is None else self.fit(best))
+
+    def owner(self, fit: Fit) -> JointCandidate:
+        return next(one for one, other in self.fits.values() if other is fit)
+
+    def adequacy(self, one: JointCandidate) -> Adequacy:
+        try:
+            return self.evidence.adequacy(_encode(one), one.law, one.linear)
+        except DataError as error:
+            return Adequacy(None, f"Whether the residuals are noise cannot be decided: {error}")
+
+    def verdict(
+        self, best: JointCandidate, found: Sequence[JointCandidate], given: Adequacy | None = None
+    ) -> Verdict:
+        """The verdict of inference, and what the checks of coordinates say to explain it."""
+        fit = self.fit(best)
+        adequacy = given or self.adequacy(best)
+        if fit is None or given is not None:  # nothing to compare, or nothing to be compared
+            return Verdict(best.law, adequacy.adequate, (), (adequacy.reason,))
+        verdict = verdict_of(best.law, self.scores([best, *found], best), adequacy)
+        adequate, reasons = verdict.adequate, list(verdict.reasons)
+        if self.evidence.is_incomplete(fit):
+            adequate = None if adequate else adequate
+            reasons.append(
+                "The observations move in ways that the coordinates do not follow: linear "
+                "predictions from them explain them far better."
+            )
+        if adequate is not True:
+            reasons += map(_sentence, _diagnose(self.context, best))
+        if adequate is False and self.context.order == 1 and self.context.validation.noise is None:
+            whole, ahead = self.context.whole, self.context.horizon
+            hidden = diagnose_hidden(whole.raw, whole.grid.mask, ahead, whole.grid.u)
+            reasons += map(_sentence, hidden)
+        if (outside := self.evidence.outside(_encode(best))) > 0:
+            reasons.append(
+                f"{outside:.1%} of the held-out data lie outside the range of the training data; "
+                "they count like the others."
+            )
+        figures = dict(verdict.figures) | {"outside_range": outside}
+        return replace(verdict, adequate=adequate, reasons=tuple(reasons), figures=figures)
+
+
+def _sentence(one: Diagnostic) -> str:
+    return one.sentence[:1].upper() + one.sentence[1:]
+
+
+def _encode(one: JointCandidate) -> Encode:
+    head = head_of(one.encoder)
+
+    def encode(x: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return np.asarray(head(torch.as_tensor(x)).double().numpy())
+
+    return encode
+
+
+def _trajectories(seen: Observed) -> Trajectories:
+    lengths = seen.grid.mask.sum(1).tolist()
+
+    def cut(values: Tensor) -> list[np.ndarray]:
+        return [own[:n].double().numpy() for own, n in zip(values, lengths, strict=True)]
+
+    u = seen.grid.u
+    return Trajectories(
+        cut(seen.x), cut(seen.grid.times), None if u is None else cut(u), gaps="keep"
+    )
+
+
 def conclude(
     context: SearchContext,
     found: Sequence[JointCandidate],
@@ -101,199 +172,155 @@ def conclude(
     delta_roll: float | None,
     select: str | None = None,
 ) -> SearchResult:
-    """Select the simplest adequate candidate, or that of the shortest code, and refine it."""
-    notes = []
+    """Choose the candidate of the highest score, or the simplest within a given `delta`."""
+    limit = given_delta(delta)
     found = [f for f in found if math.isfinite(f.candidate.loss)]
     if not found:
         raise TrainingDiverged(
             "No law of the library has a finite error on these data; leave out terms with poles, "
             "such as quotients and logarithms, or rescale the data."
         )
-    passed = [f for f in found if f.check_report.passed]
-    if not passed:
-        notes.append("No candidate passes the checks; the one that fits best is returned.")
-        passed = list(found)
+    found = sorted(found, key=lambda f: f.candidate.loss)
+    judge, notes = Judge(context), list[str]()
+    scores = judge.scores(found)
+    best = judge.owner(scores.best) if scores.fits else found[0]
     holdout = RolloutLoss(context.validation, context.horizon, context.order)
-    max_loss = max_information_loss(f.check_report for f in passed)
-    passed = _without_information_loss(context, passed, max_loss, holdout)
-    fittest = min(passed, key=lambda f: f.candidate.loss)
-    task = context.task(fittest.structure)
-    floor = noise_floor(head_of(fittest.encoder), task, context.validation)
-    chosen = adequacy(delta, [f.candidate.loss for f in passed], floor)
-    limits: list[str] = []
+    within = found
     if delta_roll is not None:
-        passing = [f for f in passed if _rollout(holdout, f) <= delta_roll]
-        if not passing:
-            limits.append(f"No candidate reaches a rollout loss of {delta_roll:g}.")
-        passed = passing or passed
-    own_floor = _floors(context, passed)
-    sound = passed
-    if delta == "auto" and not all(one.linear for one in passed):
-        # Nonlinear encoders differ in the noise they amplify: no common limit fits them all.
-        near = [
-            one
-            for one in passed
-            if one.candidate.loss <= largest_residual(own_floor(one), linear=False)
-            and (one.linear or _rollout(holdout, one) <= MAX_ROLLOUT_ERROR)
-        ]
-        if near:
-            sound, chosen = near, adequacy_limits([one.candidate.loss for one in near])
-    notes.append(chosen.reason)
-    front, rows = front_of(passed, notes)
-    worse = _clearly_worse(context, sound, chosen.delta, own_floor) if delta == "auto" else []
-    if worse:
-        notes.append(
-            f"{len(worse)} of the laws within delta have a clearly larger residual than the best"
+        within = [f for f in found if _rollout(holdout, f) <= delta_roll]
+        if not within:
+            notes.append(f"No candidate reaches a rollout loss of {delta_roll:g}.")
+    if limit is not None and select != "mdl":
+        best = _simplest_within(within or found, limit)
+    elif delta_roll is not None and within:
+        best = judge.owner(judge.scores(within).best)
+    front, rows = _front(judge, scores, found, best)
+    context.report(f"refining {'; '.join(best.law.lines(digits=3))}", 0.96, best.candidate)
+    best = _refined(context, judge, best)
+    given = None
+    if limit is not None:
+        loss = best.candidate.loss
+        given = Adequacy(
+            loss <= limit,
+            f"The unexplained variance of the increments is {loss:.2g}, "
+            f"{'within' if loss <= limit else 'more than'} the given delta of {limit:g}.",
         )
-    best, reached = simplest_adequate([f for f in sound if f not in worse], chosen.delta)
-    if select == "mdl":
-        count = int(context.validation.grid.mask.sum())
-        best = min(passed, key=lambda f: f.law.description_length(f.candidate.loss, count))
-        reached = best.candidate.loss <= chosen.delta
-        notes.append(f"the shortest code for {count} held-out observations was chosen")
-    if not reached:
-        notes.append(
-            f"No candidate reaches delta; the smallest residual is {best.candidate.loss:.2g}."
-        )
-    line = f"refining {'; '.join(best.law.lines(digits=3))}"
-    kept = best.candidate if best.check_report.passed else None
-    context.report(line, 0.96, kept, own_floor(best))
-    refined = _refine(context, best, holdout)
-    floor = own_floor(refined)
-    warnings = (
-        diagnose_residual(refined.candidate.loss, floor, refined.linear)
-        if delta == "auto"
-        else diagnose_law(best.candidate.loss, chosen.delta, floor)
-    )
+    equal = [] if scores.fits == () else [judge.owner(f) for f in scores.fits]
+    others = _others(context, judge, best, equal)
+    verdict = judge.verdict(best, others, given)
     seen = RolloutLoss(context.train, context.horizon, context.order)
-    rollouts = _rollout(holdout, refined), _rollout(seen, refined)
-    lost = diagnose_rollouts(*rollouts)
-    findings = [*_diagnose(context, refined), *warnings]
-    if not refined.linear:
-        findings += [*lost, *diagnose_information_loss(refined.check_report.neighbor, max_loss)]
-    # Linear encoders need many terms as well to compensate for nonlinear sensors.
-    above = refined.candidate.loss > max(RESIDUAL, NONLINEAR_NOT_NOISE * floor)
-    if not refined.linear or (delta == "auto" and above):
-        findings += diagnose_length(refined.structure.cost, context.latent_dim, context.order)
-    adequate = not findings
-    if context.order == 1 and context.validation.noise is None and warnings:
-        whole = context.whole
-        findings += diagnose_hidden(whole.raw, whole.grid.mask, context.horizon, whole.grid.u)
-    rivals: tuple[JointCandidate, ...] = ()
-    if adequate:
-        equals = [f for f in sound if f not in worse]
-        rivals = rivals_of(best, equals, chosen.delta, context.library, context.actions)
+    rollouts = _rollout(holdout, best), _rollout(seen, best)
     notes.append(
         f"rollout error: {rollouts[0]:.2g} of the variance of the coordinates on held-out "
         f"trajectories, {rollouts[1]:.2g} in training"
     )
-    left = _losses(context, refined, context.train)
+    floor = noise_floor(head_of(best.encoder), _own_task(context, best), context.validation)
+    left = _losses(context, best, context.train)
     training = sum(left) / len(left)
     notes.append(
-        f"unexplained variance of the increments (1 - R²): {refined.candidate.loss:.2g} on "
-        f"held-out trajectories, {times_noise(refined.candidate.loss, floor)}, and "
+        f"unexplained variance of the increments (1 - R²): {best.candidate.loss:.2g} on "
+        f"held-out trajectories, {times_noise(best.candidate.loss, floor)}, and "
         f"{training:.2g} in training"
     )
-    limits += [finding.sentence for finding in lost if refined.linear]
-    limits += caveats(refined, rivals, _by_start(context, refined))
-    if adequate and delta == "auto":
-        limits += small_residual(refined.candidate.loss, floor)
+    if not best.linear:
+        notes.append("the encoder is nonlinear: it and the law are valid on the training range.")
+    if verdict.adequate is not False:
+        notes = [*verdict.reasons, *notes]
     context.report("done", 1.0)
+    near = {rival.law for rival in verdict.rivals}
+    rivals = tuple(f for f in others if f.law in near)
     return SearchResult(
-        front, rows, refined, context.order, chosen.delta, floor, adequate, training, *rollouts,
-        rivals, tuple(findings), tuple(limits), tuple(notes),
+        replace(front, notes=tuple(notes)), rows, best, context.order, floor, verdict, training,
+        *rollouts, rivals, tuple(notes),
     )  # fmt: skip
 
 
-def _without_information_loss(
-    context: SearchContext, found: Sequence[JointCandidate], max_loss: float, holdout: RolloutLoss
-) -> list[JointCandidate]:
-    """Candidates whose encoder is linear or whose information loss is at most `max_loss`.
-
-    The others are used only if no candidate besides them is adequate, and are flagged then.
-    """
-    kept = [one for one in found if one.linear or one.check_report.neighbor <= max_loss]
-    if len(kept) == len(found) or not kept:
-        return list(found)
-    floor = _floors(context, found)
-
-    def adequate(one: JointCandidate) -> bool:
-        within = one.candidate.loss <= largest_residual(floor(one), one.linear)
-        return within and (one.linear or _rollout(holdout, one) <= MAX_ROLLOUT_ERROR)
-
-    alone = not any(map(adequate, kept)) and any(map(adequate, found))
-    return list(found) if alone else kept
+def given_delta(delta: float | str) -> float | None:
+    if delta == "auto":
+        return None
+    try:
+        value = float(delta)
+    except (TypeError, ValueError):
+        raise ConfigError(f"delta is a number or 'auto', got {delta!r}.") from None
+    if not value > 0:
+        raise ConfigError(f"delta must be positive, got {value}.")
+    return value
 
 
-def _floors(
-    context: SearchContext, found: Sequence[JointCandidate]
-) -> Callable[[JointCandidate], float]:
-    """The noise floor of a law in its own coordinates.
-
-    Nonlinear coordinates that are nearly the same carry much noise, which can hide much: no
-    more counts than three times the least that noise leaves in any of the coordinates found.
-    """
-
-    def floor(one: JointCandidate) -> float:
-        return noise_floor(head_of(one.encoder), _own_task(context, one), context.validation)
-
-    if all(one.linear for one in found):
-        return floor
-    lowest = min(floor(one) for one in found)
-    return lambda one: min(floor(one), HIDDEN * lowest)
-
-
-def _clearly_worse(
-    context: SearchContext,
-    found: Sequence[JointCandidate],
-    delta: float,
-    floor: Callable[[JointCandidate], float],
-) -> list[JointCandidate]:
-    """The laws within delta that are clearly worse than the best, if only noise is left of that.
-
-    Where noise is large, so is delta, and a term can be missing within it. Integration errors are
-    not considered, nor are nonlinear encoders, which overfit a few trajectories.
-    """
-
-    def score(one: JointCandidate, holdout: Observed) -> float:
-        task = _own_task(context, one)
-        numbers = coefficients_of(one.law, task.library, task.structure.support)
-        return joint_residual(head_of(one.encoder), task, numbers, holdout)
-
-    near = [one for one in found if one.linear and one.candidate.loss <= delta]
-    if not near:
-        return []
-    scores = {id(one): score(one, context.validation) for one in near}
-    best = min(near, key=lambda one: scores[id(one)])
-    if best.candidate.loss > NOISE_MULTIPLE * floor(best):
-        return []
-    return [
-        one
-        for one in near
-        if scores[id(one)] - scores[id(best)] > RESIDUAL
-        and standard_errors(score, one, best, context.validation) > CLEARLY
-    ]
-
-
-def _refine(context: SearchContext, best: JointCandidate, holdout: RolloutLoss) -> JointCandidate:
-    """Encoder and coefficients by rollouts over the longest horizon the data allow."""
-    if not context.budget.rollout:
-        return best
-    head = deepcopy(head_of(best.encoder))
-    far = int(FURTHER * context.horizon)
-    law, _ = refine_by_rollouts(
-        head, best.law, context.train, far, context.order, context.budget.rollout
+def _simplest_within(found: Sequence[JointCandidate], delta: float) -> JointCandidate:
+    """The cheapest candidate within delta, or the one that fits best."""
+    reached = [f for f in found if f.candidate.loss <= delta * (1 + 1e-9)]
+    return min(
+        reached or found, key=lambda f: (f.candidate.terms if reached else 0, f.candidate.loss)
     )
-    moved = replace(best.candidate, law=law)
-    refined = replace(best, candidate=moved, encoder=context.encoder(head))
-    losses = _losses(context, refined, context.validation)
-    candidate = Candidate.score(law, losses, context.library)
-    refined = replace(refined, candidate=candidate)
-    before = best.candidate.loss
-    limit = WORSE * max(before, SMALL) if best.linear else NONLINEAR_WORSE * before
-    # Said so that what is not a number is never accepted.
-    better = candidate.loss <= limit and _rollout(holdout, refined) <= _rollout(holdout, best)
-    return refined if better else best
+
+
+def _front(
+    judge: Judge, scores: Scores, found: Sequence[JointCandidate], best: JointCandidate
+) -> tuple[Front, tuple[JointCandidate, ...]]:
+    """Candidates that no simpler one has a higher score than, and their encoders."""
+    kept: list[JointCandidate] = []
+    rows: list[Candidate] = []
+    highest = -math.inf
+    for one in sorted(found, key=lambda f: (f.candidate.terms, f.candidate.loss)):
+        fit = judge.fit(one)
+        score = -math.inf if fit is None else scores.score(fit)
+        if one is not best and not score > highest:
+            continue
+        highest = max(highest, score)
+        row = one.candidate
+        if fit is not None:
+            row = replace(
+                row, evidence=-scores.lead(fit), standard_error=scores.standard_error(fit)
+            )
+        kept.append(one)
+        rows.append(row)
+    front = Front(tuple(rows), "terms", "joint", chosen=kept.index(best))
+    return front, tuple(kept)
+
+
+def _others(
+    context: SearchContext, judge: Judge, best: JointCandidate, found: Sequence[JointCandidate]
+) -> list[JointCandidate]:
+    """The best of each other structure.
+
+    A law that renames coordinates, shifts them, or adds terms to the best one is not another.
+    """
+    symmetry = Symmetry(context.library, context.latent_dim, context.actions)
+    scores, fittest = judge.scores(found), dict[object, JointCandidate]()
+    for fit in sorted(scores.fits, key=scores.score, reverse=True):
+        one = judge.owner(fit)
+        if not symmetry.contains(one.structure, best.structure):
+            support = without_constants(context.library, one.structure.support)
+            fittest.setdefault(symmetry.representative(support), one)
+    return list(fittest.values())
+
+
+def _refined(context: SearchContext, judge: Judge, best: JointCandidate) -> JointCandidate:
+    """Encoder and coefficients by rollouts over the longest horizon, where the score gains by it.
+
+    The coefficients are those of simulations: noise in the states does not bias them.
+    """
+    choices = [best]
+    if context.budget.rollout:
+        head, far = deepcopy(head_of(best.encoder)), int(FURTHER * context.horizon)
+        law, _ = refine_by_rollouts(
+            head, best.law, context.train, far, context.order, context.budget.rollout
+        )
+        moved = replace(best.candidate, law=law)
+        choices.append(replace(best, candidate=moved, encoder=context.encoder(head)))
+    scores = judge.scores(choices)
+    if not scores.fits:
+        return best
+    one = judge.owner(scores.highest)
+    fitted = replace(one, candidate=replace(one.candidate, law=scores.highest.law))
+    try:
+        losses = _losses(context, fitted, context.validation)
+    except (ValueError, IndexError):  # a coefficient of zero is no term
+        return one
+    result = replace(fitted, candidate=Candidate.score(fitted.law, losses, context.library))
+    judge.fits[id(result)] = result, scores.highest
+    return result
 
 
 def _own_task(context: SearchContext, one: JointCandidate) -> StructureTask:
@@ -331,20 +358,6 @@ def _diagnose(context: SearchContext, best: JointCandidate) -> list[Diagnostic]:
 @torch.no_grad()
 def _rollout(loss: RolloutLoss, found: JointCandidate) -> float:
     return float(loss(head_of(found.encoder), found.law.torch(trainable=False).double()))
-
-
-@torch.no_grad()
-def _by_start(context: SearchContext, found: JointCandidate) -> tuple[float, float]:
-    """Rollout losses from the quarter of held-out starts that is farthest out, and the others."""
-    z = head_of(found.encoder)(context.validation.x)[:, 0]
-    spread = z.std(0, correction=0).clamp(min=1e-300)  # there may be one start only
-    order = ((z - z.mean(0)) / spread).norm(dim=1).argsort()
-    cut = len(order) - max(1, len(order) // 4)
-    if cut < 1:
-        return 0.0, 0.0
-    parts = (context.validation.pick(rows) for rows in (order[cut:], order[:cut]))
-    wide, near = (_rollout(RolloutLoss(p, context.horizon, context.order), found) for p in parts)
-    return wide, near
 
 
 def head_of(encoder: nn.Module) -> nn.Module:

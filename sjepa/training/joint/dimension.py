@@ -35,7 +35,7 @@ class Dimension:
         figures = learned.figures
         return cls(
             dimension, figures["residual"], figures["noise_floor"], law.complexity("terms"),
-            bool(figures["adequate"]), "; ".join(law.lines(digits=4)),
+            learned.verdict.adequate is not False, "; ".join(law.lines(digits=4)),
         )  # fmt: skip
 
     def __str__(self) -> str:

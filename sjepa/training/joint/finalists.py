@@ -28,12 +28,13 @@ from sjepa.training.joint.refinement import (
 )
 from sjepa.training.joint.result import JointCandidate
 from sjepa.training.joint.rollout import RolloutLoss, law_of
-from sjepa.training.joint.select import NOISE_MULTIPLE
 from sjepa.training.joint.structures import Structure, structure
 
 
 # Laws longer than this many units of complexity for each coordinate ask for better coordinates.
 LONG = 4.5
+# Risks up to this multiple of the noise floor are not told apart.
+NOISE_MULTIPLE = 1.5
 
 
 def finalists(

@@ -139,7 +139,14 @@ def fit_joint(
     rivals = [replace(r, encoder=view.after(r.encoder)) for r in result.rivals]
     notes = [*view.notes, *result.notes]
     return FitResult(
-        result.law, result.front, encoder, notes, result.warnings, result.figures, rivals
+        result.law,
+        result.front,
+        encoder,
+        notes,
+        result.warnings,
+        result.figures,
+        rivals,
+        judged=result.verdict,
     )
 
 
@@ -160,11 +167,11 @@ def _first_adequate(
             if view is choices[0]:
                 raise
             continue
-        if tried[-1][1].adequate:
+        if tried[-1][1].verdict.adequate is not False:
             return tried[-1]
     if budget.grow:
         tried.append((choices[0], search(choices[0], budget)))
-    return min(tried, key=lambda pair: (not pair[1].adequate, pair[1].residual))
+    return min(tried, key=lambda pair: (pair[1].verdict.adequate is False, pair[1].residual))
 
 
 def _encoded(result: SearchResult, trajectories: Trajectories, library: Library) -> Trajectories:

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from sjepa.errors import LawError
-from sjepa.metrics.diagnostics import Diagnostic
 from sjepa.metrics.shortcuts import CollapseReport
 from sjepa.models import Transition
 from sjepa.symbolic import Candidate, Front, Law
+from sjepa.symbolic.verdict import Verdict
 from sjepa.training.joint.restarts import join_velocities
 from sjepa.training.joint.structures import Structure
 
@@ -43,43 +43,33 @@ class SearchResult:
     ----------
     front : Front
         Admissible candidates; ``found[i]`` holds the encoder of ``front[i]``.
-    best : Found
-        The chosen candidate after refinement by rollouts.
-    delta : float
-        The largest validation risk that counts as adequate.
+    best : JointCandidate
+        The chosen candidate after refinement.
     noise_floor : float
-        The noise floor in the coordinates of the best-fitting law.
-    adequate : bool
-        Whether the chosen law reaches `delta` and, where that was estimated, leaves little more
-        than noise, in coordinates that are no shortcut.
+        The noise floor in the coordinates of the chosen law.
+    verdict : Verdict
+        Whether the chosen law is adequate, its alternatives and the reasons.
     training_residual : float
         Unexplained variance of the increments on training data.
     rollout, training_rollout : float
         Rollout loss of the chosen law on validation and on training data, in units of the
         variance of z.
-    rivals : tuple of Found
-        Other adequate laws, each with its encoder: the data do not tell them from the chosen one.
-    findings : tuple of Finding
-        What a user should know about the result; see :mod:`sjepa.metrics.diagnostics`.
-    caveats : tuple of str
-        What limits even an adequate law: alternatives, a nonlinear encoder.
+    rivals : tuple of JointCandidate
+        Other laws within the odds, each with its encoder.
     notes : tuple of str
-        What was chosen on the way, and why.
+        Reasons of a verdict that is no warning, and figures.
     """
 
     front: Front
     found: tuple[JointCandidate, ...]
     best: JointCandidate
     order: int
-    delta: float
     noise_floor: float
-    adequate: bool
+    verdict: Verdict
     training_residual: float
     rollout: float
     training_rollout: float
     rivals: tuple[JointCandidate, ...]
-    findings: tuple[Diagnostic, ...]
-    caveats: tuple[str, ...]
     notes: tuple[str, ...]
 
     @property
@@ -106,13 +96,14 @@ class SearchResult:
             "ratio": self.ratio,
             "rollout_held_out": self.rollout,
             "rollout_training": self.training_rollout,
-            "adequate": float(self.adequate),
+            "adequate": float(self.verdict.adequate is True),
+            **self.verdict.figures,
         }
 
     @property
     def warnings(self) -> list[str]:
-        """What calls the chosen law into question, or limits it."""
-        return [*(finding.sentence for finding in self.findings), *self.caveats]
+        """The reasons of a verdict of "not adequate"."""
+        return list(self.verdict.reasons) if self.verdict.adequate is False else []
 
     @property
     def encoder(self) -> nn.Module:

@@ -10,17 +10,15 @@ from torch import Tensor
 
 from sjepa.callbacks import Step
 from sjepa.data import Trajectories
-from sjepa.metrics.diagnostics import NOT_NOISE
 from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.models.devices import one_thread
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Library
-from sjepa.symbolic.front import EXACT
 from sjepa.training.joint.affine_closed import closed_heads, gauged_heads, monomial_heads
 from sjepa.training.joint.best_candidate import best_candidate, best_candidate_raised
 from sjepa.training.joint.budget import SearchBudget
 from sjepa.training.joint.checkpoint import load_heads, load_round, save_heads, save_round
-from sjepa.training.joint.conclude import conclude, head_of, scored
+from sjepa.training.joint.conclude import conclude, given_delta, head_of, scored
 from sjepa.training.joint.context import (
     HALVING_RANK,
     LONGEST,
@@ -40,12 +38,11 @@ from sjepa.training.joint.finalists import (
 )
 from sjepa.training.joint.halving import Survivor, successive_halving
 from sjepa.training.joint.initial_subspaces import starting_readouts
-from sjepa.training.joint.noise import noise_floor
 from sjepa.training.joint.nonlinear import nonlinear_heads
 from sjepa.training.joint.observed import within_range
 from sjepa.training.joint.refinement import Head, StructureTask
 from sjepa.training.joint.restarts import Restarts
-from sjepa.training.joint.result import JointCandidate, SearchResult
+from sjepa.training.joint.result import SearchResult
 from sjepa.training.joint.structures import Structure, enumerate_structures
 from sjepa.training.joint.subspace import closed_under_affine_maps
 
@@ -118,6 +115,7 @@ def joint_search(
     starts : read-outs (values, d) of observations that are a coordinate and its derivatives
     begun : encoders of whitened observations, and structures that they are refined for as well
     """
+    given_delta(delta)  # refused now, not after the search
     arguments = (
         trajectories, library, latent_dim, order, seed, budget or SearchBudget(), validation,
         checks or CollapseChecks(), rank, report,
@@ -150,30 +148,19 @@ def joint_search(
         best = [(head, context.task(task.structure)) for head, task in best]
     quiet = context if context.every == 1 else replace(context, tell=None)
     result = conclude(quiet, finalists(context, best), delta, delta_roll, select)
-    if context.every == 1 or not result.adequate or not result.best.linear:
+    if context.every == 1 or result.verdict.adequate is not False or not result.best.linear:
         return result
+    # Errors of quadrature may be what is left.
+    linear = [(h, one.structure) for one in (result.best, *result.rivals)
+              if isinstance(h := head_of(one.encoder), LinearEncoder)]  # fmt: skip
     whole = replace(context.budget, horizon=LONGEST)
     fine = prepare(*arguments[:5], whole, *arguments[6:], noisier_copy=noisier_copy)
-    found = _with_all_samples(fine, result)
-    again = conclude(fine, found, delta, delta_roll, select) if found else result
-    if not again.adequate or not again.residual < result.residual:
+    found = [scored(fine, task, head) for head, task in warm_started(fine, linear)]
+    again = conclude(fine, found, delta, delta_roll, select)
+    if again.verdict.adequate is False and not again.residual < result.residual:
         return result
     note = f"chosen on one sample in {context.every}, over long horizons; numbers are those of all"
     return replace(again, front=result.front, found=result.found, notes=(*again.notes, note))
-
-
-def _with_all_samples(context: SearchContext, result: SearchResult) -> list[JointCandidate]:
-    """The adequate laws of a search that left samples out, refined on all of them.
-
-    None where noise explains what is left; otherwise errors of quadrature may.
-    """
-    adequate = [(head_of(one.encoder), one.structure) for one in (result.best, *result.rivals)]
-    linear = [(head, own) for head, own in adequate if isinstance(head, LinearEncoder)]
-    head, own = linear[0]
-    floor = noise_floor(head, context.task(own), context.validation)
-    if result.residual <= max(NOT_NOISE * floor, EXACT):
-        return []
-    return [scored(context, task, head) for head, task in warm_started(context, linear)]
 
 
 def _survivors(

@@ -80,7 +80,7 @@ def test_predator_and_prey_are_found_behind_nonlinear_channels() -> None:
     assert probe_r2(z, truth, z, truth).train > 0.999
     assert sum(len(row) for row in result.law.terms) == 4
     assert result.best.candidate.terms == pytest.approx(6.0)
-    assert result.adequate and not result.findings
+    assert result.verdict.adequate
 
 
 def test_numbers_are_those_of_all_samples_where_long_horizons_leave_some_out() -> None:

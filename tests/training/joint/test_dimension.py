@@ -10,6 +10,7 @@ import sjepa
 from sjepa import SJEPA
 from sjepa.errors import DataError
 from sjepa.symbolic import Law
+from sjepa.symbolic.verdict import Verdict
 from sjepa.training.joint.dimension import fewest_coordinates
 from sjepa.training.result import FitResult
 
@@ -17,7 +18,14 @@ from sjepa.training.result import FitResult
 def learned(residual: float, adequate: bool) -> FitResult:
     figures = {"residual": residual, "noise_floor": 1e-4, "adequate": float(adequate)}
     law = Law.from_string(["-z1"], ["z1"])
-    return FitResult(law, SimpleNamespace(), lambda x: x, ["a note"], figures=figures)  # type: ignore[arg-type]
+    return FitResult(
+        law,
+        SimpleNamespace(),
+        lambda x: x,
+        ["a note"],
+        figures=figures,
+        judged=Verdict(law, adequate),
+    )  # type: ignore[arg-type]
 
 
 def test_the_fewest_adequate_coordinates_are_taken_before_any_nonlinear_ones() -> None:

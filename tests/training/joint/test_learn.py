@@ -29,7 +29,7 @@ def answer() -> Any:
     encoder = nn.Sequential(nn.Identity(), linear_head(torch.eye(2).double()))
     return SimpleNamespace(
         encoder=encoder, law=Law.from_string(["z2", "-z1"], ["z1", "z2"]), front=None, notes=(),
-        warnings=[], report=None, figures={}, rivals=(),
+        warnings=[], report=None, figures={}, rivals=(), verdict=None,
     )  # fmt: skip
 
 
