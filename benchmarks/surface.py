@@ -74,6 +74,8 @@ def sweep(
             raise ConfigError(f"{name} needs weights that are not negative.", name)
     if "correction" in settings:
         raise ConfigError("A sweep is over hybrids; leave correction out.")
+    if not isinstance(search, Alternating):
+        raise ConfigError("A sweep varies the weights of search=Alternating(...).", "search")
     train, held_out = data.split((0.75, 0.25), seed=seed)
     memory = _Memory(out, repr((sorted(settings.items()), search, seed, fingerprint(data))))
     points = list(product(lambda_s, lambda_c, lambda_r))

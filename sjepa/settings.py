@@ -74,7 +74,9 @@ class Settings:
     def plain(self) -> Any:
         """The name, or a mapping with it and the fields that were set, as a file holds them."""
         changed = self.changed()
-        text = json.dumps({"name": self.shorthand, **changed}, allow_nan=False, default=_plain)
+        text = json.dumps(
+            {"name": self.shorthand, **changed}, allow_nan=False, default=_plain, sort_keys=True
+        )
         return json.loads(text) if changed else self.shorthand
 
 

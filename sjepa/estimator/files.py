@@ -62,7 +62,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         value = list(value)
     try:
-        return json.loads(json.dumps(value, allow_nan=False))
+        # Sorted: a run that is resumed from its file saves the same bytes.
+        return json.loads(json.dumps(value, allow_nan=False, sort_keys=True))
     except (TypeError, ValueError):
         return {"given": _name_of(value)}
 

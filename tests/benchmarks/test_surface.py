@@ -90,7 +90,7 @@ def test_the_command_writes_table_figure_and_page(
 def test_mistakes_are_refused() -> None:
     with pytest.raises(ConfigError, match="not negative"):
         surface.sweep(braked(), lambda_s=[-1.0])
-    with pytest.raises(ConfigError, match="leave both out"):
+    with pytest.raises(ConfigError, match="Alternating"):
         surface.sweep(braked(), search="joint")
 
 

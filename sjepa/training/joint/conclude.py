@@ -258,11 +258,17 @@ def _simplest_within(found: Sequence[JointCandidate], delta: float) -> JointCand
 def _front(
     judge: Judge, scores: Scores, found: Sequence[JointCandidate], best: JointCandidate
 ) -> tuple[Front, tuple[JointCandidate, ...]]:
-    """Candidates that no simpler one has a higher score than, and their encoders."""
+    """Candidates that no simpler one has a higher score than, and their encoders.
+
+    Each structure once: restarts that came to the same law are no other law.
+    """
     kept: list[JointCandidate] = []
     rows: list[Candidate] = []
     highest = -math.inf
+    structures = {best.law.skeleton[0]}
     for one in sorted(found, key=lambda f: (f.candidate.terms, f.candidate.loss)):
+        if one is not best and one.law.skeleton[0] in structures:
+            continue
         fit = judge.fit(one)
         score = -math.inf if fit is None else scores.score(fit)
         if one is not best and not score > highest:
@@ -273,6 +279,7 @@ def _front(
             row = replace(
                 row, evidence=-scores.lead(fit), standard_error=scores.standard_error(fit)
             )
+        structures.add(one.law.skeleton[0])
         kept.append(one)
         rows.append(row)
     front = Front(tuple(rows), "terms", "joint", chosen=kept.index(best))
