@@ -42,13 +42,11 @@ def weighed(segments: Segments, data: Trajectories, law: Law, zoh: bool) -> Segm
     if not rough.any():
         return segments
     count = max(SIZE // segments.x.shape[2], MIN_STEPS)
+    at = slice(None, count * segments.every + 1, segments.every)
     nodes = replace(
-        segments,
-        x=segments.x[:, :: segments.every][:, : count + 1],
-        t=segments.t[:, :: segments.every][:, : count + 1],
-        u=segments.u[:, :count],
-        every=1,
-    )
+        segments, x=segments.x[:, at], t=segments.t[:, at], u=segments.u[:, :count], every=1,
+        sigma=None if segments.sigma is None else segments.sigma[:, at],
+    )  # fmt: skip
     free = law.with_free_terms()
     shooter = Shooter(free, nodes)
     if not shooter.uses_inputs:
@@ -95,5 +93,5 @@ def _response(
     start = np.broadcast_to(path[0], (len(u), *path[0].shape))
     runs = Shooter(law, replace(nodes, u=u)).path(law.coefficients, start)
     d = nodes.x.shape[2]
-    change = (runs[..., :d] - path[:, None, :, :d]) / nodes.unit / 1e-4
-    return np.moveaxis(change, 1, -1)
+    change = (runs[..., :d] - path[:, None, :, :d]) / 1e-4
+    return nodes.scaled(np.moveaxis(change, 1, -1))

@@ -41,7 +41,8 @@ class Segments:
     rounding where there is none, `spread` and `speed` (d,) those of states and velocities.
     `trajectory` (S,) says where a segment was cut from, `places` (S, 2) which trajectory of the
     data it is and at which observation it begins. `weights` (S, n, n) whiten the values of a
-    segment, in that unit, where measured inputs have noise of their own.
+    segment, in that unit, where measured inputs have noise of their own. `sigma` (S, n, d) are
+    measured standard errors as multiples of each channel's mean one: the level stays a parameter.
     """
 
     x: np.ndarray
@@ -56,6 +57,7 @@ class Segments:
     trajectory: np.ndarray
     places: np.ndarray
     weights: np.ndarray | None = None
+    sigma: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -139,6 +141,7 @@ class Segments:
             max(1, int(np.ceil(rate * step * every / STEP))),
             np.unique([i for i, _ in places], return_inverse=True)[1],
             np.array(places),
+            sigma=_relative(data.sigma, places, span),
         )
 
     def __len__(self) -> int:
@@ -151,6 +154,7 @@ class Segments:
             trajectory=self.trajectory[chosen], places=self.places[chosen],
             u=None if self.u is None else self.u[chosen],
             weights=None if self.weights is None else self.weights[chosen],
+            sigma=None if self.sigma is None else self.sigma[chosen],
         )  # fmt: skip
 
     @property
@@ -171,8 +175,10 @@ class Segments:
 
     def scaled(self, values: np.ndarray) -> np.ndarray:
         """Differences of states (H k + 1, S, d) or (H k + 1, S, d, p), in units of noise."""
-        unit = self.unit if values.ndim == 3 else self.unit[:, None]
-        values = values / unit
+        unit = self.unit
+        if self.sigma is not None:
+            unit = unit * np.moveaxis(self.sigma, 1, 0)
+        values = values / (unit if values.ndim == 3 else unit[..., None])
         if self.weights is None:
             return values
         rows = np.moveaxis(values, 1, 0)
@@ -196,6 +202,16 @@ class Segments:
     @cached_property
     def middle(self) -> np.ndarray:
         return self.x.mean(axis=(0, 1))
+
+
+def _relative(
+    sigma: list[np.ndarray] | None, places: list[tuple[int, int]], span: int
+) -> np.ndarray | None:
+    """Standard errors (S, n, d) of the segments, one in the root mean square of each channel."""
+    if sigma is None:
+        return None
+    errors = np.stack([sigma[i][k : k + span + 1] for i, k in places]).astype(float)
+    return errors / np.sqrt((errors**2).mean(axis=(0, 1)))
 
 
 def _thirds(t: np.ndarray, u: np.ndarray, nodes: slice, constant: np.ndarray) -> np.ndarray:

@@ -64,8 +64,11 @@ class ShootingFit:
     @property
     def unexplained(self) -> Array:
         """Mean square residual (d,) of the states, as a share of their variance."""
+        residual, sigma = self.residual, self.segments.sigma
+        if sigma is not None:
+            residual = residual * np.moveaxis(sigma, 1, 0)
         unit = self.segments.unit / self.segments.spread
-        return np.asarray((self.residual**2).mean(axis=(0, 1)) * unit**2)
+        return np.asarray((residual**2).mean(axis=(0, 1)) * unit**2)
 
     @property
     def sharpness(self) -> float:

@@ -57,6 +57,24 @@ def test_a_law_never_fits_worse_than_one_that_it_contains() -> None:
     assert long.log_likelihood >= short.log_likelihood - 0.1
 
 
+def test_measured_standard_errors_weigh_the_observations() -> None:
+    """Half of the values have twenty times the noise of the others: sigma says which."""
+    clean, errors, sizes = pendulum(0.0).x[0], {False: [], True: []}, []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        sigma = 0.02 * np.where(rng.random(clean.shape) < 0.5, 20.0, 1.0)
+        x = clean + sigma * rng.normal(size=clean.shape)
+        for given in (False, True):
+            data = Trajectories([x], T, names=NAMES, sigma=[7.0 * sigma] if given else None)
+            fit = shoot(law("p", "-sin(q)"), Segments.of(data))
+            errors[given].append(np.abs(fit.law.coefficients - [1, -1]).max())
+        sizes.append(float(fit.residual.std() / fit.noise.scale.mean()))
+    # Without, heavy tails of the noise model already discount the bad half, at a price.
+    assert np.mean(errors[True]) < 0.7 * np.mean(errors[False])
+    # Residuals in units of their own errors are normal: Student's scale is a little below theirs.
+    np.testing.assert_allclose(sizes, 1.2, rtol=0.15)
+
+
 def test_without_refit_the_coefficients_stay() -> None:
     one = law("1.1*p", "-0.9*sin(q)")
     fit = shoot(one, Segments.of(pendulum(0.05)), refit=False)
