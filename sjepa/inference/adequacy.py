@@ -36,16 +36,20 @@ class Blocks(NamedTuple):
     half: Array
     p: int
 
+    @property
+    def enough(self) -> bool:
+        """Whether each half has the blocks that a test needs."""
+        return bool(min(np.bincount(self.half, minlength=2)) >= MIN_BLOCKS + self.p // 4)
+
 
 def predictability(blocks: Blocks) -> float | None:
     """How likely the right law leaves residuals as predictable as these; None for too few blocks.
 
     Each half learns the correction that the other half tests.
     """
-    if min(np.bincount(blocks.half, minlength=2)) < MIN_BLOCKS + blocks.p // 4:
+    if not blocks.enough:
         return None
-    scale = np.sqrt(np.maximum(np.diagonal(blocks.information.sum(axis=0))[blocks.p :], 1e-300))
-    one, two = (_Half.of(blocks, blocks.half == k, scale) for k in (0, 1))
+    one, two = _halves(blocks)
     z = two.test(one.learned) + one.test(two.learned)
     # Both scores measure the product of the same two corrections, each in units of its own half.
     a, b = one.inverse @ two.information, two.inverse @ one.information
@@ -55,6 +59,21 @@ def predictability(blocks: Blocks) -> float | None:
     )
     correlation = min(max(float(both) / math.sqrt(max(float(alone), 1e-300)), 0.0), 1.0)
     return float(ndtr(-z / math.sqrt(2 + 2 * correlation)))
+
+
+def predicted_power(blocks: Blocks) -> float:
+    """Sum of squares of what both halves predict of the residuals, in units of their noise.
+
+    A product of two corrections, each learned from one half: what is noise in both cancels.
+    """
+    one, two = _halves(blocks)
+    return float(one.learned @ (one.information + two.information) @ two.learned)
+
+
+def _halves(blocks: Blocks) -> tuple[_Half, _Half]:
+    scale = np.sqrt(np.maximum(np.diagonal(blocks.information.sum(axis=0))[blocks.p :], 1e-300))
+    one, two = (_Half.of(blocks, blocks.half == k, scale) for k in (0, 1))
+    return one, two
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ import numpy as np
 import sympy
 
 from sjepa.data.rows import OnRows
-from sjepa.inference.adequacy import Blocks, predictability, whiteness
+from sjepa.inference.adequacy import Blocks, predictability, predicted_power, whiteness
 from sjepa.inference.constants import BUMPS, EXACT, LENGTH, MIN_BLOCKS, SIGNIFICANCE
 from sjepa.inference.noise import INFORMATION, Array
 from sjepa.inference.probes import bumps, covered, segment_blocks
@@ -50,7 +50,7 @@ class Simulation:
     segments: Segments
     complexity: Callable[[Law], float]
     refit: bool = True
-    rounded: bool = False  # whether readings lie on a grid as coarse as their noise
+    grid: Array | float = 0.0  # last digits (d,) of readings, where as coarse as their noise
     cut: Callable[[float], Segments | None] = lambda length: None  # the same data otherwise
     time_left: Callable[[], bool] = lambda: True
     fits: dict[Law, Fit] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Simulation:
     def adequacy(self, law: Law) -> Adequacy:
         if law not in self.tested:
             self.fit(law)
-            self.tested[law] = adequacy_of(self.shots[law], self._again(law), self.rounded)
+            self.tested[law] = adequacy_of(self.shots[law], self._again(law), self.grid)
         return self.tested[law]
 
     def _again(self, law: Law) -> Callable[[float], ShootingFit | None]:
@@ -98,18 +98,32 @@ class Simulation:
 
 
 def adequacy_of(
-    shot: ShootingFit, again: Callable[[float], ShootingFit | None], rounded: bool = False
+    shot: ShootingFit, again: Callable[[float], ShootingFit | None], grid: Array | float = 0.0
 ) -> Adequacy:
-    """Whether the residuals of a fit are noise; `again` repeats it on more segments."""
+    """Whether the residuals of a fit are noise; `again` repeats it on more segments.
+
+    Errors of readings on a coarse `grid` (d,) are a function of the state and the same at each
+    visit: only residuals that are more predictable than those could be are against the law.
+    """
     if (shot.unexplained <= EXACT).all():
         return Adequacy(True, "Simulations reproduce the data to 3 parts in 10,000.")
-    p = _predicted(shot)
-    for length in SHORTER if p is None else ():  # more blocks, each of less
+    tested, blocks = shot, _blocks(shot)
+    for length in SHORTER if blocks is None else ():  # more blocks, each of less
         shorter = again(length)
-        if shorter is not None:
-            p = _predicted(shorter)
-        if p is not None:
+        if shorter is not None and (blocks := _blocks(shorter)) is not None:
+            tested = shorter
             break
+    rounded = bool(np.any(np.asarray(grid) > 0))
+    p = None if blocks is None else predictability(blocks)
+    if p is not None and blocks is not None and rounded and p < SIGNIFICANCE:
+        steps = tested.segments.scaled(np.broadcast_to(grid, tested.residual.shape))
+        if predicted_power(blocks) <= float(((steps * tested.weighted) ** 2).sum()) / 12:
+            return Adequacy(
+                None,
+                "The residuals are predictable from the state, by no more than the rounding of the "
+                "readings could make them: whether a term is missing cannot be decided.",
+                p,
+            )
     if p is not None and (p < SIGNIFICANCE or shot.segments.trajectory.max() >= MIN_BLOCKS - 1):
         return _by_predictability(p)
     # Along few paths the residuals are also compared with themselves.
@@ -143,14 +157,15 @@ def adequacy_of(
     )
 
 
-def _predicted(shot: ShootingFit) -> float | None:
-    """The p-value of the test on segments; None where it has no say."""
+def _blocks(shot: ShootingFit) -> Blocks | None:
+    """The segments for the test of predictability; None where it has no say."""
     segments = shot.segments
     trajectories = int(segments.trajectory.max()) + 1
     half = segments.trajectory % 2 if trajectories >= MIN_BLOCKS else np.arange(len(segments)) % 2
     if not covered(shot.path, half):
         return None
-    return predictability(segment_blocks(shot, half))
+    blocks = segment_blocks(shot, half)
+    return blocks if blocks.enough else None
 
 
 def _small(p: float) -> str:

@@ -179,9 +179,9 @@ class Ladder:
             law = self._simulated(front.best())
             segments = weighed(segments, self.data, law, self.rows.form == "zoh")
             steps = resolution(self.data.x)
-            rounded = bool((steps > 2 * segments.unit).any())
+            grid = np.where(steps > 2 * segments.unit, steps, 0.0)
             return Simulation(
-                segments, problem.complexity, self.refit, rounded, self._cut,
+                segments, problem.complexity, self.refit, grid, self._cut,
                 lambda: self._time_left(problem),
             )  # fmt: skip
         every = -(-len(self.rows.targets) // self.effort.max_rows)
