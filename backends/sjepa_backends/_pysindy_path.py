@@ -16,7 +16,7 @@ from sjepa.errors import BackendUnavailable, ConfigError
 
 
 @dataclass(frozen=True)
-class Row:
+class OptimizerTraits:
     """What has to be known about an optimizer beyond its name.
 
     `sparsity` is the argument that makes laws shorter; empty where the optimizer walks from short
@@ -31,15 +31,15 @@ class Row:
 
 _CVXPY = "pip install 'pysindy[cvxpy]'"
 
-OPTIMIZERS: Mapping[str, Row] = {
-    "STLSQ": Row("threshold"),
-    "SR3": Row("reg_weight_lam"),
-    "SSR": Row(),
-    "FROLS": Row(),
-    "ConstrainedSR3": Row("reg_weight_lam", joint=True, fix=_CVXPY),
-    "StableLinearSR3": Row("reg_weight_lam", joint=True, fix=_CVXPY),
-    "TrappingSR3": Row("reg_weight_lam", joint=True, fix=_CVXPY),
-    "MIOSR": Row("target_sparsity", fix="pip install 'pysindy[miosr]'"),
+OPTIMIZERS: Mapping[str, OptimizerTraits] = {
+    "STLSQ": OptimizerTraits("threshold"),
+    "SR3": OptimizerTraits("reg_weight_lam"),
+    "SSR": OptimizerTraits(),
+    "FROLS": OptimizerTraits(),
+    "ConstrainedSR3": OptimizerTraits("reg_weight_lam", joint=True, fix=_CVXPY),
+    "StableLinearSR3": OptimizerTraits("reg_weight_lam", joint=True, fix=_CVXPY),
+    "TrappingSR3": OptimizerTraits("reg_weight_lam", joint=True, fix=_CVXPY),
+    "MIOSR": OptimizerTraits("target_sparsity", fix="pip install 'pysindy[miosr]'"),
 }
 
 # Shares of the target that a term has to contribute to survive, when no path is given.

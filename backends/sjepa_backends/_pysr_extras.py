@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sjepa.backend import Problem
 from sjepa.errors import ConfigError
 from sjepa.symbolic.text import to_text
-from sjepa.symbolic.units import Units
+from sjepa.symbolic.units import DimensionCheck
 from sjepa_backends._pysr_request import PySRTask
 
 
@@ -61,7 +61,7 @@ def extras(backend: PySR, task: PySRTask, problem: Problem) -> dict[str, Any]:
 def unit_texts(task: PySRTask, problem: Problem) -> dict[str, Any]:
     """``X_units`` and ``y_units`` of PySR's fit, in base units: only dimensions are compared."""
     assert problem.units is not None
-    dimensions = Units(problem.units).dimensions
+    dimensions = DimensionCheck(problem.units).dimensions
     targets = [_unit(dimensions[f"{problem.outputs[j]}'"]) for j in task.outputs]
     columns = [_unit(dimensions.get(to_text(c), {})) for c in task.columns]
     return {"X_units": columns, "y_units": targets[0] if len(targets) == 1 else targets}

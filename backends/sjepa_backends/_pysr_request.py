@@ -15,7 +15,7 @@ from sjepa.symbolic.complexity import term_weight, weights_for_tree
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.operators import operator
 from sjepa.symbolic.parse import symbol
-from sjepa_backends._pysr_template import Template
+from sjepa_backends._pysr_template import PySRTemplate
 from sjepa_julia import definitions
 
 
@@ -43,7 +43,7 @@ class PySRTask:
     operators: tuple[str, ...]
     linear: bool = False
     bias: bool = True
-    template: Template | None = None
+    template: PySRTemplate | None = None
 
     @property
     def names(self) -> list[str]:
@@ -60,7 +60,9 @@ class PySRTask:
         )
 
 
-def plan(problem: Problem, templates: Mapping[str, Template]) -> tuple[list[PySRTask], list[str]]:
+def plan(
+    problem: Problem, templates: Mapping[str, PySRTemplate]
+) -> tuple[list[PySRTask], list[str]]:
     """The searches that a problem needs, and notes on what could not be passed on."""
     if unknown := sorted(templates.keys() - set(problem.outputs)):
         raise ConfigError(
@@ -77,7 +79,9 @@ def plan(problem: Problem, templates: Mapping[str, Template]) -> tuple[list[PySR
     return tasks, list(notes)
 
 
-def _task(problem: Problem, j: int, template: Template | None, notes: dict[str, None]) -> PySRTask:
+def _task(
+    problem: Problem, j: int, template: PySRTemplate | None, notes: dict[str, None]
+) -> PySRTask:
     output, grammar = problem.outputs[j], problem.grammar
     if grammar is None:
         library = problem.candidate_library

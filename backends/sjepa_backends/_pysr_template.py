@@ -17,7 +17,7 @@ from sjepa.symbolic.parse import check_names, parse, symbol
 
 
 @dataclass(frozen=True)
-class Template:
+class PySRTemplate:
     """The part of an equation that is known; PySR searches for the rest.
 
     Parameters
@@ -33,7 +33,7 @@ class Template:
 
     Examples
     --------
-    >>> template = Template("f(q) + p[1] * g(v)", ["f", "g"], {"p": 1})
+    >>> template = PySRTemplate("f(q) + p[1] * g(v)", ["f", "g"], {"p": 1})
     >>> template.expression("f = sin(#1); g = #1 * #1; p = [0.5]", ["q", "v"])
     0.5*v**2 + sin(q)
     """
@@ -87,7 +87,7 @@ class _Combiner(ast.NodeTransformer):
 
     def __init__(
         self,
-        template: Template,
+        template: PySRTemplate,
         names: Sequence[str],
         bodies: Mapping[str, sympy.Expr],
         numbers: Mapping[str, Sequence[float]],

@@ -23,10 +23,10 @@ from sjepa_backends._pysr_extras import extras, in_our_names
 from sjepa_backends._pysr_julia import announce_download, depot, julia_available
 from sjepa_backends._pysr_pool import stop_workers
 from sjepa_backends._pysr_process import Worker
-from sjepa_backends._pysr_template import Template
+from sjepa_backends._pysr_template import PySRTemplate
 
 
-__all__ = ["PySR", "Template", "julia_available", "stop_workers"]
+__all__ = ["PySR", "PySRTemplate", "julia_available", "stop_workers"]
 
 _WORKER = Path(__file__).with_name("_pysr_worker.py")
 _PERCENT = re.compile(r"\((\d+(?:\.\d+)?)%\)")
@@ -71,7 +71,7 @@ class PySR(Backend):
         Compare on small batches of rows; by default what PySR does ("auto" is 2.x only).
     precision : 16, 32 or 64
         Of the search; the refit is in double precision.
-    template : Template or mapping, optional
+    template : PySRTemplate or mapping, optional
         Known structure, for all outputs or for some of them by name, with unknown parameters.
     elementwise_loss : str, optional
         What PySR minimizes, as Julia code: a loss of LossFunctions.jl such as ``"L1DistLoss()"``,
@@ -124,7 +124,7 @@ class PySR(Backend):
     cluster_manager: str | None = None
     batching: bool | Literal["auto"] | None = None
     precision: Literal[16, 32, 64] = 32
-    template: Template | Mapping[str, Any] | None = field(default=None, hash=False)
+    template: PySRTemplate | Mapping[str, Any] | None = field(default=None, hash=False)
     elementwise_loss: str | None = None
     loss_function: str | None = None
     denoise: bool = False
@@ -227,8 +227,8 @@ class PySR(Backend):
             problem.report("Refitting the equations on all rows", 1.0)
         return _pysr_laws.front(problem, tasks, texts, notes, self.maxsize, not own_loss)
 
-    def _templates(self, problem: Problem) -> Mapping[str, Template]:
-        if isinstance(self.template, Template):
+    def _templates(self, problem: Problem) -> Mapping[str, PySRTemplate]:
+        if isinstance(self.template, PySRTemplate):
             return dict.fromkeys(problem.outputs, self.template)
         return self.template or {}
 
@@ -318,20 +318,20 @@ class PySR(Backend):
         return arrays
 
 
-def _read_template(value: Any) -> Template | dict[str, Template] | None:
+def _read_template(value: Any) -> PySRTemplate | dict[str, PySRTemplate] | None:
     """A template, plain data for one, or some of them by output."""
-    if value is None or isinstance(value, Template):
+    if value is None or isinstance(value, PySRTemplate):
         return value
     if not isinstance(value, Mapping):
-        raise ConfigError(f"A template is a Template or a mapping, got {value!r}.")
+        raise ConfigError(f"A template is a PySRTemplate or a mapping, got {value!r}.")
     if isinstance(value.get("combine"), str):
         return _build_template(value)
-    return {k: v if isinstance(v, Template) else _build_template(v) for k, v in value.items()}
+    return {k: v if isinstance(v, PySRTemplate) else _build_template(v) for k, v in value.items()}
 
 
-def _build_template(value: Mapping[str, Any]) -> Template:
+def _build_template(value: Mapping[str, Any]) -> PySRTemplate:
     try:
-        return Template(**value)
+        return PySRTemplate(**value)
     except TypeError:
         raise ConfigError(
             f"A template has 'combine', 'expressions' and 'parameters', got {value!r}."

@@ -189,7 +189,7 @@ def _per_trajectory(
 ) -> None:
     """What ``discover --vary`` finds; settings that it does not have are those of one law."""
     from sjepa.discovery.per_trajectory import discover_per_trajectory
-    from sjepa.storage import write_whole
+    from sjepa.storage import write_csv, writing
 
     if out is not None and out.suffix.lower() != ".csv":
         raise ConfigError("Coefficients of several trajectories are kept as -o NAME.csv.", "out")
@@ -198,7 +198,8 @@ def _per_trajectory(
         budget=budget,
     )  # fmt: skip
     if out is not None:
-        write_whole(out, found.differing.to_csv().encode())
+        with writing(out) as file:
+            write_csv(found.differing.reset_index(), file)
     if not json:
         say(str(found))
         return

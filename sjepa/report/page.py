@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from sjepa.report import charts, table_charts
-from sjepa.report.content import Entry, ReportData, VideoFrames
+from sjepa.report.content import ReportData, ReportEntry, VideoFrames
 from sjepa.report.table import is_formula
 from sjepa.report.text import listed, number, numbers, pretty, r2, sentence
 from sjepa.report.video import sheet
@@ -107,7 +107,7 @@ def _table(data: ReportData) -> dict[str, Any]:
     }
 
 
-def _law(data: ReportData, i: int, entry: Entry) -> dict[str, Any]:
+def _law(data: ReportData, i: int, entry: ReportEntry) -> dict[str, Any]:
     """One law as the page tells it."""
     candidate, chosen = entry.candidate, i == data.start
     tag = "The chosen law" if chosen else "Not the chosen law"
@@ -133,7 +133,7 @@ def _law(data: ReportData, i: int, entry: Entry) -> dict[str, Any]:
     }
 
 
-def _r2(entry: Entry) -> float:
+def _r2(entry: ReportEntry) -> float:
     return entry.score if np.isnan(entry.table_r2) else entry.table_r2
 
 
@@ -205,7 +205,7 @@ def _scored(data: ReportData, k: int, name: str = "") -> Markup:
     return Markup("{}: {}").format(name, own) if name else own
 
 
-def _score(entry: Entry, k: int) -> str:
+def _score(entry: ReportEntry, k: int) -> str:
     ends = {"diverged": "the path diverges", "budget": "too slow to simulate"}
     status = entry.status[k] if k < len(entry.status) else "ok"
     return ends.get(status, f"R² {r2(entry.scores[k])}")

@@ -11,7 +11,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 
 from sjepa.report.charts import AXIS, MAX_COORDINATES, STYLE, Drawing, color, wide_range
-from sjepa.report.content import Entry, ReportData
+from sjepa.report.content import ReportData, ReportEntry
 from sjepa.report.text import pretty
 
 
@@ -59,18 +59,18 @@ def residuals(data: ReportData) -> list[str]:
     return drawings
 
 
-def _prediction(entry: Entry, j: int) -> np.ndarray | None:
+def _prediction(entry: ReportEntry, j: int) -> np.ndarray | None:
     return None if entry.predicted is None else entry.predicted[:, j]
 
 
-def _column(entry: Entry, column: np.ndarray) -> np.ndarray:
+def _column(entry: ReportEntry, column: np.ndarray) -> np.ndarray:
     return column
 
 
 @rc_context({**STYLE, "path.simplify": False})
 def _residuals(
     data: ReportData, name: str, limits: tuple[float, float],
-    across: Callable[[Entry], np.ndarray | None], only: int | None = None,
+    across: Callable[[ReportEntry], np.ndarray | None], only: int | None = None,
 ) -> str:  # fmt: skip
     assert data.measured is not None
     drawn = Drawing(210.0)

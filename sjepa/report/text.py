@@ -11,7 +11,7 @@ import numpy as np
 
 from sjepa.data import Trajectories
 from sjepa.data.noise import noise_level
-from sjepa.report.content import Entry, ReportData
+from sjepa.report.content import ReportData, ReportEntry
 
 
 FORMS = {
@@ -44,7 +44,7 @@ def data_facts(data: Trajectories | None, names: Sequence[str]) -> dict[str, str
     return facts
 
 
-def numbers(data: ReportData, entry: Entry) -> dict[str, str]:
+def numbers(data: ReportData, entry: ReportEntry) -> dict[str, str]:
     """The figures of one law."""
     law, candidate = entry.law, entry.candidate
     terms, tree = (
@@ -104,7 +104,7 @@ def model_held_out(model: Any) -> str:
     return f"rollout error {number(out, 2)} of the variance, {number(seen, 2)} in training"
 
 
-def path_notes(entry: Entry) -> list[str]:
+def path_notes(entry: ReportEntry) -> list[str]:
     """How the paths that are shown end, where they do not end well."""
     notes = []
     for status, words in (

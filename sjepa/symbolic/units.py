@@ -26,7 +26,7 @@ _PLAIN = (sympy.sign, sympy.Heaviside)
 MAX_LENGTH = 100
 
 
-class Units:
+class DimensionCheck:
     """Dimensions by name.
 
     Parameters
@@ -37,7 +37,7 @@ class Units:
 
     Examples
     --------
-    >>> units = Units({"x": "m", "v": "m/s", "x'": "m/s"}, dimensionless=True)
+    >>> units = DimensionCheck({"x": "m", "v": "m/s", "x'": "m/s"}, dimensionless=True)
     >>> [units.fits(sympy.Symbol(n, real=True), "x'") for n in ("x", "v")]
     [False, True]
     """

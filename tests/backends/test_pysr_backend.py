@@ -22,7 +22,7 @@ from sjepa.errors import BackendError, BackendTimeout, BackendUnavailable, Confi
 from sjepa.studies.backends import cells
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa_backends import _pysr_laws, _pysr_pool
-from sjepa_backends.pysr import PySR, Template, stop_workers
+from sjepa_backends.pysr import PySR, PySRTemplate, stop_workers
 
 
 HERE = Path(__file__).parent
@@ -239,7 +239,7 @@ def test_known_structure_is_passed_on_and_filled_in(standin: Standin) -> None:
     standin.set(
         ROWS=json.dumps([[[5, 0.0, "f = sin(#1); c = [-0.97]"], [3, 0.4, "f = #1; c = [1]"]]])
     )
-    template = {"p": Template("c[1] * f(q)", ["f"], {"c": 1})}
+    template = {"p": PySRTemplate("c[1] * f(q)", ["f"], {"c": 1})}
     problem = pendulum()
     one = problem.with_(targets=problem.targets[:, 1], outputs=["p"])
     front = PySR(template=template).search(one)
@@ -464,7 +464,7 @@ def test_it_says_which_julia_it_uses_or_what_would_be_downloaded(
 
 
 UNITS = {"q": "m", "p": "m/s", "q'": "m/s", "p'": "m/s**2"}
-PARTS = Template("f(q) + c[1] * g(p)", ["f", "g"], {"c": 1})
+PARTS = PySRTemplate("f(q) + c[1] * g(p)", ["f", "g"], {"c": 1})
 PARTS_ROW = [[[3, 0.1, "f = #1; g = #1; c = [0.5]"]]] * 2
 
 

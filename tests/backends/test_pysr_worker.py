@@ -14,7 +14,7 @@ from sjepa.backend import Budget, Problem
 from sjepa.errors import BackendError, BackendTimeout, BackendUnavailable, ConfigError
 from sjepa.symbolic import Grammar, Law
 from sjepa_backends import _pysr_pool
-from sjepa_backends.pysr import PySR, Template, stop_workers
+from sjepa_backends.pysr import PySR, PySRTemplate, stop_workers
 
 
 STANDIN = str(Path(__file__).with_name("pysr_standin.py"))
@@ -176,7 +176,7 @@ def test_settings_pickle_and_compare() -> None:
     session = PySR(maxsize=12, template={"combine": "f(q)", "expressions": ["f"]}, options={"a": 1})
     assert pickle.loads(pickle.dumps(session)) == session
     assert session != PySR(maxsize=13)
-    assert session.template == Template("f(q)", ["f"])
+    assert session.template == PySRTemplate("f(q)", ["f"])
     assert hash(PySR(maxsize=12)) == hash(PySR(maxsize=12))
 
 
@@ -189,7 +189,7 @@ def test_settings_pickle_and_compare() -> None:
         ({"deterministic": True, "procs": 4}, "no use for procs"),
         ({"options": {"extra_sympy_mappings": {"f": abs}}}, "numbers, texts, lists"),
         ({"template": {"combine": "f(q)", "nosuch": 1}}, "A template has 'combine'"),
-        ({"template": 3}, "Template or a mapping"),
+        ({"template": 3}, "PySRTemplate or a mapping"),
     ],
 )
 def test_impossible_settings_are_refused(settings: dict[str, object], message: str) -> None:

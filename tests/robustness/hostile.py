@@ -1,6 +1,6 @@
 """Folders and files that somebody made up to run a program, read or write elsewhere, or never end.
 
-    python -m tests.hostile 200 --seed 7
+    python -m tests.robustness.hostile 200 --seed 7
 
 Every case is a folder of its own and a command that meets it. It holds if the command is refused
 in one printable line, and if meanwhile no program was started, no connection made, nothing outside

@@ -1,6 +1,6 @@
 """Files that earlier releases wrote are read by this one, with the results they had then.
 
-Each folder in ``data_files/releases`` is named after the release that wrote it and never changed
+Each folder in ``tests/data_files/releases`` is named after the release that wrote it and never changed
 afterwards; ``python -m tests.test_releases`` adds the folder of the present one.
 """
 
@@ -21,7 +21,7 @@ from sjepa.data import Trajectories, read, write
 from sjepa.runs import Run
 
 
-RELEASES = Path(__file__).parent / "data_files" / "releases"
+RELEASES = Path(__file__).parents[1] / "data_files" / "releases"
 EVERY = sorted(p for p in RELEASES.iterdir() if p.is_dir()) if RELEASES.exists() else []
 OPTIONS = {
     "cycles": 2, "warm_epochs": 1, "dynamics_epochs": 1, "space_epochs": 1, "horizon": 3,

@@ -5,7 +5,7 @@ import pytest
 
 import sjepa
 from sjepa.data import simulate
-from tests.perturb import install, perturb
+from tests.robustness.perturb import install, perturb
 
 
 def test_noise_has_its_size_and_is_repeatable() -> None:

@@ -83,7 +83,7 @@ def test_what_happens_while_it_loads_is_told_in_one_line(
     (tmp_path / "typer.py").write_text(body)
     out = subprocess.run(
         [sys.executable, "-m", "sjepa", "--help"], capture_output=True, text=True,
-        env={"PYTHONPATH": f"{tmp_path}:{Path(__file__).parent.parent}", "PATH": "/usr/bin"},
+        env={"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}", "PATH": "/usr/bin"},
         # A shell starts background jobs with Ctrl-C ignored, and Python keeps it so.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip

@@ -11,8 +11,8 @@ import sjepa
 from sjepa import SJEPA
 from sjepa.report import collect, render
 from tests.command import run
+from tests.estimator.test_history import SMALL, T, swings
 from tests.report.test_page import Elements
-from tests.test_history import SMALL, T, swings
 
 
 # Nothing in it is a restoring force: whatever is found is wrong.

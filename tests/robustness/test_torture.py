@@ -19,8 +19,8 @@ from sjepa.data import Trajectories
 from sjepa.data.forms import continuous_rows
 from sjepa.errors import DataError
 from sjepa.symbolic import Library
+from tests.robustness.torture import BACKENDS, discover_call, fit_call
 from tests.runs.fuzzing import only_our_errors, peak_memory
-from tests.torture import BACKENDS, discover_call, fit_call
 
 
 SECONDS = 20.0  # of CPU time, for one call

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import hostile
+from tests.robustness import hostile
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 
-ROOT = Path(__file__).parent.parent / "sjepa"
+ROOT = Path(__file__).parents[2] / "sjepa"
 # Calls that write to the path they are given. With an open file or memory they are harmless.
 WRITERS = {
     "write_text", "write_bytes", "touch", "to_csv", "to_parquet", "savefig", "save_file", "np.save",
