@@ -30,6 +30,7 @@ from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.gram import Gram
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.library import Library
+from sjepa.symbolic.names import RATE, output_of
 from sjepa.symbolic.parse import parse, symbol
 
 
@@ -37,7 +38,6 @@ FORMS = (
     "a constraint fixes a coefficient, ties two, says the sign of one, or sums rates to 0, as in "
     '"coef(p\', sin(q)) = -1", "coef(x\', y) = -coef(y\', x)", "coef(p\', p) <= 0", "x\' + y\' = 0"'
 )
-_RATE = re.compile(r"([^\W\d]\w*)'")
 _RELATION = re.compile(r"<=|>=|=")
 # A longer law must lower the loss by this share to be listed.
 MIN_GAIN = 0.01
@@ -120,7 +120,7 @@ def _named(text: str, problem: Problem, pairs: list[Pair], rates: list[int]) -> 
         return outputs.index(name)
 
     def rate(match: re.Match[str]) -> str:
-        rates.append(output(match.group(1)))
+        rates.append(output(output_of(*match.groups())))
         return f"rate_{len(rates) - 1}"
 
     result = ""
@@ -136,10 +136,12 @@ def _named(text: str, problem: Problem, pairs: list[Pair], rates: list[int]) -> 
         bare = canonicalize(parse(term.strip(), library.inputs)).as_coeff_Mul()[1]
         if bare not in library.terms:
             raise LawError(f"{term.strip()} is not a term of the library.")
-        pairs.append((library.terms.index(bare), output(name.strip().removesuffix("'"))))
-        result += _RATE.sub(rate, before) + f"coef_{len(pairs) - 1}"
+        rate_of = RATE.fullmatch(name.strip())
+        equation = output_of(*rate_of.groups()) if rate_of else name.strip()
+        pairs.append((library.terms.index(bare), output(equation)))
+        result += RATE.sub(rate, before) + f"coef_{len(pairs) - 1}"
         text = after[end:]
-    return result + _RATE.sub(rate, text)
+    return result + RATE.sub(rate, text)
 
 
 def solve_constrained(problem: Problem, backend: Backend) -> Front:

@@ -129,10 +129,13 @@ def read_model(source: Path) -> Any:
 
 
 def read_law(source: Path, inputs: list[str] | None = None) -> Law:
-    """Whatever holds a law: our JSON, a folder with one, or PySR's files."""
+    """Whatever holds a law: equations as text, our JSON, a folder with one, or PySR's files."""
     from sjepa.storage import MAX_BYTES, read_bounded
     from sjepa.symbolic import Law
+    from sjepa.symbolic.names import has_left_side
 
+    if has_left_side(str(source)):
+        return Law.from_string(str(source), inputs)
     if not source.exists():
         raise FormatError(f"{source} does not exist.")
     if source.is_dir() and (source / "law.json").exists():
@@ -143,7 +146,9 @@ def read_law(source: Path, inputs: list[str] | None = None) -> Law:
         raise FormatError(f"{source} holds neither a law.json nor PySR's hall_of_fame.csv.")
     if source.is_dir() or source.suffix in (".csv", ".bak"):
         return Law.from_pysr(source, inputs=inputs)
-    raise FormatError(f"{source} is not a law.json, a run folder or a hall-of-fame CSV.")
+    raise FormatError(
+        f"{source} is not a law.json, a run folder, a hall-of-fame CSV or an equation (q' = -q)."
+    )
 
 
 def read_model_or_law(source: Path) -> Any:

@@ -43,7 +43,9 @@ MAX_TIMES = 10_000_000
 
 @app.command()
 def simulate(
-    source: Annotated[Path, typer.Argument(help="A run folder, a law.json or a PySR CSV.")],
+    source: Annotated[
+        Path, typer.Argument(help="A run folder, a law.json, a PySR CSV, or an equation.")
+    ],
     start: Annotated[
         str, typer.Option(help="Initial state: 1,0 in the law's order, or q=1,p=0.")
     ] = "",

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from sjepa.errors import ConfigError, LawError
+from sjepa.symbolic.names import velocity_of
 from sjepa.symbolic.parse import check_names
 
 
@@ -61,7 +62,7 @@ def _can_stand(name: str) -> bool:
 
 def with_velocity_names(names: Sequence[str]) -> tuple[str, ...]:
     """Coordinates, then their velocities."""
-    return (*names, *(f"{n}_dot" for n in names))
+    return (*names, *map(velocity_of, names))
 
 
 def state_names(inputs: Sequence[str], dim: int, actions: Sequence[str] = ()) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 from sjepa.data import Trajectories
 from sjepa.data.noise import noise_level
 from sjepa.report.content import ReportData, ReportEntry
+from sjepa.symbolic.names import coordinate_of
 
 
 FORMS = {
@@ -138,11 +139,12 @@ _GREEK = {
 
 def pretty(name: str) -> str:
     """A name as people write it: z₁ for z1, θ for theta."""
-    match = re.fullmatch(r"([A-Za-z]+)_?(\d*)((?:_dot)?)", name)
+    coordinate = coordinate_of(name)
+    match = re.fullmatch(r"([A-Za-z]+)_?(\d*)", coordinate or name)
     if match is None:
         return name
-    stem, number, dot = match.groups()
-    dot = "\u0307" if dot else ""
+    stem, number = match.groups()
+    dot = "\u0307" if coordinate else ""
     return _GREEK.get(stem, stem) + dot + number.translate(_SUBSCRIPTS)
 
 

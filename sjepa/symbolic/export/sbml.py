@@ -38,7 +38,9 @@ def content(expr: sympy.Basic) -> str:
     if expr.is_Symbol:
         return f"<ci>{expr}</ci>"
     if expr.is_Rational:
-        return f"<cn>{expr}</cn>" if expr.is_Integer else _apply("divide", expr.p, expr.q)
+        if expr.is_Integer:
+            return f"<cn>{expr}</cn>"
+        return _apply("divide", *expr.as_numer_denom())
     if expr.is_Number or expr.is_NumberSymbol:
         digits, _, exponent = repr(float(expr)).partition("e")
         if exponent:
@@ -52,13 +54,13 @@ def content(expr: sympy.Basic) -> str:
         if expr.exp == sympy.S.Half:
             return _apply("root", expr.base)
         if expr.exp.is_Rational and expr.exp < 0:
-            return _apply("divide", 1, expr.base**-expr.exp)
+            return _apply("divide", sympy.S.One, expr.base**-expr.exp)
         return _apply("power", expr.base, expr.exp)
     return _apply(_SIGNS.get(type(expr)) or FUNCTIONS[NODES[type(expr)].name], *expr.args)
 
 
-def _apply(name: str, *arguments: sympy.Basic | int) -> str:
-    return f"<apply><{name}/>{''.join(content(sympy.sympify(a)) for a in arguments)}</apply>"
+def _apply(name: str, *arguments: sympy.Basic) -> str:
+    return f"<apply><{name}/>{''.join(content(a) for a in arguments)}</apply>"
 
 
 def sbml_document(law: Law, name: str, x0: Sequence[float] | None) -> str:
