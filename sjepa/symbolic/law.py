@@ -13,12 +13,12 @@ import sympy
 from sympy import Matrix
 
 from sjepa.errors import FormatError, LawError
-from sjepa.symbolic import complexity as measures, law_methods, write
+from sjepa.symbolic import complexity as measures, export, law_methods
 from sjepa.symbolic.calculus import jacobian
 from sjepa.symbolic.canonical import factored
 from sjepa.symbolic.equation import Equation
 from sjepa.symbolic.invariants import invariants
-from sjepa.symbolic.names import Dynamics, has_left_side, left_side, read_equations
+from sjepa.symbolic.names import TIME, Dynamics, has_left_side, left_side, read_equations
 from sjepa.symbolic.parse import check_names, parse, symbol
 from sjepa.symbolic.program import Program, compile_program, compile_sums
 from sjepa.symbolic.text import rounded, to_text
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["TIME", "Dynamics", "Law"]
 
 FORMAT, VERSION = "sjepa-law", 1
-# An input of this name is the time: it need not be given, and goes on between and behind data.
-TIME = "t"
 
 
 class Law:
@@ -408,21 +406,21 @@ class Law:
             )
         return jacobian(self.expressions, [symbol(n) for n in names])
 
-    # In other languages; see :mod:`sjepa.symbolic.write` -----------------------------------------
+    # In other languages; see :mod:`sjepa.symbolic.export` -----------------------------------------
 
-    latex = write.latex
-    mathml = write.mathml
-    c = write.c
-    julia = write.julia
-    python = write.python
-    torch = write.torch
-    torch_source = write.torch_source
-    casadi = write.casadi
-    jax = write.jax
-    modelica = write.modelica
-    sbml = write.sbml
-    _repr_latex_ = write.notebook_latex
-    _repr_html_ = write.notebook_html
+    latex = export.latex
+    mathml = export.mathml
+    c = export.c
+    julia = export.julia
+    python = export.python
+    torch = export.torch
+    torch_source = export.torch_source
+    casadi = export.casadi
+    jax = export.jax
+    modelica = export.modelica
+    sbml = export.sbml
+    _repr_latex_ = export.notebook_latex
+    _repr_html_ = export.law_html
 
     # Using; see :mod:`sjepa.symbolic.law_methods` -----------------------------------------------
 

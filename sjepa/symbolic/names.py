@@ -16,6 +16,8 @@ from sjepa.symbolic.operators import SPELLINGS
 
 Dynamics = Literal["continuous", "discrete"]
 
+# An input of this name is the time: it need not be given, and goes on between and behind data.
+TIME = "t"
 _VELOCITY = "_dot"
 _WORD = r"[^\W\d]\w*"
 RATE = re.compile(rf"({_WORD})('{{1,2}})")

@@ -50,8 +50,21 @@ def _latex_name(name: str) -> str:
     return rf"\mathrm{{{text}}}" if re.fullmatch(r"[A-Za-z]{2,}", text) else text
 
 
-def latex_lines(law: Law, digits: int) -> list[str]:
-    """One equation a line, in the part of LaTeX that matplotlib's mathtext also reads."""
+def latex(law: Law, digits: int = 4, environment: str | None = None) -> str:
+    """LaTeX, one equation a line; with `environment` (such as "align") one block."""
+    lines = _lines(law, digits)
+    if environment is None:
+        return "\n".join(lines)
+    body = " \\\\\n".join(line.replace(" = ", " &= ", 1) for line in lines)
+    return f"\\begin{{{environment}}}\n{body}\n\\end{{{environment}}}"
+
+
+def notebook_latex(law: Law) -> str:
+    """For notebooks without HTML."""
+    return f"${latex(law, environment='aligned')}$"
+
+
+def _lines(law: Law, digits: int) -> list[str]:
     lines = []
     names = {symbol(n): _latex_name(n) for n in (*law.inputs, *law.outputs)}
     printer = _LatexPrinter({"symbol_names": names})

@@ -1,4 +1,4 @@
-"""A law as the text of a torch module that needs nothing but torch."""
+"""A law as Python source: a numpy function, or a trainable torch module, free of this package."""
 
 from __future__ import annotations
 
@@ -6,12 +6,35 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import sympy
 
-from sjepa.symbolic.export.calls import PythonPrinter, local_names
-from sjepa.symbolic.parse import symbol
+from sjepa.symbolic.export.calls import PythonPrinter
 
 
 if TYPE_CHECKING:
     from sjepa.symbolic.law import Law
+
+
+class NumpyPrinter(PythonPrinter):
+    library: ClassVar[str] = "numpy"
+    prefix: ClassVar[str] = "np"
+    conditional = "np.where"
+    root = "np.sqrt"
+
+
+def python(law: Law, name: str = "law") -> str:
+    """Python source of a vectorized numpy function that does not need this package."""
+    printer = NumpyPrinter()
+    names, expressions = printer.rows(law, law.expressions, ("z", "zero", "erf", name))
+    # Constants have no shape of their own; adding zero times an input gives them one.
+    rows = ",\n        ".join(f"{e} + zero" for e in expressions)
+    unpack = "".join(f"    {n} = z[..., {i}]\n" for i, n in enumerate(names))
+    head = "import numpy as np\n\n\n" + "".join(text + "\n\n" for text in printer.used.values())
+    return (
+        f"{head}def {name}(z):\n"
+        f'    """{"; ".join(law.round(6).lines())}"""\n'
+        f"    z = np.asarray(z, dtype=float)\n{unpack}"
+        f"    zero = np.zeros(z.shape[:-1])\n"
+        f"    return np.stack([\n        {rows},\n    ], axis=-1)\n"
+    )
 
 
 class TorchPrinter(PythonPrinter):
@@ -31,13 +54,10 @@ class TorchPrinter(PythonPrinter):
 
 
 def torch_source(law: Law, name: str = "Law") -> str:
-    """A module (..., inputs) -> (..., outputs) with the coefficients as one parameter vector."""
+    """Python source of a trainable ``nn.Module`` that needs nothing but torch."""
     stripped, coefficients, values = law.with_free_terms().skeleton
     printer = TorchPrinter()
-    taken = ("z", "c", "zero", "self", "nn", name, *printer.reserved())
-    names = local_names(law.inputs, taken)
-    local = {old: symbol(new) for old, new in zip(law.symbols, names, strict=True)}
-    rows = [printer.doprint(e.xreplace(local)) for e in stripped]
+    names, rows = printer.rows(law, stripped, ("z", "c", "zero", "self", "nn", name))
     lines = law.lines(digits=6)
     sides = ", ".join(law.left_side(i) for i in range(len(law.outputs)))
     text = ["import torch", "from torch import nn", "", ""]
