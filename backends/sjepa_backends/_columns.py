@@ -55,8 +55,12 @@ def losses(a: np.ndarray, b: np.ndarray, supports: np.ndarray) -> np.ndarray:
     products, terms = a.ravel(), len(a)
     left = np.ones((*b.shape[:-1], supports.shape[1]))
     done: list[tuple[list[np.ndarray], np.ndarray, np.ndarray]] = []
-    for own in supports:
-        y, pivot, first = b.take(own, axis=-1), np.full(len(own), 1.0 + JITTER), own * terms
+    for chosen in supports:
+        y, pivot, first = (
+            b.take(chosen, axis=-1),
+            np.full(len(chosen), 1.0 + JITTER),
+            chosen * terms,
+        )
         row: list[np.ndarray] = []
         factors: list[np.ndarray] = []
         for column, (others, other_pivot, other_y) in zip(supports, done, strict=False):

@@ -73,9 +73,9 @@ def find_julia() -> tuple[str, str]:
 
 def _candidates() -> Iterator[tuple[str, str]]:
     # juliacall asks juliapkg only if it was not told both of these.
-    own = [_option("juliacall-exe"), _option("juliacall-project")]
-    if all(own):
-        yield "PYTHON_JULIACALL_EXE", own[0]
+    options = [_option("juliacall-exe"), _option("juliacall-project")]
+    if all(options):
+        yield "PYTHON_JULIACALL_EXE", options[0]
     if chosen := _option("juliapkg-exe"):
         yield "PYTHON_JULIAPKG_EXE", chosen
     prefix = _project() / "pyjuliapkg"

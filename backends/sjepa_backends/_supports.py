@@ -55,11 +55,11 @@ def fit_all(problem: Problem, choices: Sequence[Choice]) -> list[SupportFit]:
     found = sums.solve_all(index, outputs)
     if problem.signs is not None:
         for i in np.flatnonzero((found * problem.signs.T[outputs] < 0).any(axis=1)):
-            own, j = index[i][index[i] >= 0], outputs[i]
-            scale = np.sqrt(np.diag(sums.xx)[own])
-            a = sums.xx[np.ix_(own, own)] / np.outer(scale, scale)
-            b = sums.xy[own, j] / scale
-            found[i, own] = signed_solution(a, b, problem.signs[own, j]) / scale
+            used, j = index[i][index[i] >= 0], outputs[i]
+            scale = np.sqrt(np.diag(sums.xx)[used])
+            a = sums.xx[np.ix_(used, used)] / np.outer(scale, scale)
+            b = sums.xy[used, j] / scale
+            found[i, used] = signed_solution(a, b, problem.signs[used, j]) / scale
     losses = sums.losses_of(outputs, found)
     costs = np.where(found != 0, problem.candidate_library.weights, 0.0).sum(axis=1)
     rows = zip(costs.tolist(), losses.tolist(), found, strict=True)
@@ -91,7 +91,7 @@ def fit_until(
 
     All outputs are fitted together: on a few terms a call takes longer than what it computes.
     """
-    chosen = [(j, s) for j, own in enumerate(supports) for s in own]
+    chosen = [(j, s) for j, of_output in enumerate(supports) for s in of_output]
     fits: list[list[SupportFit]] = [[] for _ in problem.outputs]
     chosen.sort(key=lambda choice: (len(choice[1]), choice[1]))
     for length, alike in groupby(chosen, key=lambda choice: max(len(choice[1]), SHORT)):

@@ -141,7 +141,9 @@ class _Run:
                 laws += warm_laws(problem)
                 return problem.front([law.canonical() for law in laws], name, self.notes)
             fits = [self._one_output(j, theta, y) for j, y in enumerate(targets.T)]
-        fits = [[*own, *(fit(problem, j, s) for s in warm[j])] for j, own in enumerate(fits)]
+        fits = [
+            [*of_output, *(fit(problem, j, s) for s in warm[j])] for j, of_output in enumerate(fits)
+        ]
         return joint_front(problem, fits, name, self.notes, end=end)
 
     def _one_output(self, j: int, theta: np.ndarray, target: np.ndarray) -> list[SupportFit]:
@@ -185,9 +187,9 @@ class _Run:
         if failures:
             self.notes.append(f"{len(failures)} of {len(path)} fits failed: {failures[0]}")
 
-    def _kept(self, j: int, one: SupportFit, cut: float) -> np.ndarray:
+    def _kept(self, j: int, support_fit: SupportFit, cut: float) -> np.ndarray:
         """The terms that contribute more than a share of the target."""
-        contribution = np.abs(one.coefficients) * np.sqrt(np.diag(self.sums.xx))
+        contribution = np.abs(support_fit.coefficients) * np.sqrt(np.diag(self.sums.xx))
         return np.flatnonzero(contribution > cut * math.sqrt(self.sums.yy[j]))
 
     def _fits(self, j: int, vector: np.ndarray, cuts: Sequence[float]) -> list[SupportFit]:

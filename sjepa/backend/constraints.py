@@ -172,8 +172,8 @@ def _components(problem: Problem, asked: Constraints) -> list[list[int]]:
     label = list(range(len(problem.outputs)))
     for row, _ in asked.equations:
         tied = {label[j] for _, j in row}
-        label = [min(tied) if one in tied else one for one in label]
-    return [[j for j, one in enumerate(label) if one == k] for k in sorted(set(label))]
+        label = [min(tied) if group in tied else group for group in label]
+    return [[j for j, group in enumerate(label) if group == k] for k in sorted(set(label))]
 
 
 class _Part:
@@ -249,8 +249,8 @@ class _Part:
             return []
         found = [dict(zip(cluster, move, strict=True)) for move in _circuits(a, rank)]
         columns = []
-        for one in found:
-            move = {p: c for p, c in one.items() if c}
+        for circuit in found:
+            move = {p: c for p, c in circuit.items() if c}
             signs = {int(np.sign(c)) * asked.signs.get(p, 0) for p, c in move.items()} - {0}
             if len(signs) == 2:  # of opposite signs and tied: nothing but 0 is left
                 continue
@@ -293,7 +293,7 @@ def _circuits(a: np.ndarray, rank: int) -> list[np.ndarray]:
     seen: list[set[int]] = []
     for size in range(1, rank + 2):
         for chosen in combinations(range(width), size):
-            if any(one <= set(chosen) for one in seen):
+            if any(smaller <= set(chosen) for smaller in seen):
                 continue
             _, values, vectors = np.linalg.svd(a[:, chosen])
             if len(values) == size and values[-1] > 1e-9 * values[0]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,28 +13,15 @@ import typer
 
 from sjepa.cli.app import say
 from sjepa.cli.settings import number_or_name, words
-from sjepa.errors import FormatError
-
-
-if TYPE_CHECKING:
-    from sjepa.data import Trajectories
-    from sjepa.symbolic import Law
-import os
-from typing import TYPE_CHECKING
-
-from sjepa.errors import ConfigError, DataError
-
-
-if TYPE_CHECKING:
-    import pandas as pd
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
-
-from sjepa.errors import ParseError
+from sjepa.errors import ConfigError, DataError, FormatError, ParseError
 
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
+
+    from sjepa.data import Trajectories
+    from sjepa.symbolic import Law
 
 
 # The data options of every command.

@@ -67,13 +67,13 @@ def with_velocity_names(names: Sequence[str]) -> tuple[str, ...]:
 
 def state_names(inputs: Sequence[str], dim: int, actions: Sequence[str] = ()) -> tuple[str, ...]:
     """Coordinates and velocities of a second-order law; a library may leave the velocities out."""
-    own = tuple(inputs)
-    if actions and own[-len(actions) :] == tuple(actions):
-        own = own[: -len(actions)]
-    if len(own) == 2 * dim:
-        return own
-    if len(own) == dim:
-        return with_velocity_names(own)
+    states = tuple(inputs)
+    if actions and states[-len(actions) :] == tuple(actions):
+        states = states[: -len(actions)]
+    if len(states) == 2 * dim:
+        return states
+    if len(states) == dim:
+        return with_velocity_names(states)
     raise ConfigError(
         f"A second-order law of {dim} coordinates needs a library of {dim} or {2 * dim} inputs "
         f"(coordinates, then velocities) and its actions, got {len(inputs)}: {', '.join(inputs)}."

@@ -137,7 +137,8 @@ def _of_model(
 ) -> ReportData:
     law, front = model.law_, getattr(model, "front_", None)
     z, others = (
-        None if one is None else model.coordinates(one) for one in (observations, held_out)
+        None if observed is None else model.coordinates(observed)
+        for observed in (observations, held_out)
     )
     # Where states were given, or an encoder, all laws are about the same coordinates. A search for
     # coordinates has others for each law, and keeps those of the chosen one.

@@ -85,10 +85,10 @@ class SimulatedLaws:
 
     def filled(self, entry: ReportEntry, chosen: bool) -> ReportEntry:
         """The entry with its paths, scores and residuals."""
-        own = self._simulator(entry, chosen)
-        if own is None:
+        simulator = self._simulator(entry, chosen)
+        if simulator is None:
             return entry
-        paths = own.beside(self.data, **({} if chosen else ROUGH))
+        paths = simulator.beside(self.data, **({} if chosen else ROUGH))
         scores = [path_r2([p], [z]) for p, z in zip(paths, self.data.x, strict=True)]
         drawn = list(zip(paths, self.data.t, strict=True))[:MAX_TRAILS]
         return replace(
@@ -97,32 +97,36 @@ class SimulatedLaws:
             status=tuple(path.status for path, _ in drawn),
             score=path_r2(paths, self.data.x),
             scores=tuple(scores),
-            residual=self._residual(own),
+            residual=self._residual(simulator),
         )
 
     def score(self, entry: ReportEntry, chosen: bool) -> float:
         """R2 of the paths alone."""
-        own = self._simulator(entry, chosen)
+        simulator = self._simulator(entry, chosen)
         options = {} if chosen else ROUGH
-        return np.nan if own is None else path_r2(own.beside(self.data, **options), self.data.x)
+        return (
+            np.nan
+            if simulator is None
+            else path_r2(simulator.beside(self.data, **options), self.data.x)
+        )
 
     def _simulator(self, entry: ReportEntry, chosen: bool) -> Simulator | None:
         if chosen:
             return self.simulator
         try:
-            own = Simulator(entry.law)
+            simulator = Simulator(entry.law)
         except LawError:
             return None
-        own.holds_actions = self.simulator.holds_actions
-        return own if own.names == self.simulator.names else None
+        simulator.holds_actions = self.simulator.holds_actions
+        return simulator if simulator.names == self.simulator.names else None
 
-    def _residual(self, own: Simulator) -> np.ndarray | None:
+    def _residual(self, simulator: Simulator) -> np.ndarray | None:
         if self.rows is None:
             return None
         states, u, velocities = self.rows
         with np.errstate(all="ignore"):
-            missed = velocities - own.velocity(states, u if own.actions else None)
-        return missed[:, own.size - len(own.law.outputs) :]
+            missed = velocities - simulator.velocity(states, u if simulator.actions else None)
+        return missed[:, simulator.size - len(simulator.law.outputs) :]
 
 
 def near(entries: Sequence[ReportEntry], start: int) -> set[int]:

@@ -37,9 +37,9 @@ def data_facts(data: Trajectories | None, names: Sequence[str]) -> dict[str, str
         spread = np.maximum(rows.std(axis=0), 1e-300)
         share = np.minimum(noise_level(data.x, data.t) / spread, 1.0)
         noisy = [
-            f"{pretty(name)} {number(100 * one, 2)} %"
-            for name, one in zip(names, share, strict=False)
-            if one > CLEAN
+            f"{pretty(name)} {number(100 * value, 2)} %"
+            for name, value in zip(names, share, strict=False)
+            if value > CLEAN
         ]
         facts["Noise, of the spread"] = ", ".join(noisy) if noisy else "none to be seen"
     return facts
@@ -112,7 +112,7 @@ def path_notes(entry: ReportEntry) -> list[str]:
         ("diverged", "leave every bound before the data end"),
         ("budget", "were too slow to simulate to their end"),
     ):
-        if count := sum(one == status for one in entry.status):
+        if count := sum(ended == status for ended in entry.status):
             notes.append(f"{count} of the {len(entry.status)} simulated paths shown here {words}.")
     return notes
 
