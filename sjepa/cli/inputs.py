@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -24,48 +27,68 @@ if TYPE_CHECKING:
     from sjepa.symbolic import Law
 
 
-# The data options of every command.
-Time = Annotated[
-    str | None, typer.Option(help="Name of the time column, or a constant step in time.")
-]
-Id = Annotated[str | None, typer.Option(help="Column that tells trajectories apart.")]
-Columns = Annotated[str, typer.Option(help="Observed columns, comma-separated; by default all.")]
-Actions = Annotated[str, typer.Option(help="Columns of control inputs, comma-separated.")]
 Order = Annotated[int, typer.Option(help="1, or 2 for laws of accelerations.")]
 RandomState = Annotated[int, typer.Option(help="Seed of everything random.")]
-Missing = Annotated[
-    str | None, typer.Option(help="raise, or drop: leave out rows with missing values.")
-]
-Gaps = Annotated[str | None, typer.Option(help="cut: cut trajectories at gaps in time; or keep.")]
 
 
-def source_of(
-    path: Path,
-    time: str | None,
-    id: str | None,
-    columns: str,
-    actions: str,
-    missing: str | None,
-    gaps: str | None,
-    run: Path | None = None,
-) -> dict[str, Any]:
-    """Where data come from, as plain data that a run can keep.
+@dataclass(frozen=True)
+class DataOptions:
+    """How the columns of a data file are read; :func:`reads_data` gives a command these options."""
 
-    What is not given is as it was for `run`, the folder of a run.
-    """
-    if not path.exists():  # said before pandas and the like are imported
-        raise DataError(f"{path}: there is no such file; check the path.")
-    recorded = None if run is None else recorded_source(run)
-    before = recorded or {}
-    return {
-        "path": str(path.absolute()),
-        "time": number_or_name(time) if time else before.get("time"),
-        "id": id or before.get("id"),
-        "columns": words(columns) or before.get("columns"),
-        "actions": words(actions) or before.get("actions", []),
-        "missing": missing or before.get("missing", "raise"),
-        "gaps": gaps or before.get("gaps", "cut"),
-    }
+    time: Annotated[
+        str | None, typer.Option(help="Name of the time column, or a constant step in time.")
+    ] = None
+    id: Annotated[str | None, typer.Option(help="Column that tells trajectories apart.")] = None
+    columns: Annotated[
+        str, typer.Option(help="Observed columns, comma-separated; by default all.")
+    ] = ""
+    actions: Annotated[str, typer.Option(help="Columns of control inputs, comma-separated.")] = ""
+    missing: Annotated[
+        str | None, typer.Option(help="raise, or drop: leave out rows with missing values.")
+    ] = None
+    gaps: Annotated[
+        str | None, typer.Option(help="cut: cut trajectories at gaps in time; or keep.")
+    ] = None
+
+    def source(self, path: Path, run: Path | None = None) -> dict[str, Any]:
+        """Where data come from, as plain data that a run can keep.
+
+        What is not given is as it was for `run`, the folder of a run.
+        """
+        if not path.exists():  # said before pandas and the like are imported
+            raise DataError(f"{path}: there is no such file; check the path.")
+        recorded = None if run is None else recorded_source(run)
+        before = recorded or {}
+        return {
+            "path": str(path.absolute()),
+            "time": number_or_name(self.time) if self.time else before.get("time"),
+            "id": self.id or before.get("id"),
+            "columns": words(self.columns) or before.get("columns"),
+            "actions": words(self.actions) or before.get("actions", []),
+            "missing": self.missing or before.get("missing", "raise"),
+            "gaps": self.gaps or before.get("gaps", "cut"),
+        }
+
+
+def reads_data(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option for each field of its argument `reading`, a DataOptions."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    hints = get_type_hints(DataOptions, include_extras=True)
+    options = [
+        inspect.Parameter(f.name, keyword, default=f.default, annotation=hints[f.name])
+        for f in fields(DataOptions)
+    ]
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    named = [p.replace(kind=keyword) for p in parameters if p.name != "reading"]
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        reading = DataOptions(**{option.name: given.pop(option.name) for option in options})
+        command(reading=reading, **given)
+
+    called.__signature__ = inspect.Signature([*named, *options])  # type: ignore[attr-defined]
+    called.__annotations__ = {p.name: p.annotation for p in (*named, *options)}
+    return called
 
 
 def recorded_source(run: Path) -> dict[str, Any] | None:
@@ -94,7 +117,7 @@ def recorded_command(run: Path) -> str | None:
 
 
 def read_data(source: Mapping[str, Any]) -> Trajectories:
-    """The trajectories of :func:`source_of`."""
+    """The trajectories of :meth:`DataOptions.source`."""
     from sjepa.data import read
 
     return read(**source)
