@@ -13,8 +13,8 @@ import numpy as np
 from sjepa.backend import Backend, Problem
 from sjepa.errors import ConfigError
 from sjepa.symbolic.front import Front, knee
-from sjepa_backends._columns import Later, UnitColumns, losses, supports_up_to
-from sjepa_backends._supports import (
+from sjepa_backends.stlsq import STLSQ
+from sjepa_backends.supports import (
     SEARCH_SHARE,
     SHORT,
     Support,
@@ -25,7 +25,7 @@ from sjepa_backends._supports import (
     undominated,
     warm_supports,
 )
-from sjepa_backends.stlsq import STLSQ
+from sjepa_backends.unit_columns import Later, UnitColumns, losses, supports_up_to
 
 
 # Lower losses are not seen in sums of squares.

@@ -10,7 +10,7 @@ from scipy.optimize import lsq_linear, minimize
 import sjepa
 from sjepa import Backend, Library, Problem, make_backend
 from sjepa.errors import ConfigError
-from sjepa_backends._supports import signed_solution
+from sjepa_backends.supports import signed_solution
 from tests.command import run
 
 

@@ -15,8 +15,8 @@ from sjepa.backend import Budget, Problem
 from sjepa.errors import BackendError, ConfigError
 from sjepa.symbolic import Grammar, Law, Library
 from sjepa.symbolic.operators import OPERATORS
-from sjepa_backends._pysr_julia import announce_download, find_julia
 from sjepa_backends.pysr import PySR, PySRTemplate, julia_available, stop_workers
+from sjepa_backends.pysr.julia import announce_download, find_julia
 from sjepa_julia import definitions
 
 

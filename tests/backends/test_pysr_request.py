@@ -15,10 +15,10 @@ from sjepa.errors import ConfigError, ParseError
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.symbolic.operators import OPERATORS
 from sjepa.symbolic.parse import parse, symbol
-from sjepa_backends._pysr_extras import in_our_names
-from sjepa_backends._pysr_guess import guesses
-from sjepa_backends._pysr_request import plan
 from sjepa_backends.pysr import PySR, PySRTemplate
+from sjepa_backends.pysr.extras import in_our_names
+from sjepa_backends.pysr.guess import guesses
+from sjepa_backends.pysr.request import plan
 from sjepa_julia import definitions
 
 

@@ -32,7 +32,7 @@ def test_listing_the_backends_imports_none() -> None:
 
 def test_the_julia_worker_imports_neither_torch_nor_us() -> None:
     code = (
-        "import sys; sys.path[:0] = ['backends']; import sjepa_backends._pysr_worker; "
+        "import sys; sys.path[:0] = ['backends']; import sjepa_backends.pysr_worker; "
         "assert not {'torch', 'sjepa', 'sympy', 'pysr'} & set(sys.modules)"
     )
     out = run(code)
@@ -116,7 +116,7 @@ def test_the_linters_list_of_what_backends_may_not_import_is_complete() -> None:
 
 
 def test_the_julia_worker_imports_pysr_and_what_it_brings_only(tmp_path: Path) -> None:
-    source = ROOT / "backends" / "sjepa_backends" / "_pysr_worker.py"
+    source = ROOT / "backends" / "sjepa_backends" / "pysr_worker.py"
     (tmp_path / "worker.py").write_text(source.read_text())
     outside = {name.split(".")[0] for name in imported(tmp_path)} - sys.stdlib_module_names
     assert outside == {"numpy", "pysr", "sympy"}

@@ -15,9 +15,9 @@ from sjepa.symbolic import Grammar
 from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.refit import refit
-from sjepa_backends._object_settings import grammar_of
-from sjepa_backends._operon_refinement import Refinement, ScoredExpression
-from sjepa_backends._operon_run import OperonRun, output_space, sample_rows
+from sjepa_backends.adapters import grammar_of
+from sjepa_backends.operon.refinement import Refinement, ScoredExpression
+from sjepa_backends.operon.run import OperonRun, output_space, sample_rows
 
 
 # Runs for an output end once so little of the variance is unexplained: single precision.

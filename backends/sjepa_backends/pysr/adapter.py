@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sjepa_backends._object_settings import changed, known_operators, params, refuse
+from sjepa_backends.adapters import changed, known_operators, params, refuse
 from sjepa_backends.pysr import PySR
 
 

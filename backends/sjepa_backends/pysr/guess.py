@@ -10,7 +10,7 @@ from sjepa.backend import Problem
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.operators import NODES, operator
 from sjepa.symbolic.parse import symbol
-from sjepa_backends._pysr_request import PySRTask
+from sjepa_backends.pysr.request import PySRTask
 
 
 MAX_GUESSES = 20

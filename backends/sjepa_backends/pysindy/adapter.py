@@ -7,7 +7,7 @@ from typing import Any
 import pysindy
 
 from sjepa.errors import ConfigError
-from sjepa_backends._object_settings import params
+from sjepa_backends.adapters import params
 from sjepa_backends.pysindy import PySINDy
 
 

@@ -23,7 +23,7 @@ from sjepa.symbolic.law import Law
 from sjepa.symbolic.refit import refit
 from sjepa.symbolic.snap import variants
 from sjepa.symbolic.text import to_text
-from sjepa_backends._supports import backward
+from sjepa_backends.supports import backward
 
 
 def grow(gram: Gram, max_terms: int) -> Iterator[list[int]]:

@@ -14,8 +14,8 @@ from sjepa.errors import BackendError, ConfigError
 from sjepa.symbolic import Library
 from sjepa.symbolic.front import Front
 from sjepa.symbolic.imports.pysindy import library_from_pysindy
-from sjepa_backends import _pysindy_path as optimizers
-from sjepa_backends._supports import (
+from sjepa_backends.pysindy import path as optimizers
+from sjepa_backends.supports import (
     SEARCH_SHARE,
     SupportFit,
     fit,

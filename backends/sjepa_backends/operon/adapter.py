@@ -6,7 +6,7 @@ from typing import Any
 
 from sjepa.errors import ConfigError
 from sjepa.symbolic.operators import OPERATORS
-from sjepa_backends._object_settings import changed, known_operators, params, refuse
+from sjepa_backends.adapters import changed, known_operators, params, refuse
 from sjepa_backends.operon import Operon
 
 

@@ -12,7 +12,7 @@ from sjepa.backend import Problem
 from sjepa.errors import ConfigError
 from sjepa.symbolic.text import to_text
 from sjepa.symbolic.units import DimensionCheck
-from sjepa_backends._pysr_request import PySRTask
+from sjepa_backends.pysr.request import PySRTask
 
 
 if TYPE_CHECKING:

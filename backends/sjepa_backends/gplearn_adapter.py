@@ -12,7 +12,7 @@ from sjepa.backend import Problem
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Grammar
 from sjepa.symbolic.operators import operator
-from sjepa_backends._object_settings import changed, grammar_of, known_operators, params, refuse
+from sjepa_backends.adapters import changed, grammar_of, known_operators, params, refuse
 from sjepa_backends.gplearn import MAX_TERMS, GPLearn, _function
 
 

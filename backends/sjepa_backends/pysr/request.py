@@ -15,7 +15,7 @@ from sjepa.symbolic.complexity import term_weight, weights_for_tree
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.operators import operator
 from sjepa.symbolic.parse import symbol
-from sjepa_backends._pysr_template import PySRTemplate
+from sjepa_backends.pysr.template import PySRTemplate
 from sjepa_julia import definitions
 
 

@@ -17,18 +17,18 @@ from sjepa.backend import Backend, Problem
 from sjepa.errors import BackendError, BackendUnavailable, ConfigError
 from sjepa.symbolic import Grammar
 from sjepa.symbolic.front import Front
-from sjepa_backends import _pysr_guess, _pysr_laws, _pysr_pool, _pysr_request
-from sjepa_backends._object_settings import grammar_of
-from sjepa_backends._pysr_extras import extras, in_our_names
-from sjepa_backends._pysr_julia import announce_download, depot, julia_available
-from sjepa_backends._pysr_pool import stop_workers
-from sjepa_backends._pysr_process import Worker
-from sjepa_backends._pysr_template import PySRTemplate
+from sjepa_backends.adapters import grammar_of
+from sjepa_backends.pysr import guess, laws, pool, request as requests
+from sjepa_backends.pysr.extras import extras, in_our_names
+from sjepa_backends.pysr.julia import announce_download, depot, julia_available
+from sjepa_backends.pysr.pool import stop_workers
+from sjepa_backends.pysr.process import Worker
+from sjepa_backends.pysr.template import PySRTemplate
 
 
 __all__ = ["PySR", "PySRTemplate", "julia_available", "stop_workers"]
 
-_WORKER = Path(__file__).with_name("_pysr_worker.py")
+_WORKER = Path(__file__).parent.with_name("pysr_worker.py")
 _PERCENT = re.compile(r"\((\d+(?:\.\d+)?)%\)")
 # Iterations of a search that nothing else limits, and of one that only time limits.
 _ITERATIONS = 60
@@ -183,7 +183,7 @@ class PySR(Backend):
     def prepare(self) -> None:
         self._announce()
         try:
-            _pysr_pool.prepare(self.command)
+            pool.prepare(self.command)
         except BackendError:
             pass  # the search will say so
 
@@ -202,7 +202,7 @@ class PySR(Backend):
 
     def search(self, problem: Problem) -> Front:
         problem.rows()
-        tasks, notes = _pysr_request.plan(problem, self._templates(problem))
+        tasks, notes = requests.plan(problem, self._templates(problem))
         texts: list[list[str]] = [[] for _ in problem.outputs]
         todo = [task for task in tasks if task.columns]
 
@@ -211,7 +211,7 @@ class PySR(Backend):
 
         if todo:
             self._announce()
-            with _pysr_pool.borrow(self.command, self.startup_timeout, starting) as worker:
+            with pool.borrow(self.command, self.startup_timeout, starting) as worker:
                 done = 0
                 for task in todo:
                     found = self._run(worker, task, problem, done)
@@ -225,7 +225,7 @@ class PySR(Backend):
             )
         else:
             problem.report("Refitting the equations on all rows", 1.0)
-        return _pysr_laws.front(problem, tasks, texts, notes, self.maxsize, not own_loss)
+        return laws.front(problem, tasks, texts, notes, self.maxsize, not own_loss)
 
     def _templates(self, problem: Problem) -> Mapping[str, PySRTemplate]:
         if isinstance(self.template, PySRTemplate):
@@ -233,7 +233,7 @@ class PySR(Backend):
         return self.template or {}
 
     def _run(
-        self, worker: Worker, task: _pysr_request.PySRTask, problem: Problem, done: int
+        self, worker: Worker, task: requests.PySRTask, problem: Problem, done: int
     ) -> list[list[str]]:
         """One search by the worker; the equations of each output of the task."""
         share = len(task.outputs) / len(problem.outputs)
@@ -258,9 +258,9 @@ class PySR(Backend):
         limit = seconds + self.grace if seconds else float("inf")
         return worker.search(request, len(task.outputs), limit, report)
 
-    def request(self, task: _pysr_request.PySRTask, problem: Problem) -> dict[str, Any]:
+    def request(self, task: requests.PySRTask, problem: Problem) -> dict[str, Any]:
         """What the worker is asked, apart from the data."""
-        request = _pysr_request.search_space(task, problem, self.maxsize)
+        request = requests.search_space(task, problem, self.maxsize)
         seconds, iterations = problem.budget.seconds, problem.budget.iterations or self.niterations
         if iterations is None:
             iterations = _ENDLESS if seconds and not self._repeats else _ITERATIONS
@@ -294,12 +294,12 @@ class PySR(Backend):
         more = extras(self, task, problem)
         request |= more
         request["settings"] = settings | more["settings"] | dict(self.options)
-        _pysr_request.check_operators(request["settings"])
+        requests.check_operators(request["settings"])
         request["warm"] = problem.warm is not None
-        request["guesses"] = _pysr_guess.guesses(task, problem)
+        request["guesses"] = guess.guesses(task, problem)
         return request
 
-    def _arrays(self, task: _pysr_request.PySRTask, problem: Problem) -> dict[str, np.ndarray]:
+    def _arrays(self, task: requests.PySRTask, problem: Problem) -> dict[str, np.ndarray]:
         """Inputs, targets and weights of the rows that the search sees."""
         inputs, targets = task.values(problem), problem.rows()[1][:, list(task.outputs)]
         usable = np.arange(len(inputs))

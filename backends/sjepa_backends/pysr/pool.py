@@ -8,12 +8,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from sjepa_backends._pysr_process import Report, Worker
+from sjepa_backends.pysr.process import Report, Worker
 
 
 _lock = threading.Lock()
-_idle: dict[object, list[Worker]] = {}
-_all: set[Worker] = set()
+idle: dict[object, list[Worker]] = {}
+workers: set[Worker] = set()
 
 
 def _key(command: Sequence[str]) -> object:
@@ -35,7 +35,7 @@ def borrow(command: Sequence[str], startup_timeout: float, report: Report) -> It
     finally:
         with _lock:
             if worker.ready and not worker.busy and worker.alive:
-                _idle.setdefault(key, []).append(worker)
+                idle.setdefault(key, []).append(worker)
             else:
                 _discard(worker)
 
@@ -45,13 +45,13 @@ def prepare(command: Sequence[str]) -> None:
     key = _key(command)
     with _lock:
         worker = _pop_idle(key)
-        if worker is not None or not any(w.command == tuple(command) for w in _all):
-            _idle.setdefault(key, []).append(worker or _new(command))
+        if worker is not None or not any(w.command == tuple(command) for w in workers):
+            idle.setdefault(key, []).append(worker or _new(command))
 
 
 def _pop_idle(key: object) -> Worker | None:
-    while _idle.get(key):
-        worker = _idle[key].pop()
+    while idle.get(key):
+        worker = idle[key].pop()
         if worker.alive:
             return worker
         _discard(worker)
@@ -60,21 +60,21 @@ def _pop_idle(key: object) -> Worker | None:
 
 def _new(command: Sequence[str]) -> Worker:
     worker = Worker(command)
-    _all.add(worker)
+    workers.add(worker)
     return worker
 
 
 def _discard(worker: Worker) -> None:
-    _all.discard(worker)
+    workers.discard(worker)
     worker.stop()
 
 
 def stop_workers() -> None:
     """Stop every worker; the next search starts a fresh one. Runs by itself at exit."""
     with _lock:
-        _idle.clear()
-        while _all:
-            _all.pop().stop()
+        idle.clear()
+        while workers:
+            workers.pop().stop()
 
 
 _inherited: list[Worker] = []  # keeps them from being collected, which would touch the processes
@@ -84,12 +84,12 @@ def _drop_inherited() -> None:
     """After a fork: the workers belong to the parent, and must see it when the parent goes."""
     global _lock
     _lock = threading.Lock()
-    _inherited.extend(_all)
-    for worker in _all:
+    _inherited.extend(workers)
+    for worker in workers:
         if worker.process.stdin is not None:
             worker.process.stdin.close()
-    _all.clear()
-    _idle.clear()
+    workers.clear()
+    idle.clear()
 
 
 atexit.register(stop_workers)

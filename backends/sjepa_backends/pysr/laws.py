@@ -15,7 +15,7 @@ from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.imports.pysr import parse_pysr
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.refit import refit
-from sjepa_backends._pysr_request import PySRTask
+from sjepa_backends.pysr.request import PySRTask
 
 
 # Terms that contribute less than this share of the target are tried without.
@@ -44,7 +44,7 @@ def front(
         for text in rows:
             try:
                 law = problem.equation(j, _read(text, task_of[j], problem))
-                laws = [e.expressions[0] for e in (law, _whole(law))]
+                laws = [e.expressions[0] for e in (law, with_whole_numbers(law))]
                 found |= dict.fromkeys(_variants(law, problem, j) if least_squares else laws)
             except SjepaError:
                 unread += 1
@@ -95,15 +95,15 @@ def _variants(law: Law, problem: Problem, j: int) -> list[sympy.Expr]:
     fitted = refit(law, inputs, column, problem.weights)
     variants = [law, fitted]
     for share in NEGLIGIBLE:
-        kept = _without_negligible(fitted, inputs, column, share)
+        kept = without_negligible(fitted, inputs, column, share)
         if len(kept) < len(variants[-1].terms[0]):
             smaller = problem.equation(j, sympy.Add(*kept))
             variants.append(refit(smaller, inputs, column, problem.weights))
-    variants += [_whole(v) for v in variants[1:]]
+    variants += [with_whole_numbers(v) for v in variants[1:]]
     return [canonicalize(v.expressions[0]) for v in variants]
 
 
-def _without_negligible(
+def without_negligible(
     law: Law, inputs: np.ndarray, target: np.ndarray, share: float
 ) -> list[sympy.Expr]:
     pairs = law.terms[0]
@@ -121,7 +121,7 @@ def _without_negligible(
     ]
 
 
-def _whole(law: Law) -> Law:
+def with_whole_numbers(law: Law) -> Law:
     values = law.coefficients
     near = np.abs(values - np.round(values)) < NEARLY_WHOLE
     return law.with_coefficients(np.where(near, np.round(values), values))
