@@ -30,12 +30,12 @@ test: $(VENV)/.test
 
 # What depends on rounding (pages, training, discovery), computed as the plainest processor would:
 # by torch, OpenBLAS, MKL and numpy without wide instructions.
-NUMERICS := tests/docs tests/training tests/test_discover.py tests/inference tests/search tests/test_lags.py
+NUMERICS := tests/docs tests/training tests/discovery tests/inference tests/search tests/data/test_lags.py
 PLAIN := ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Prescott MKL_CBWR=COMPATIBLE NPY_DISABLE_CPU_FEATURES='X86_V3 X86_V4 AVX512_ICL AVX512_SPR'
 test-plain: $(VENV)/.test
 	$(PLAIN) $(BIN)/python -m pytest -q -n 2 --dist worksteal $(NUMERICS)
 
-# The same with noise in every least-squares solution (tests/perturb.py).
+# The same with noise in every least-squares solution (tests/robustness/perturb.py).
 test-perturbed: $(VENV)/.test
 	PERTURB=1e-12 $(BIN)/python -m pytest -q -n 2 --dist worksteal $(NUMERICS)
 

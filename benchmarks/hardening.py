@@ -30,10 +30,10 @@ import torch
 
 from benchmarks import budgets
 from sjepa import discover
+from tests.robustness.torture import BACKENDS, SETTINGS as OPTIONS, discover_call, fit_call
 from tests.runs.fuzzing import longest, only_our_errors, outcomes, peak_memory
 from tests.runs.killing import kill_runs, kill_sweep
 from tests.runs.test_faults import SETTINGS, inject
-from tests.torture import BACKENDS, SETTINGS as OPTIONS, discover_call, fit_call
 
 
 SECONDS = 20.0  # of CPU time, for one call

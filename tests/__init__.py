@@ -6,4 +6,4 @@ import os
 # Before numpy and torch are loaded, which read it then; a number set from outside stays.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 if "PERTURB" in os.environ:
-    import tests.perturb  # noqa: F401
+    import tests.robustness.perturb  # noqa: F401

@@ -12,7 +12,7 @@ from sjepa.backend import Backend, Problem
 from sjepa.errors import ConfigError
 from sjepa.symbolic.front import Front
 from sjepa.symbolic.gram import solve_normal
-from sjepa_backends._supports import (
+from sjepa_backends.supports import (
     SEARCH_SHARE,
     Support,
     SupportFit,

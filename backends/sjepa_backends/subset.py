@@ -13,8 +13,8 @@ import numpy as np
 from sjepa.backend import Backend, Problem
 from sjepa.errors import ConfigError
 from sjepa.symbolic.front import Front, knee
-from sjepa_backends._columns import Later, UnitColumns, losses, supports_up_to
-from sjepa_backends._supports import (
+from sjepa_backends.stlsq import STLSQ
+from sjepa_backends.supports import (
     SEARCH_SHARE,
     SHORT,
     Support,
@@ -25,7 +25,7 @@ from sjepa_backends._supports import (
     undominated,
     warm_supports,
 )
-from sjepa_backends.stlsq import STLSQ
+from sjepa_backends.unit_columns import Later, UnitColumns, losses, supports_up_to
 
 
 # Lower losses are not seen in sums of squares.
@@ -91,17 +91,17 @@ class Subset(Backend):
         paths, known = STLSQ().along_path(problem, warm_supports(problem), begin, START_SHARE)
         enough = [min(tree.adequate * tree.unit, problem.exact) for tree in trees]
         exact = []
-        for tree, own, limit in zip(trees, known, enough, strict=True):
-            tree.learn(own)
-            exact += [tree] if any(f.loss <= limit for f in own) else []
+        for tree, of_output, limit in zip(trees, known, enough, strict=True):
+            tree.learn(of_output)
+            exact += [tree] if any(f.loss <= limit for f in of_output) else []
         # What is cheaper than an exact law is looked at one by one, or else stepped back to.
         _look_through(exact)
         rest = [() if tree.seen else path for tree, path in zip(trees, paths, strict=True)]
         if any(rest):
             more = STLSQ().eliminate_backward(problem, rest, known, begin, enough)
-            for tree, own, new in zip(trees, known, more, strict=True):
-                own += new
-                tree.learn(own)
+            for tree, of_output, new in zip(trees, known, more, strict=True):
+                of_output += new
+                tree.learn(of_output)
             _look_through(tree for tree in trees if not tree.seen)
         supports, notes = list[list[Support]](), list[str]()
         for j, (tree, output) in enumerate(zip(trees, problem.outputs, strict=True)):
@@ -141,8 +141,8 @@ class _Branches:
         full, without = columns.leave_one_out(b)
         self.signs = np.zeros(len(index)) if problem.signs is None else problem.signs[index, j]
         if self.signs.any():
-            own = signed_solution(columns.a, b, self.signs)
-            full = max(1.0 - float(b @ own), 0.0)
+            solution = signed_solution(columns.a, b, self.signs)
+            full = max(1.0 - float(b @ solution), 0.0)
         self.order = order = np.argsort(-without)
         self.index, self.weights = index[order], columns.weights[order]
         self.target, self.b, self.signs = b, b[order], self.signs[order]
@@ -266,19 +266,19 @@ class _Branches:
         (size, terms), ceilings = (len(parents), len(self.index)), self._ceilings(limit)
         last = parents[-1] if size else np.full(1, -1)
         rows, added = self.later.up_to(ceilings[skipped] - costs, last)
-        own = 0
+        first_children = 0
         if skipped[0] == terms:  # the first has all the most needed terms, and the next may go now
-            own = int(np.searchsorted(rows, 1))
-            reach = np.where(added[:own] == size, ceilings[terms], ceilings[size])
-            able = np.flatnonzero(costs[0] + self.weights[added[:own]] <= reach)
-            kept = np.append(able, np.arange(own, len(rows)))
-            rows, added, own = rows[kept], added[kept], len(able)
+            first_children = int(np.searchsorted(rows, 1))
+            reach = np.where(added[:first_children] == size, ceilings[terms], ceilings[size])
+            able = np.flatnonzero(costs[0] + self.weights[added[:first_children]] <= reach)
+            kept = np.append(able, np.arange(first_children, len(rows)))
+            rows, added, first_children = rows[kept], added[kept], len(able)
         new = np.empty((size + 1, len(rows)), dtype=np.intp)
         for old, column in zip(parents, new, strict=False):
             column[:] = old[rows]
         new[size] = added
         skips = skipped[rows]
-        skips[:own] = np.where(added[:own] == size, terms, size)
+        skips[:first_children] = np.where(added[:first_children] == size, terms, size)
         return new, costs[rows] + self.weights[added], skips
 
     def _ceilings(self, limit: float) -> np.ndarray:
@@ -386,8 +386,8 @@ def _look_through(trees: Iterable[_Branches]) -> None:
         targets = np.stack([tree.target for tree, _ in same])
         left = np.concatenate([losses(columns.a, targets, b) for b in every.blocks], axis=1)
         places, lowest = every.lowest(left)
-        for (tree, max_cost), own, low in zip(same, places, lowest, strict=True):
+        for (tree, max_cost), rows, low in zip(same, places, lowest, strict=True):
             tree.seen = max_cost
             better = (low < tree.best_known(every.costs)) & (every.costs <= tree.seen)
-            new = [tuple(columns.index[every.at(i)].tolist()) for i in own[better].tolist()]
+            new = [tuple(columns.index[every.at(i)].tolist()) for i in rows[better].tolist()]
             tree.take(new, every.costs[better].tolist(), low[better].tolist())

@@ -30,6 +30,7 @@ from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.gram import Gram
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.library import Library
+from sjepa.symbolic.names import RATE, output_of
 from sjepa.symbolic.parse import parse, symbol
 
 
@@ -37,7 +38,6 @@ FORMS = (
     "a constraint fixes a coefficient, ties two, says the sign of one, or sums rates to 0, as in "
     '"coef(p\', sin(q)) = -1", "coef(x\', y) = -coef(y\', x)", "coef(p\', p) <= 0", "x\' + y\' = 0"'
 )
-_RATE = re.compile(r"([^\W\d]\w*)'")
 _RELATION = re.compile(r"<=|>=|=")
 # A longer law must lower the loss by this share to be listed.
 MIN_GAIN = 0.01
@@ -120,7 +120,7 @@ def _named(text: str, problem: Problem, pairs: list[Pair], rates: list[int]) -> 
         return outputs.index(name)
 
     def rate(match: re.Match[str]) -> str:
-        rates.append(output(match.group(1)))
+        rates.append(output(output_of(*match.groups())))
         return f"rate_{len(rates) - 1}"
 
     result = ""
@@ -136,10 +136,12 @@ def _named(text: str, problem: Problem, pairs: list[Pair], rates: list[int]) -> 
         bare = canonicalize(parse(term.strip(), library.inputs)).as_coeff_Mul()[1]
         if bare not in library.terms:
             raise LawError(f"{term.strip()} is not a term of the library.")
-        pairs.append((library.terms.index(bare), output(name.strip().removesuffix("'"))))
-        result += _RATE.sub(rate, before) + f"coef_{len(pairs) - 1}"
+        rate_of = RATE.fullmatch(name.strip())
+        equation = output_of(*rate_of.groups()) if rate_of else name.strip()
+        pairs.append((library.terms.index(bare), output(equation)))
+        result += RATE.sub(rate, before) + f"coef_{len(pairs) - 1}"
         text = after[end:]
-    return result + _RATE.sub(rate, text)
+    return result + RATE.sub(rate, text)
 
 
 def solve_constrained(problem: Problem, backend: Backend) -> Front:
@@ -170,8 +172,8 @@ def _components(problem: Problem, asked: Constraints) -> list[list[int]]:
     label = list(range(len(problem.outputs)))
     for row, _ in asked.equations:
         tied = {label[j] for _, j in row}
-        label = [min(tied) if one in tied else one for one in label]
-    return [[j for j, one in enumerate(label) if one == k] for k in sorted(set(label))]
+        label = [min(tied) if group in tied else group for group in label]
+    return [[j for j, group in enumerate(label) if group == k] for k in sorted(set(label))]
 
 
 class _Part:
@@ -247,8 +249,8 @@ class _Part:
             return []
         found = [dict(zip(cluster, move, strict=True)) for move in _circuits(a, rank)]
         columns = []
-        for one in found:
-            move = {p: c for p, c in one.items() if c}
+        for circuit in found:
+            move = {p: c for p, c in circuit.items() if c}
             signs = {int(np.sign(c)) * asked.signs.get(p, 0) for p, c in move.items()} - {0}
             if len(signs) == 2:  # of opposite signs and tied: nothing but 0 is left
                 continue
@@ -291,7 +293,7 @@ def _circuits(a: np.ndarray, rank: int) -> list[np.ndarray]:
     seen: list[set[int]] = []
     for size in range(1, rank + 2):
         for chosen in combinations(range(width), size):
-            if any(one <= set(chosen) for one in seen):
+            if any(smaller <= set(chosen) for smaller in seen):
                 continue
             _, values, vectors = np.linalg.svd(a[:, chosen])
             if len(values) == size and values[-1] > 1e-9 * values[0]:

@@ -57,15 +57,15 @@ def _checked(problem: Problem, backend: Backend, claimed: Candidate) -> Candidat
         raise BackendError(
             f"{backend.name}: certifies {_text(law)}, but does not say that it proves anything."
         )
-    own = problem.candidate(law, claimed.certified)
-    pairs = [(claimed.loss, own.loss), *zip(claimed.losses, own.losses, strict=False)]
+    recomputed = problem.candidate(law, claimed.certified)
+    pairs = [(claimed.loss, recomputed.loss), *zip(claimed.losses, recomputed.losses, strict=False)]
     for loss, ours in pairs:
         if not (loss == ours or abs(loss - ours) <= ABSOLUTE + RELATIVE * abs(ours) < math.inf):
             raise BackendError(
                 f"{backend.name}: claims a loss of {loss:.4g} for {_text(law)}; "
                 f"on the rows of the problem it is {ours:.4g}."
             )
-    return replace(own, backend=claimed.backend or backend.name)
+    return replace(recomputed, backend=claimed.backend or backend.name)
 
 
 def _text(law: Law) -> str:

@@ -12,10 +12,10 @@ from sjepa.backend.base import Backend
 # Of each package the function that makes a backend of one of its objects. Strings, not functions:
 # whoever holds such an object has imported its package, everybody else need not.
 ADAPTERS: Mapping[str, str] = {
-    "gplearn": "sjepa_backends._gplearn_object:from_object",
-    "pyoperon": "sjepa_backends._operon_object:from_object",
-    "pysindy": "sjepa_backends._pysindy_object:from_object",
-    "pysr": "sjepa_backends._pysr_object:from_object",
+    "gplearn": "sjepa_backends.gplearn_adapter:from_object",
+    "pyoperon": "sjepa_backends.operon.adapter:from_object",
+    "pysindy": "sjepa_backends.pysindy.adapter:from_object",
+    "pysr": "sjepa_backends.pysr.adapter:from_object",
 }
 
 

@@ -55,9 +55,9 @@ class Portfolio(Backend):
         trees = [b for b in self.members if b.trees]
         merged = _Merged(problem, self.name, len(self.members))
         end = problem.deadline()
-        most = LIBRARY_SHARE * (end - problem.clock()) if trees else math.inf
+        max_seconds = LIBRARY_SHARE * (end - problem.clock()) if trees else math.inf
         for i, backend in enumerate(libraries):
-            merged.ask(backend, min(most, (end - problem.clock()) / (len(libraries) - i)))
+            merged.ask(backend, min(max_seconds, (end - problem.clock()) / (len(libraries) - i)))
         if merged.lowest <= ROUNDING:  # good enough for a library may still be short of a tree
             trees = []
         now, best = problem.clock(), None

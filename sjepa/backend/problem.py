@@ -24,7 +24,7 @@ from sjepa.symbolic.grammar import Grammar
 from sjepa.symbolic.law import Dynamics, Law
 from sjepa.symbolic.library import Library
 from sjepa.symbolic.parse import check_names
-from sjepa.symbolic.units import Units
+from sjepa.symbolic.units import DimensionCheck
 
 
 if TYPE_CHECKING:
@@ -195,8 +195,10 @@ class Problem:
         return library.with_mask(self._units.mask(library, self.outputs))
 
     @cached_property
-    def _units(self) -> Units | None:
-        return None if self.units is None else Units(self.units, self.dimensionless_constants)
+    def _units(self) -> DimensionCheck | None:
+        return (
+            None if self.units is None else DimensionCheck(self.units, self.dimensionless_constants)
+        )
 
     @cached_property
     def allowed_terms(self) -> dict[str, frozenset[sympy.Expr]]:

@@ -115,7 +115,7 @@ def from_file(backend: Any) -> Any:
     """A backend as a file describes it, marked as such; see :attr:`Backend.plain`."""
     if isinstance(backend, Mapping):  # whose name may be a list of others
         return FromFile({k: from_file(v) if k == "name" else v for k, v in backend.items()})
-    return [from_file(one) for one in backend] if isinstance(backend, list) else backend
+    return [from_file(member) for member in backend] if isinstance(backend, list) else backend
 
 
 def make_backend(
@@ -164,11 +164,11 @@ def make_backend(
                 "Settings for a list of backends belong to its members, as in "
                 "[{'name': 'operon', 'runs': 2}, 'stlsq']."
             )
-        return Portfolio(tuple(make_backend(one) for one in backend))
-    if not isinstance(backend, str) and (own := backend_of_object(backend)) is not None:
+        return Portfolio(tuple(make_backend(member) for member in backend))
+    if not isinstance(backend, str) and (adapted := backend_of_object(backend)) is not None:
         if settings:
             raise ConfigError("An estimator already has its settings; got more of them.")
-        return own
+        return adapted
     if not isinstance(backend, str):
         raise UnknownBackend(
             "A backend is a name, a mapping with a 'name', class, instance, an estimator of PySR, "

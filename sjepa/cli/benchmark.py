@@ -11,12 +11,14 @@ from rich.console import Console
 
 from sjepa.cli.app import app
 from sjepa.cli.compare import as_table, compare_on, counting_bar
-from sjepa.cli.inputs import Actions, Columns, Id, Time
+from sjepa.cli.inputs import DataOptions, reads_data
 from sjepa.cli.settings import ConfigFile, words
 
 
 @app.command()
+@reads_data
 def benchmark(
+    reading: DataOptions,
     data: Annotated[
         Path | None, typer.Argument(help="Your own table or trajectories; else known problems.")
     ] = None,
@@ -24,10 +26,6 @@ def benchmark(
     target: Annotated[
         str, typer.Option(help="Columns of the table to find formulas for, comma-separated.")
     ] = "",
-    time: Time = None,
-    id: Id = None,
-    columns: Columns = "",
-    actions: Actions = "",
     folds: Annotated[int, typer.Option(help="Parts of your data left out in turn.")] = 3,
     backends: Annotated[
         str | None,
@@ -61,13 +59,13 @@ def benchmark(
     """
     if data is not None:
         compare_on(
-            data, target, source={"time": time, "id": id, "columns": columns, "actions": actions},
+            data, target, reading,
             backends=words(backends) if backends else None, seed=_numbers(seeds, int)[0],
             seconds=budget, folds=folds, workers=workers, executor=executor, out=out, json=json,
         )  # fmt: skip
         return
-    if target or time or id or columns or actions:
-        raise typer.BadParameter("--target, --time, --id, --columns and --actions need a file")
+    if target or reading != DataOptions():
+        raise typer.BadParameter("--target and how to read data (--time, --id, ...) need a file")
     from sjepa.storage import writing
     from sjepa.studies.backends import benchmark as run, matrix, plot_results, summary
 

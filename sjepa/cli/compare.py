@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from sjepa.cli.inputs import read_data, source_of
+from sjepa.cli.inputs import DataOptions, read_data
 from sjepa.cli.settings import words
 from sjepa.errors import DataError
 
@@ -23,7 +23,7 @@ SHOWN = ["backend", "score", "complexity", "verdict", "agreement", "seconds", "e
 def compare_on(
     path: Path,
     target: str,
-    source: Mapping[str, Any],
+    reading: DataOptions,
     *,
     backends: Sequence[str] | None,
     seed: int,
@@ -35,7 +35,7 @@ def compare_on(
     json: bool,
 ) -> None:
     """Compare backends on a table with targets, or on trajectories; print and write the result."""
-    where = source_of(path, **source, missing=None, gaps=None)  # a wrong path before slow imports
+    where = reading.source(path)  # a wrong path before slow imports
     from sjepa.storage import make_folder, write_csv, writing
     from sjepa.studies.compare import compare
 
@@ -44,7 +44,7 @@ def compare_on(
         "workers": workers, "executor": executor,
     }  # fmt: skip
     if target:
-        X, y = _columns(path, words(target), words(source["columns"]))
+        X, y = _columns(path, words(target), words(reading.columns))
     else:
         X, y = read_data(where), None
     with counting_bar() as bar:

@@ -41,6 +41,7 @@ def _timed(console: Console, first: str, work: Callable[[Any], Any]) -> Any:
 def _from_states(console: Console) -> None:
     from sjepa.data import SYSTEMS, simulate
     from sjepa.discovery import discover
+    from sjepa.symbolic.names import left_side
 
     system = SYSTEMS["drag_pendulum"]
     data = simulate(system, seed=0, noise=0.01)
@@ -54,7 +55,10 @@ def _from_states(console: Console) -> None:
     best = front.best_candidate()
     _show(console, best.law.lines(digits=4))
     console.print("\nThe data were made with\n")
-    _show(console, [f"{n}' = {e}" for n, e in zip(system.inputs, system.equations, strict=True)])
+    _show(
+        console,
+        [f"{left_side(n)} = {e}" for n, e in zip(system.inputs, system.equations, strict=True)],
+    )
     proof = "; proven: no shorter law of the library fits as well" if best.certified else ""
     console.print(f"\nComplexity {best.terms:g} (terms), {best.tree:g} (tree){proof}.\n")
 

@@ -11,19 +11,14 @@ import typer
 
 from sjepa.cli.app import app, say, shown
 from sjepa.cli.inputs import (
-    Actions,
-    Columns,
+    DataOptions,
     Force,
-    Gaps,
-    Id,
-    Missing,
     Order,
     RandomState,
-    Time,
     check_place,
     command_line,
     read_data,
-    source_of,
+    reads_data,
 )
 from sjepa.cli.settings import ConfigFile, Set, Trust, pairs_of, parts_of, terms_of
 from sjepa.errors import ConfigError
@@ -40,7 +35,9 @@ MORE = 2
 
 
 @app.command()
+@reads_data
 def discover(
+    reading: DataOptions,
     context: typer.Context,
     data: Annotated[
         Path, typer.Argument(help="CSV, Parquet, NPZ or HDF5 file, or a folder of them.")
@@ -50,10 +47,6 @@ def discover(
         str | None, typer.Option(help="See 'sjepa backends'; by default by the library's size.")
     ] = None,
     set: Set = None,
-    time: Time = None,
-    id: Id = None,
-    columns: Columns = "",
-    actions: Actions = "",
     library: Annotated[
         str,
         typer.Option(
@@ -105,8 +98,6 @@ def discover(
         ),
     ] = None,
     force: Force = False,
-    missing: Missing = None,
-    gaps: Gaps = None,
     whole: Annotated[
         bool, typer.Option("--all", help="Print all of the front, not only up to the chosen law.")
     ] = False,
@@ -114,7 +105,7 @@ def discover(
     json: Annotated[bool, typer.Option("--json", help="Print the front as JSON.")] = False,
 ) -> None:
     """Find the equations that move measured states, and the front they were chosen from."""
-    source = source_of(data, time, id, columns, actions, missing, gaps)
+    source = reading.source(data)
     trajectories = read_data(source)
     # These import torch, which takes longer than finding out that a column does not exist.
     from sjepa.data.derivative_settings import derivatives_of
@@ -189,7 +180,7 @@ def _per_trajectory(
 ) -> None:
     """What ``discover --vary`` finds; settings that it does not have are those of one law."""
     from sjepa.discovery.per_trajectory import discover_per_trajectory
-    from sjepa.storage import write_whole
+    from sjepa.storage import write_csv, writing
 
     if out is not None and out.suffix.lower() != ".csv":
         raise ConfigError("Coefficients of several trajectories are kept as -o NAME.csv.", "out")
@@ -198,7 +189,8 @@ def _per_trajectory(
         budget=budget,
     )  # fmt: skip
     if out is not None:
-        write_whole(out, found.differing.to_csv().encode())
+        with writing(out) as file:
+            write_csv(found.differing.reset_index(), file)
     if not json:
         say(str(found))
         return

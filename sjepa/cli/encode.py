@@ -10,36 +10,27 @@ import typer
 
 from sjepa.cli.app import app
 from sjepa.cli.inputs import (
-    Actions,
-    Columns,
+    DataOptions,
     Force,
-    Gaps,
-    Id,
-    Missing,
     TableFile,
-    Time,
     check_table,
     read_data,
     read_model,
-    source_of,
+    reads_data,
     write_table,
 )
 
 
 @app.command()
+@reads_data
 def encode(
+    reading: DataOptions,
     run: Annotated[Path, typer.Argument(help="The folder of a run.")],
     data: Annotated[
         Path, typer.Argument(help="Observations: CSV, Parquet, NPZ or HDF5 file, or a folder.")
     ],
     out: TableFile = None,
     force: Force = False,
-    time: Time = None,
-    id: Id = None,
-    columns: Columns = "",
-    actions: Actions = "",
-    missing: Missing = None,
-    gaps: Gaps = None,
     json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Turn observations into the coordinates that a run has learned.
@@ -53,7 +44,7 @@ def encode(
 
     check_table(out, force)
     model = read_model(run)
-    source = source_of(data, time, id, columns, actions, missing, gaps, run)
+    source = reading.source(data, run)
     trajectories = read_data(source)
     size = int(np.prod(trajectories.obs_shape))
     if size != model.n_features_in_:

@@ -34,14 +34,18 @@ class Language(StrEnum):
 @app.command()
 def export(
     source: Annotated[
-        Path, typer.Argument(help="A law.json, a run folder, or a PySR hall-of-fame CSV.")
+        Path,
+        typer.Argument(
+            help="A law.json, a run folder, a PySR hall-of-fame CSV, or \"q'' = -sin(q)\"."
+        ),
     ],
     to: Annotated[Language, typer.Option(help="The language to write.")] = Language.latex,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File to write instead of the screen.")
     ] = None,
     inputs: Annotated[
-        str | None, typer.Option(help="For a PySR file: names of the inputs, comma-separated.")
+        str | None,
+        typer.Option(help="Names of the inputs of a PySR file or equation, comma-separated."),
     ] = None,
     force: Force = False,
 ) -> None:

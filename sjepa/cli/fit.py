@@ -13,16 +13,11 @@ from rich.console import Console
 
 from sjepa.cli.app import Stopped, app, say
 from sjepa.cli.inputs import (
-    Actions,
-    Columns,
-    Gaps,
-    Id,
-    Missing,
+    DataOptions,
     Order,
     RandomState,
-    Time,
     read_data,
-    source_of,
+    reads_data,
 )
 from sjepa.cli.settings import ConfigFile, Set, Trust, parts_of, terms_of
 from sjepa.errors import ConfigError, FormatError
@@ -38,7 +33,9 @@ MAX_SCORED = 20
 
 
 @app.command()
+@reads_data
 def fit(
+    reading: DataOptions,
     context: typer.Context,
     data: Annotated[
         Path | None, typer.Argument(help="CSV, Parquet, NPZ or HDF5 file, or a folder of them.")
@@ -74,12 +71,6 @@ def fit(
         typer.Option(help="Read coordinates off this many successive rows, or auto."),
     ] = None,
     random_state: RandomState = 0,
-    time: Time = None,
-    id: Id = None,
-    columns: Columns = "",
-    actions: Actions = "",
-    missing: Missing = None,
-    gaps: Gaps = None,
     trust: Trust = False,
     tensorboard: Annotated[
         Path | None, typer.Option(help="Folder for TensorBoard's files.")
@@ -97,7 +88,7 @@ def fit(
     else:
         if data is None:
             raise ConfigError("Give a data file, or --resume with the folder of a run.")
-        source = source_of(data, time, id, columns, actions, missing, gaps)
+        source = reading.source(data)
         trajectories = read_data(source)
         # This imports torch, which takes longer than finding out that a column does not exist.
         from sjepa.estimator import SJEPA

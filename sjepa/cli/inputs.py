@@ -2,82 +2,93 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from sjepa.cli.app import say
 from sjepa.cli.settings import number_or_name, words
-from sjepa.errors import FormatError
-
-
-if TYPE_CHECKING:
-    from sjepa.data import Trajectories
-    from sjepa.symbolic import Law
-import os
-from typing import TYPE_CHECKING
-
-from sjepa.errors import ConfigError, DataError
-
-
-if TYPE_CHECKING:
-    import pandas as pd
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
-
-from sjepa.errors import ParseError
+from sjepa.errors import ConfigError, DataError, FormatError, ParseError
 
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
+
+    from sjepa.data import Trajectories
+    from sjepa.symbolic import Law
 
 
-# The data options of every command.
-Time = Annotated[
-    str | None, typer.Option(help="Name of the time column, or a constant step in time.")
-]
-Id = Annotated[str | None, typer.Option(help="Column that tells trajectories apart.")]
-Columns = Annotated[str, typer.Option(help="Observed columns, comma-separated; by default all.")]
-Actions = Annotated[str, typer.Option(help="Columns of control inputs, comma-separated.")]
 Order = Annotated[int, typer.Option(help="1, or 2 for laws of accelerations.")]
 RandomState = Annotated[int, typer.Option(help="Seed of everything random.")]
-Missing = Annotated[
-    str | None, typer.Option(help="raise, or drop: leave out rows with missing values.")
-]
-Gaps = Annotated[str | None, typer.Option(help="cut: cut trajectories at gaps in time; or keep.")]
 
 
-def source_of(
-    path: Path,
-    time: str | None,
-    id: str | None,
-    columns: str,
-    actions: str,
-    missing: str | None,
-    gaps: str | None,
-    run: Path | None = None,
-) -> dict[str, Any]:
-    """Where data come from, as plain data that a run can keep.
+@dataclass(frozen=True)
+class DataOptions:
+    """How the columns of a data file are read; :func:`reads_data` gives a command these options."""
 
-    What is not given is as it was for `run`, the folder of a run.
-    """
-    if not path.exists():  # said before pandas and the like are imported
-        raise DataError(f"{path}: there is no such file; check the path.")
-    recorded = None if run is None else recorded_source(run)
-    before = recorded or {}
-    return {
-        "path": str(path.absolute()),
-        "time": number_or_name(time) if time else before.get("time"),
-        "id": id or before.get("id"),
-        "columns": words(columns) or before.get("columns"),
-        "actions": words(actions) or before.get("actions", []),
-        "missing": missing or before.get("missing", "raise"),
-        "gaps": gaps or before.get("gaps", "cut"),
-    }
+    time: Annotated[
+        str | None, typer.Option(help="Name of the time column, or a constant step in time.")
+    ] = None
+    id: Annotated[str | None, typer.Option(help="Column that tells trajectories apart.")] = None
+    columns: Annotated[
+        str, typer.Option(help="Observed columns, comma-separated; by default all.")
+    ] = ""
+    actions: Annotated[str, typer.Option(help="Columns of control inputs, comma-separated.")] = ""
+    missing: Annotated[
+        str | None, typer.Option(help="raise, or drop: leave out rows with missing values.")
+    ] = None
+    gaps: Annotated[
+        str | None, typer.Option(help="cut: cut trajectories at gaps in time; or keep.")
+    ] = None
+
+    def source(self, path: Path, run: Path | None = None) -> dict[str, Any]:
+        """Where data come from, as plain data that a run can keep.
+
+        What is not given is as it was for `run`, the folder of a run.
+        """
+        if not path.exists():  # said before pandas and the like are imported
+            raise DataError(f"{path}: there is no such file; check the path.")
+        recorded = None if run is None else recorded_source(run)
+        before = recorded or {}
+        return {
+            "path": str(path.absolute()),
+            "time": number_or_name(self.time) if self.time else before.get("time"),
+            "id": self.id or before.get("id"),
+            "columns": words(self.columns) or before.get("columns"),
+            "actions": words(self.actions) or before.get("actions", []),
+            "missing": self.missing or before.get("missing", "raise"),
+            "gaps": self.gaps or before.get("gaps", "cut"),
+        }
+
+
+def reads_data(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option for each field of its argument `reading`, a DataOptions."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    hints = get_type_hints(DataOptions, include_extras=True)
+    options = [
+        inspect.Parameter(f.name, keyword, default=f.default, annotation=hints[f.name])
+        for f in fields(DataOptions)
+    ]
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    named = [p.replace(kind=keyword) for p in parameters if p.name != "reading"]
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        reading = DataOptions(**{option.name: given.pop(option.name) for option in options})
+        command(reading=reading, **given)
+
+    called.__signature__ = inspect.Signature([*named, *options])  # type: ignore[attr-defined]
+    called.__annotations__ = {p.name: p.annotation for p in (*named, *options)}
+    return called
 
 
 def recorded_source(run: Path) -> dict[str, Any] | None:
@@ -106,7 +117,7 @@ def recorded_command(run: Path) -> str | None:
 
 
 def read_data(source: Mapping[str, Any]) -> Trajectories:
-    """The trajectories of :func:`source_of`."""
+    """The trajectories of :meth:`DataOptions.source`."""
     from sjepa.data import read
 
     return read(**source)
@@ -129,10 +140,13 @@ def read_model(source: Path) -> Any:
 
 
 def read_law(source: Path, inputs: list[str] | None = None) -> Law:
-    """Whatever holds a law: our JSON, a folder with one, or PySR's files."""
+    """Whatever holds a law: equations as text, our JSON, a folder with one, or PySR's files."""
     from sjepa.storage import MAX_BYTES, read_bounded
     from sjepa.symbolic import Law
+    from sjepa.symbolic.names import has_left_side
 
+    if has_left_side(str(source)):
+        return Law.from_string(str(source), inputs)
     if not source.exists():
         raise FormatError(f"{source} does not exist.")
     if source.is_dir() and (source / "law.json").exists():
@@ -143,7 +157,9 @@ def read_law(source: Path, inputs: list[str] | None = None) -> Law:
         raise FormatError(f"{source} holds neither a law.json nor PySR's hall_of_fame.csv.")
     if source.is_dir() or source.suffix in (".csv", ".bak"):
         return Law.from_pysr(source, inputs=inputs)
-    raise FormatError(f"{source} is not a law.json, a run folder or a hall-of-fame CSV.")
+    raise FormatError(
+        f"{source} is not a law.json, a run folder, a hall-of-fame CSV or an equation (q' = -q)."
+    )
 
 
 def read_model_or_law(source: Path) -> Any:

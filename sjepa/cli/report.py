@@ -12,26 +12,23 @@ import typer
 
 from sjepa.cli.app import app, say
 from sjepa.cli.inputs import (
-    Actions,
-    Columns,
+    DataOptions,
     Force,
-    Gaps,
-    Id,
-    Missing,
-    Time,
     check_place,
     command_line,
     is_run,
     read_data,
     read_model_or_law,
+    reads_data,
     recorded_command,
     recorded_source,
-    source_of,
 )
 
 
 @app.command()
+@reads_data
 def report(
+    reading: DataOptions,
     source: Annotated[Path, typer.Argument(help="A run folder, a law.json or a PySR CSV.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path(
         "report.html"
@@ -47,12 +44,6 @@ def report(
         typer.Option(help="Data that were not fitted to, with the same columns, for a score."),
     ] = None,
     force: Force = False,
-    time: Time = None,
-    id: Id = None,
-    columns: Columns = "",
-    actions: Actions = "",
-    missing: Missing = None,
-    gaps: Gaps = None,
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "",
     json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
@@ -65,7 +56,7 @@ def report(
     found = read_model_or_law(source)
     trajectories = None
     if data is not None:
-        trajectories = read_data(source_of(data, time, id, columns, actions, missing, gaps, source))
+        trajectories = read_data(reading.source(data, source))
     elif (recorded := recorded_source(source)) and Path(recorded["path"]).exists():
         if reason := distrust(Run.open(source)):
             say(f"not read: {recorded['path']}, {reason}; give it as --data.", error=True)
@@ -73,7 +64,7 @@ def report(
             trajectories = read_data(recorded)
     others = None
     if held_out is not None:
-        others = read_data(source_of(held_out, time, id, columns, actions, missing, gaps, source))
+        others = read_data(reading.source(held_out, source))
     content = collect(found, trajectories, held_out=others, title=title or source.resolve().name)
     recorded_line = recorded_command(source)
     made_by = content.recipe if recorded_line is None else (recorded_line,)

@@ -11,20 +11,15 @@ import typer
 
 from sjepa.cli.app import app, say
 from sjepa.cli.inputs import (
-    Actions,
-    Columns,
+    DataOptions,
     Force,
-    Gaps,
-    Id,
-    Missing,
     TableFile,
-    Time,
     U,
     actions_of,
     check_table,
     read_data,
     read_model_or_law,
-    source_of,
+    reads_data,
     write_table,
 )
 from sjepa.cli.settings import words
@@ -42,8 +37,12 @@ MAX_TIMES = 10_000_000
 
 
 @app.command()
+@reads_data
 def simulate(
-    source: Annotated[Path, typer.Argument(help="A run folder, a law.json or a PySR CSV.")],
+    reading: DataOptions,
+    source: Annotated[
+        Path, typer.Argument(help="A run folder, a law.json, a PySR CSV, or an equation.")
+    ],
     start: Annotated[
         str, typer.Option(help="Initial state: 1,0 in the law's order, or q=1,p=0.")
     ] = "",
@@ -57,12 +56,6 @@ def simulate(
         ),
     ] = None,
     u: U = None,
-    time: Time = None,
-    id: Id = None,
-    columns: Columns = "",
-    actions: Actions = "",
-    missing: Missing = None,
-    gaps: Gaps = None,
     method: Annotated[
         str, typer.Option(help="DOP853 (laws), RK45 (with a correction), LSODA, Radau or BDF.")
     ] = "",
@@ -93,7 +86,7 @@ def simulate(
     else:
         if u:
             raise ConfigError("The actions are those of --data; leave --u out.")
-        trajectories = read_data(source_of(data, time, id, columns, actions, missing, gaps, source))
+        trajectories = read_data(reading.source(data, source))
         runs = _from_data(found, simulator, trajectories, grid, options)
         labels = trajectories.ids or range(len(runs))
     frames = []

@@ -83,7 +83,7 @@ def _backward(
         quz = luz[:, k] + bt @ vzz @ ak
         quu = _positive(luu[:, k] + bt @ vzz @ bk) + damping[:, None, None] * eye
         low, high = task.low - actions[:, k], task.high - actions[:, k]
-        step, free = _box_step(quu, qu, low, high)
+        step, free = minimize_in_box(quu, qu, low, high)
         gain = -torch.linalg.solve(_restricted(quu, free), quz * free[..., None])
         gain = gain * free[..., None]
         feedforward[:, k], feedback[:, k] = step, gain
@@ -169,7 +169,7 @@ def _restricted(quu: Tensor, free: Tensor) -> Tensor:
     return quu * both + torch.diag_embed(1.0 - free)
 
 
-def _box_step(quu: Tensor, qu: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+def minimize_in_box(quu: Tensor, qu: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     """Minimize qu·x + x·quu·x/2 inside a box by fixing actions at edges they press against.
 
     Returns the step (E, m) and 1.0 for free actions, 0.0 for those at an edge.

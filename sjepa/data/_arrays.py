@@ -85,9 +85,9 @@ def standard_errors(sigma: Any, x: list[Array], where: Where) -> list[Array] | N
 def columns(value: Any) -> list[str] | None:
     """The column names of a pandas table, or of several that agree."""
     tables = list(value) if isinstance(value, list | tuple) else [value]
-    if not tables or not all(hasattr(one, "columns") for one in tables):
+    if not tables or not all(hasattr(table, "columns") for table in tables):
         return None
-    found = [[str(c) for c in one.columns] for one in tables]
+    found = [[str(c) for c in table.columns] for table in tables]
     for i, names in enumerate(found):
         if names != found[0]:
             raise DataError(

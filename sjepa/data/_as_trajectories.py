@@ -25,7 +25,7 @@ def as_trajectories(
     """See :meth:`Trajectories.of`."""
     if isinstance(x, str | Path):
         raise DataError(f"x is a path; read it with sjepa.data.read({str(x)!r}) first.")
-    if isinstance(x, list | tuple) and x and all(isinstance(one, Trajectories) for one in x):
+    if isinstance(x, list | tuple) and x and all(isinstance(part, Trajectories) for part in x):
         x = Trajectories.concat(x)  # what model selection makes of a Trajectories
     if isinstance(x, Trajectories):
         if t is not None or u is not None:

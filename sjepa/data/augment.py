@@ -60,4 +60,6 @@ def _shifted(x: Tensor, max_shift: int, generator: torch.Generator | None) -> Te
     moves = torch.randint(-max_shift, max_shift + 1, (len(x), 2), generator=generator, device=place)
     down = (torch.arange(height) - moves.cpu()[:, :1]).clamp(0, height - 1).to(x.device)
     right = (torch.arange(width) - moves.cpu()[:, 1:]).clamp(0, width - 1).to(x.device)
-    return torch.stack([own[..., d, :][..., r] for own, d, r in zip(x, down, right, strict=True)])
+    return torch.stack(
+        [frames[..., d, :][..., r] for frames, d, r in zip(x, down, right, strict=True)]
+    )

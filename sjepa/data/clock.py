@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 def with_time(data: Trajectories, at: int | None = None) -> Trajectories:
     """The data with their times as the last of the inputs, or the one at a position."""
-    own = data.input_names or ()
-    if TIME in own:
+    names = data.input_names or ()
+    if TIME in names:
         return data
     if TIME in (data.names or ()):
         raise DataError("'t' is a column of x, so it cannot be the time of a law; rename it.")
-    at = len(own) if at is None else at
+    at = len(names) if at is None else at
     u = data.u or [np.zeros((len(t), 0)) for t in data.t]
     timed = [np.insert(rows, at, t, axis=1) for rows, t in zip(u, data.t, strict=True)]
     new = data._like(data.x, data.t, timed, data.state, data.sigma)
-    new.input_names = (*own[:at], TIME, *own[at:])
+    new.input_names = (*names[:at], TIME, *names[at:])
     return new
 
 

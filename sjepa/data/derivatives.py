@@ -199,9 +199,9 @@ def _apply(
         value, slope = None if exact else np.empty(x.shape), np.empty(x.shape)
         good = np.ones(len(t), dtype=bool)
         for half, degree in sorted(set(chosen)):
-            mine: Any = [c == (half, degree) for c in chosen]
-            mine = slice(None) if all(mine) else mine  # a slice is not copied
-            fit = local_polynomial(t, x, half, degree, mine, (value, slope))
+            columns: Any = [c == (half, degree) for c in chosen]
+            columns = slice(None) if all(columns) else columns  # a slice is not copied
+            fit = local_polynomial(t, x, half, degree, columns, (value, slope))
             if not trust_ends:
                 good &= fit.slope_gain <= 2 * _median(fit.slope_gain)
             del fit  # its gains are as long as the data, and the next ones come on top

@@ -140,9 +140,9 @@ def is_noisy(data: Trajectories, noise: Array | None = None, sizes: Array | None
     `noise` and `sizes` are noise and spread of the states, where they are known.
     """
     known = (data.x, noise, sizes)
-    for one, level, size in [known] if data.u is None else [known, (data.u, None, None)]:
-        level = noise_level(one, data.t) if level is None else level
-        size = spread(one) if size is None else size
+    for series, level, size in [known] if data.u is None else [known, (data.u, None, None)]:
+        level = noise_level(series, data.t) if level is None else level
+        size = spread(series) if size is None else size
         if (level > NOISY * np.maximum(size, 1e-300)).any():
             return True
     return False

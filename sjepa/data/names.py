@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from sjepa.errors import ConfigError, LawError
+from sjepa.symbolic.names import velocity_of
 from sjepa.symbolic.parse import check_names
 
 
@@ -61,18 +62,18 @@ def _can_stand(name: str) -> bool:
 
 def with_velocity_names(names: Sequence[str]) -> tuple[str, ...]:
     """Coordinates, then their velocities."""
-    return (*names, *(f"{n}_dot" for n in names))
+    return (*names, *map(velocity_of, names))
 
 
 def state_names(inputs: Sequence[str], dim: int, actions: Sequence[str] = ()) -> tuple[str, ...]:
     """Coordinates and velocities of a second-order law; a library may leave the velocities out."""
-    own = tuple(inputs)
-    if actions and own[-len(actions) :] == tuple(actions):
-        own = own[: -len(actions)]
-    if len(own) == 2 * dim:
-        return own
-    if len(own) == dim:
-        return with_velocity_names(own)
+    states = tuple(inputs)
+    if actions and states[-len(actions) :] == tuple(actions):
+        states = states[: -len(actions)]
+    if len(states) == 2 * dim:
+        return states
+    if len(states) == dim:
+        return with_velocity_names(states)
     raise ConfigError(
         f"A second-order law of {dim} coordinates needs a library of {dim} or {2 * dim} inputs "
         f"(coordinates, then velocities) and its actions, got {len(inputs)}: {', '.join(inputs)}."

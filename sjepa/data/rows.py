@@ -107,8 +107,8 @@ def zoh_accelerations(trajectories: Trajectories) -> tuple[Array, Array]:
         span = before + after
         parts = [x[1:-1], (before * slope[1:] + after * slope[:-1]) / span]
         if trajectories.u is not None:
-            u, own = trajectories.u[i], held(trajectories)[x.shape[1] :]
-            parts.append(np.where(own, (before * u[:-2] + after * u[1:-1]) / span, u[1:-1]))
+            u, holds = trajectories.u[i], held(trajectories)[x.shape[1] :]
+            parts.append(np.where(holds, (before * u[:-2] + after * u[1:-1]) / span, u[1:-1]))
         rows.append(np.concatenate(parts, axis=1))
         targets.append(2 * np.diff(slope, axis=0) / span)
     return np.concatenate(rows), np.concatenate(targets)

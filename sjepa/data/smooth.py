@@ -35,8 +35,8 @@ def choose_half(trajectories: Trajectories, level: Array) -> int:
     for half in HALVES:
         smooth = smoothed(some, half)
         left = np.concatenate([a - b for a, b in zip(some.x, smooth.x, strict=True)])
-        own = np.mean([_own_weight(t, half) for t in some.t])
-        errors.append(float(np.square(left).mean(axis=0).sum()) + 2 * noise * own)
+        self_weight = np.mean([_own_weight(t, half) for t in some.t])
+        errors.append(float(np.square(left).mean(axis=0).sum()) + 2 * noise * self_weight)
     return HALVES[int(np.argmin(errors))]
 
 

@@ -59,7 +59,7 @@ class Stream:
             if not first:
                 raise DataError("The iterator is empty: there is nothing to fit.")
         opened = [open_piece(_here(p), t, names) for p in first]
-        return cls(pieces, Trajectories.concat([_beginning(one) for one in opened]), t, names)
+        return cls(pieces, Trajectories.concat([_beginning(piece) for piece in opened]), t, names)
 
     def sums(
         self, rows: Rows, library: Library | None, seed: int, executor: Any, workers: int

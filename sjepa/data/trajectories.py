@@ -213,15 +213,15 @@ class Trajectories:
             raise DataError("nothing to put together; pass at least one Trajectories.")
         first = parts[0]
         for i, p in enumerate(parts):
-            for what, mine in p._kind().items():
-                if mine != (other := first._kind()[what]):
+            for what, value in p._kind().items():
+                if value != (other := first._kind()[what]):
                     here, there = (labels[i], labels[0]) if labels else (f"part {i}", "part 0")
-                    raise DataError(f"{what} are {mine} in {here} but {other} in {there}.")
+                    raise DataError(f"{what} are {value} in {here} but {other} in {there}.")
 
         new = first._like(
             *(
-                None if one is None else [a for p in parts for a in getattr(p, key)]
-                for key, one in first._series().items()
+                None if series is None else [a for p in parts for a in getattr(p, key)]
+                for key, series in first._series().items()
             )
         )
         every = all(p.ids for p in parts)

@@ -63,7 +63,8 @@ def video(
     """
     videos = x if isinstance(x, list | tuple) else [x]
     arrays = [
-        prepared([np.asarray(one)], gray, size, f"trajectory {i}") for i, one in enumerate(videos)
+        prepared([np.asarray(frames)], gray, size, f"trajectory {i}")
+        for i, frames in enumerate(videos)
     ]
     return Trajectories(arrays, t, state=state)
 
@@ -104,8 +105,8 @@ def read_video(
     x, steps = [], []
     for source in sources:
         with _refusing(source), ExitStack() as stack:
-            frames, own = _opened(source, stack)
-            seconds = step if step is not None else own
+            frames, recorded = _opened(source, stack)
+            seconds = step if step is not None else recorded
             if seconds is None:
                 raise DataError("it does not say how much time is between frames; give it.")
             chosen = islice(frames, 0, None, every)
@@ -120,14 +121,14 @@ def videos_of(path: Path) -> list[Path]:
     """The videos at a path: itself, or what a folder holds."""
     found, todo = [], [path]
     while todo:  # folders can be nested deeper than calls of functions
-        one = todo.pop()
-        if not one.is_dir():
-            found += [one] if one.suffix.lower() in VIDEO_ENDINGS and one.is_file() else []
-        elif files_in(one, PICTURE_ENDINGS):
-            found.append(one)
+        place = todo.pop()
+        if not place.is_dir():
+            found += [place] if place.suffix.lower() in VIDEO_ENDINGS and place.is_file() else []
+        elif files_in(place, PICTURE_ENDINGS):
+            found.append(place)
         else:
-            files_in(one, VIDEO_ENDINGS)
-            todo += reversed(entries(one))
+            files_in(place, VIDEO_ENDINGS)
+            todo += reversed(entries(place))
     return found
 
 

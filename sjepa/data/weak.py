@@ -138,10 +138,10 @@ def _matrices(
         both = span[..., None] + np.array([0, steps])
         line = span[..., None] + np.array([0, 1])
         return matrix(window, ends, both, 2 * steps), matrix(slope, ends, line, len(t))
-    own = start[used]
-    basis = _lagrange(t[own[:, None] + np.arange(size)], times)
-    basis = _tame(basis, used - own, nodes) * lengths
-    columns = own[local][..., None] + np.arange(size)
+    first_neighbor = start[used]
+    basis = _lagrange(t[first_neighbor[:, None] + np.arange(size)], times)
+    basis = _tame(basis, used - first_neighbor, nodes) * lengths
+    columns = first_neighbor[local][..., None] + np.arange(size)
     return matrix(window, basis, columns, len(t)), matrix(slope, basis, columns, len(t))
 
 

@@ -31,6 +31,7 @@ from sjepa.inference.shooting import ShootingFit, shoot, solve_scaled
 from sjepa.search.verdicts import verdict_of
 from sjepa.symbolic import Law, Library
 from sjepa.symbolic.canonical import canonicalize
+from sjepa.symbolic.names import left_side
 from sjepa.symbolic.parse import parse
 from sjepa.symbolic.text import to_text
 from sjepa.symbolic.verdict import Verdict
@@ -309,7 +310,7 @@ class _Search:
         assert shot.parameters is not None and shot.numbers is not None
         free = shot.law.with_free_terms()
         labels = [
-            f"{name}': {to_text(term)}"
+            f"{left_side(name)}: {to_text(term)}"
             for name, equation in zip(free.outputs, free.equations, strict=True)
             for _, term in equation.pairs
         ]
@@ -336,7 +337,7 @@ class _Search:
         rows = []
         for structure, (fit, _) in self.fits.items():
             own = [
-                f"{name}': {self.library.names[k]}"
+                f"{left_side(name)}: {self.library.names[k]}"
                 for name, terms in zip(self.outputs, structure, strict=True)
                 for k, differs in terms if differs
             ]  # fmt: skip

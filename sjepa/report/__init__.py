@@ -8,7 +8,7 @@ from typing import Any
 
 from sjepa.errors import DataError
 from sjepa.report.collect import collect
-from sjepa.report.content import Entry, ReportData, Trail
+from sjepa.report.content import ReportData, ReportEntry, Trail
 from sjepa.report.page import render
 from sjepa.storage import write_whole
 
@@ -55,4 +55,4 @@ def write_report(
     return path
 
 
-__all__ = ["Entry", "ReportData", "Trail", "collect", "render", "write_report"]
+__all__ = ["ReportData", "ReportEntry", "Trail", "collect", "render", "write_report"]

@@ -181,7 +181,7 @@ def log_decades(ax: Axes) -> None:
 
 @rc_context(STYLE)
 def rollout(data: ReportData, k: int) -> str:
-    """Coordinates over time, what was seen faint and wide; what the law misses; the actions."""
+    """Coordinates over time, measured ones faint and wide; residuals; inputs."""
     trail, names = data.trails[k], data.names
     # Velocities of second-order laws are estimates, and so would be what is missed of them.
     own_columns = len(data.law.outputs)
@@ -215,21 +215,21 @@ def rollout(data: ReportData, k: int) -> str:
         path = entry.paths[k]
         inside = (path >= low) & (path <= high)
         missed = np.where(inside, trail.seen - path, np.nan)[:, :own_columns]
-        residual = drawn.of_law(i, below, "missed", **place(1), ticks=3)
+        residual = drawn.of_law(i, below, "residual", **place(1), ticks=3)
         residual.axhline(0.0, color=AXIS, lw=1)
         for j in range(len(names)):
-            own = np.where(inside[:, j], path[:, j], np.nan)
-            paths.plot(trail.t, own, color=color(j), gid=f"law:{i}:path")
+            visible = np.where(inside[:, j], path[:, j], np.nan)
+            paths.plot(trail.t, visible, color=color(j), gid=f"law:{i}:path")
             if j < own_columns:
                 residual.plot(trail.t, missed[:, j], color=color(j), lw=1.1, gid=":missed")
     shown = ", ".join(pretty(n) for n in names)
-    words = f"{shown} over time, {trail.name}: seen and simulated, the difference"
+    words = f"{shown} over time, {trail.name}: measured and simulated, residual"
     return drawn.svg(words + (", actions" if acted else ""), data.start)
 
 
 @rc_context({**STYLE, "path.simplify": False})
 def residuals(data: ReportData, j: int) -> str:
-    """What laws miss of the velocities, in units of their spread, against one coordinate."""
+    """Residuals of the velocities against one coordinate."""
     assert data.points is not None
     x, name, drawn = data.points[:, j], pretty(data.names[j]), Drawing(210.0)
     below = drawn.axes(name, "")
@@ -239,16 +239,22 @@ def residuals(data: ReportData, j: int) -> str:
             continue
         # A few wild points must not flatten the rest.
         reach = float(np.nanquantile(np.abs(entry.residual), 0.98)) * 1.15 or 1.0
-        ax = drawn.of_law(i, below, "missed velocity")
+        ax = drawn.of_law(i, below, "velocity residual")
         ax.set_ylim(-reach, reach)
         for c, column in enumerate(entry.residual.T):
-            near = np.abs(column) <= reach
-            # Lines of no length with round ends: shorter than a marker for each.
-            dots = [np.column_stack([v[near], v[near], np.full(near.sum(), np.nan)]).ravel()
-                    for v in (x, column)]  # fmt: skip
-            style: dict[str, Any] = {"lw": 3.5, "alpha": 0.55, "solid_capstyle": "round"}
-            ax.plot(*dots, color=color(c), gid=":dots", **style)
-    return drawn.svg(f"What the law misses of the velocities against {name}", data.start)
+            dots(ax, x, column, ":dots", c)
+    return drawn.svg(f"Velocity residuals against {name}", data.start)
+
+
+def dots(ax: Axes, x: np.ndarray, y: np.ndarray, gid: str, which: int) -> None:
+    """Points inside the frame, as lines of no length with round ends: shorter than markers."""
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    with np.errstate(invalid="ignore"):
+        inside = (x >= left) & (x <= right) & (y >= low) & (y <= high)
+    rows = [np.column_stack([v[inside], v[inside], np.full(inside.sum(), np.nan)]).ravel()
+            for v in (x, y)]  # fmt: skip
+    style: dict[str, Any] = {"lw": 3.5, "alpha": 0.55, "solid_capstyle": "round"}
+    ax.plot(*rows, color=color(which), gid=gid, **style)
 
 
 def wide_range(values: np.ndarray, margin: float) -> tuple[float, float]:
@@ -360,7 +366,7 @@ def video_curve(t: np.ndarray, z: np.ndarray, names: Sequence[str]) -> tuple[str
     ax = drawn.axes("time", "")
     for j, column in enumerate(z.T):
         ax.plot(t, column, color=color(j))
-    x = [f"{drawn.at(ax, float(one), 0.0)[0]:.1f}" for one in t]
+    x = [f"{drawn.at(ax, float(time), 0.0)[0]:.1f}" for time in t]
     drawn.over = (
         f'<path id="now" class="now" transform="translate({x[0]} 0)" '
         f'd="M0 {TOP:g}V{drawn.height - BOTTOM:g}"/>'

@@ -9,7 +9,7 @@ from typing import Any
 from sjepa.data import Trajectories
 from sjepa.data.history import middle_of
 from sjepa.errors import ConfigError
-from sjepa.report.comparison import MAX_SIMULATED, Comparison, near
+from sjepa.report.comparison import MAX_SIMULATED, SimulatedLaws, near
 from sjepa.report.content import ReportData, entries_of
 from sjepa.report.history import history_table
 from sjepa.report.reproduce import law_recipe, model_recipe
@@ -95,8 +95,8 @@ def _of_law(
     form = "" if front is None else front.form
     data = ReportData("Equations of motion", law, front, entries, start)
     facts = data_facts(states, law.inputs)
-    beside = None if states is None else Comparison.of(moved_by or law, states, form)
-    judge = None if held_out is None else Comparison.of(moved_by or law, held_out, form)
+    beside = None if states is None else SimulatedLaws.of(moved_by or law, states, form)
+    judge = None if held_out is None else SimulatedLaws.of(moved_by or law, held_out, form)
     followed = near(entries, start) if follow else {start}
     if judge is not None:
         entries = tuple(
@@ -137,7 +137,8 @@ def _of_model(
 ) -> ReportData:
     law, front = model.law_, getattr(model, "front_", None)
     z, others = (
-        None if one is None else model.coordinates(one) for one in (observations, held_out)
+        None if observed is None else model.coordinates(observed)
+        for observed in (observations, held_out)
     )
     # Where states were given, or an encoder, all laws are about the same coordinates. A search for
     # coordinates has others for each law, and keeps those of the chosen one.

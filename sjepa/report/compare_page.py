@@ -25,7 +25,7 @@ DASHES = ("-", "--", ":")
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One backend: its front, if it found one, and its figures by name."""
 
     label: str
@@ -34,7 +34,7 @@ class Row:
 
 
 def write_comparison(
-    rows: Sequence[Row], path: str | Path, *, title: str = "", lead: str = ""
+    rows: Sequence[ComparisonRow], path: str | Path, *, title: str = "", lead: str = ""
 ) -> Path:
     """Write the page; it appears when it is complete and needs nothing but itself."""
     path = Path(path)
@@ -55,7 +55,7 @@ def write_comparison(
     return path
 
 
-def _cells(row: Row) -> dict[str, Any]:
+def _cells(row: ComparisonRow) -> dict[str, Any]:
     figures = row.figures
     shown = {k: _text(figures.get(k)) for k in
              ("score", "complexity", "agreement", "stability", "seconds")}  # fmt: skip
@@ -75,7 +75,7 @@ def _text(value: Any) -> str:
 
 
 @rc_context(STYLE)
-def fronts(rows: Sequence[Row]) -> str:
+def fronts(rows: Sequence[ComparisonRow]) -> str:
     """Loss against complexity of trees, which all backends have, a line for each of them."""
     drawn = Drawing(320.0)
     ax = drawn.axes("complexity (tree)", "unexplained variance")

@@ -15,7 +15,7 @@ from sjepa.data.rows import derivative_rows, step_rows
 from sjepa.errors import LawError, SjepaError
 from sjepa.metrics import path_r2
 from sjepa.models import Simulation, Simulator
-from sjepa.report.content import Entry, Trail
+from sjepa.report.content import ReportEntry, Trail
 
 
 # Scores are taken over this many trajectories at most, evenly chosen: a page should not take
@@ -33,7 +33,7 @@ ROUGH = {"method": "RK45", "rtol": 1e-4, "atol": 1e-6, "max_evaluations": 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class SimulatedLaws:
     """Data that laws are compared with.
 
     Parameters
@@ -50,7 +50,7 @@ class Comparison:
     ids: tuple[str, ...]
 
     @classmethod
-    def of(cls, source: Any, coordinates: Trajectories, form: str = "") -> Comparison | None:
+    def of(cls, source: Any, coordinates: Trajectories, form: str = "") -> SimulatedLaws | None:
         """None where the law does not move its own inputs."""
         try:
             simulator = source if isinstance(source, Simulator) else Simulator(source, form)
@@ -83,12 +83,12 @@ class Comparison:
     def points(self) -> np.ndarray | None:
         return None if self.rows is None else self.rows[0]
 
-    def filled(self, entry: Entry, chosen: bool) -> Entry:
+    def filled(self, entry: ReportEntry, chosen: bool) -> ReportEntry:
         """The entry with its paths, scores and residuals."""
-        own = self._simulator(entry, chosen)
-        if own is None:
+        simulator = self._simulator(entry, chosen)
+        if simulator is None:
             return entry
-        paths = own.beside(self.data, **({} if chosen else ROUGH))
+        paths = simulator.beside(self.data, **({} if chosen else ROUGH))
         scores = [path_r2([p], [z]) for p, z in zip(paths, self.data.x, strict=True)]
         drawn = list(zip(paths, self.data.t, strict=True))[:MAX_TRAILS]
         return replace(
@@ -97,35 +97,39 @@ class Comparison:
             status=tuple(path.status for path, _ in drawn),
             score=path_r2(paths, self.data.x),
             scores=tuple(scores),
-            residual=self._residual(own),
+            residual=self._residual(simulator),
         )
 
-    def score(self, entry: Entry, chosen: bool) -> float:
+    def score(self, entry: ReportEntry, chosen: bool) -> float:
         """R2 of the paths alone."""
-        own = self._simulator(entry, chosen)
+        simulator = self._simulator(entry, chosen)
         options = {} if chosen else ROUGH
-        return np.nan if own is None else path_r2(own.beside(self.data, **options), self.data.x)
+        return (
+            np.nan
+            if simulator is None
+            else path_r2(simulator.beside(self.data, **options), self.data.x)
+        )
 
-    def _simulator(self, entry: Entry, chosen: bool) -> Simulator | None:
+    def _simulator(self, entry: ReportEntry, chosen: bool) -> Simulator | None:
         if chosen:
             return self.simulator
         try:
-            own = Simulator(entry.law)
+            simulator = Simulator(entry.law)
         except LawError:
             return None
-        own.holds_actions = self.simulator.holds_actions
-        return own if own.names == self.simulator.names else None
+        simulator.holds_actions = self.simulator.holds_actions
+        return simulator if simulator.names == self.simulator.names else None
 
-    def _residual(self, own: Simulator) -> np.ndarray | None:
+    def _residual(self, simulator: Simulator) -> np.ndarray | None:
         if self.rows is None:
             return None
         states, u, velocities = self.rows
         with np.errstate(all="ignore"):
-            missed = velocities - own.velocity(states, u if own.actions else None)
-        return missed[:, own.size - len(own.law.outputs) :]
+            missed = velocities - simulator.velocity(states, u if simulator.actions else None)
+        return missed[:, simulator.size - len(simulator.law.outputs) :]
 
 
-def near(entries: Sequence[Entry], start: int) -> set[int]:
+def near(entries: Sequence[ReportEntry], start: int) -> set[int]:
     """Which entries are followed: the nearest to the chosen one."""
     order = sorted(range(len(entries)), key=lambda i: abs(i - start))
     return set(order[:MAX_LAWS])
@@ -133,7 +137,7 @@ def near(entries: Sequence[Entry], start: int) -> set[int]:
 
 def drawn(law: Any, states: Trajectories) -> list[tuple[Trail, Simulation]]:
     """Trails of data, each with the law's path beside it."""
-    beside = Comparison.of(law, states)
+    beside = SimulatedLaws.of(law, states)
     if beside is None:
         return []
     paths = beside.simulator.beside(beside.data[:MAX_TRAILS])

@@ -33,7 +33,7 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class ReportEntry:
     """One law of the page with its numbers; the reader chooses which is shown.
 
     Attributes
@@ -110,7 +110,7 @@ class ReportData:
     title: str
     law: Law
     front: Front | None = None
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[ReportEntry, ...] = ()
     start: int = 0
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -139,16 +139,16 @@ class ReportData:
         return replace(self, recipe=tuple(recipe))
 
 
-def entries_of(law: Law, front: Front | None) -> tuple[tuple[Entry, ...], int]:
+def entries_of(law: Law, front: Front | None) -> tuple[tuple[ReportEntry, ...], int]:
     """The laws to choose from, and which of them is the given one.
 
     A law that was refined takes the place of the one it was refined from.
     """
     if front is None or not len(front):
-        return (Entry(law),), 0
-    listed = [Entry(c.law, c) for c in front]
+        return (ReportEntry(law),), 0
+    listed = [ReportEntry(c.law, c) for c in front]
     place = front.position(law)
     if place is None:
-        return (*listed, Entry(law)), len(listed)
-    listed[place] = Entry(law, front[place])
+        return (*listed, ReportEntry(law)), len(listed)
+    listed[place] = ReportEntry(law, front[place])
     return tuple(listed), place

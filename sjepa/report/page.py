@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from sjepa.report import charts, table_charts
-from sjepa.report.content import Entry, ReportData, VideoFrames
+from sjepa.report.content import ReportData, ReportEntry, VideoFrames
 from sjepa.report.table import is_formula
 from sjepa.report.text import listed, number, numbers, pretty, r2, sentence
 from sjepa.report.video import sheet
@@ -103,11 +103,11 @@ def _table(data: ReportData) -> dict[str, Any]:
     outputs = range(min(len(data.law.outputs), charts.MAX_COORDINATES))
     return {
         "predicted": [(Markup(table_charts.predicted(data, j)), "") for j in outputs],
-        "table_residuals": [(Markup(one), "") for one in table_charts.residuals(data)],
+        "table_residuals": [(Markup(drawing), "") for drawing in table_charts.residuals(data)],
     }
 
 
-def _law(data: ReportData, i: int, entry: Entry) -> dict[str, Any]:
+def _law(data: ReportData, i: int, entry: ReportEntry) -> dict[str, Any]:
     """One law as the page tells it."""
     candidate, chosen = entry.candidate, i == data.start
     tag = "The chosen law" if chosen else "Not the chosen law"
@@ -133,7 +133,7 @@ def _law(data: ReportData, i: int, entry: Entry) -> dict[str, Any]:
     }
 
 
-def _r2(entry: Entry) -> float:
+def _r2(entry: ReportEntry) -> float:
     return entry.score if np.isnan(entry.table_r2) else entry.table_r2
 
 
@@ -149,12 +149,12 @@ def _dimension(row: dict[str, Any]) -> dict[str, Any]:
 
 def _term(row: Interval) -> dict[str, str]:
     """A row of the table; a term that the law lacks has no number."""
-    own = row.coefficient != 0
+    in_law = row.coefficient != 0
     return {
         "output": pretty(row.output),
-        "name": row.term if own else f"{row.term} (in its place)",
-        "coefficient": number(row.coefficient, DIGITS) if own else "",
-        "interval": f"{number(row.low, DIGITS)} to {number(row.high, DIGITS)}" if own else "",
+        "name": row.term if in_law else f"{row.term} (in its place)",
+        "coefficient": number(row.coefficient, DIGITS) if in_law else "",
+        "interval": f"{number(row.low, DIGITS)} to {number(row.high, DIGITS)}" if in_law else "",
         "inclusion": f"{row.inclusion:.0%}",
     }
 
@@ -195,17 +195,17 @@ def _colored(names: tuple[str, ...]) -> list[tuple[str, int]]:
 
 def _scored(data: ReportData, k: int, name: str = "") -> Markup:
     """How well each law does on one trajectory; one is seen at a time."""
-    own = Markup("").join(
+    scores = Markup("").join(
         Markup('<span data-law="{}"{}>{}</span>').format(
             i, Markup("" if i == data.start else " hidden"), _score(entry, k)
         )
         for i, entry in enumerate(data.entries)
         if entry.scores
     )
-    return Markup("{}: {}").format(name, own) if name else own
+    return Markup("{}: {}").format(name, scores) if name else scores
 
 
-def _score(entry: Entry, k: int) -> str:
+def _score(entry: ReportEntry, k: int) -> str:
     ends = {"diverged": "the path diverges", "budget": "too slow to simulate"}
     status = entry.status[k] if k < len(entry.status) else "ok"
     return ends.get(status, f"R² {r2(entry.scores[k])}")
@@ -213,11 +213,11 @@ def _score(entry: Entry, k: int) -> str:
 
 def _video(video: VideoFrames, names: tuple[str, ...]) -> dict[str, Any]:
     address, columns, rows, width, height = sheet(video)
-    own = names[: video.z.shape[1]]
-    curve, places = charts.video_curve(video.t, video.z, own)
+    coordinates = names[: video.z.shape[1]]
+    curve, places = charts.video_curve(video.t, video.z, coordinates)
     words = []
     for t, z in zip(video.t, video.z, strict=True):
-        values = [f"{pretty(name)} = {number(v)}" for name, v in zip(own, z, strict=True)]
+        values = [f"{pretty(name)} = {number(v)}" for name, v in zip(coordinates, z, strict=True)]
         words.append(f"t = {number(t)}: {', '.join(values)}")
     return {
         "name": video.name, "address": Markup(address), "columns": columns, "rows": rows,

@@ -12,9 +12,10 @@ from sjepa.data import Trajectories
 from sjepa.errors import DataError
 from sjepa.models import Simulator
 from sjepa.models.simulate import plane_velocity
+from sjepa.report.charts import wide_range
 from sjepa.report.comparison import drawn
 from sjepa.report.history import history_table
-from sjepa.symbolic import Front, Law
+from sjepa.symbolic import Law
 
 
 if TYPE_CHECKING:
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
 
 
 COLORS = ("#1f5a96", "#c44e1c", "#2f7d54", "#7b5ea7")
-
-
-def plot_front(front: Front, ax: Axes | None = None) -> Axes:
-    """Loss against complexity; the law at the knee is marked."""
-    return front.plot(ax)
 
 
 def plot_rollouts(law: Law, states: Trajectories, max_trajectories: int = 4) -> Figure:
@@ -52,7 +48,7 @@ def plot_rollouts(law: Law, states: Trajectories, max_trajectories: int = 4) -> 
         ax.set_ylim(max(bottom, low - margin), min(top, high + margin))
         _calm(ax)
     axes[0].legend(ncols=len(names), fontsize=9, frameon=False, loc="upper right")
-    axes[-1].set_xlabel("time; faint: seen, line: law")
+    axes[-1].set_xlabel("time; faint: measured, line: law")
     return figure
 
 
@@ -78,7 +74,7 @@ def plot_portrait(
         ax = Figure(figsize=(5, 4.6), layout="constrained").subplots()
     paths = [simulator.states(z, t) for z, t in zip(states.x, states.t, strict=True)]
     rows = np.concatenate(paths)
-    x, y = (np.linspace(*_wide(rows[:, k]), 21) for k in (a, b))
+    x, y = (np.linspace(*wide_range(rows[:, k], 0.08), 21) for k in (a, b))
     held = simulator.actions and states.u is not None
     u = np.concatenate(states.u or []).mean(axis=0) if held else None
     velocity = plane_velocity(simulator.velocity, x, y, axes, rows.mean(axis=0), u)
@@ -121,12 +117,6 @@ def plot_training(history: Any) -> Figure:
 
 def _rows(figure: Figure, count: int) -> Sequence[Any]:
     return list(figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0])
-
-
-def _wide(values: np.ndarray) -> tuple[float, float]:
-    low, high = float(values.min()), float(values.max())
-    margin = 0.08 * (high - low) or 0.5
-    return low - margin, high + margin
 
 
 def _tex(name: str) -> str:

@@ -15,11 +15,8 @@ from sjepa.symbolic import Law
 
 
 def law_recipe(law: Law) -> list[str]:
-    equations = [f"    {text.split(' = ', 1)[1]!r}," for text in law.lines()]
-    options = f"inputs={list(law.inputs)!r}, outputs={list(law.outputs)!r}"
-    if law.dynamics != "continuous":
-        options += f", dynamics={law.dynamics!r}"
-    return ["law = sjepa.Law.from_string([", *equations, f"], {options})"]
+    equations = [f"    {text!r}," for text in law.lines()]
+    return ["law = sjepa.Law.from_string([", *equations, f"], inputs={list(law.inputs)!r})"]
 
 
 def model_recipe(model: Any) -> list[str]:

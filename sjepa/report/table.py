@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sjepa.errors import DataError
-from sjepa.report.content import Entry, Measured, ReportData
+from sjepa.report.content import Measured, ReportData, ReportEntry
 from sjepa.symbolic import Front, Law
 
 
@@ -51,7 +51,7 @@ def with_table(data: ReportData, inputs: Any, targets: Any) -> ReportData:
     return replace(data, entries=entries, measured=Measured(x[some], y[some]), facts=facts)
 
 
-def _compared(entry: Entry, x: np.ndarray, y: np.ndarray, some: np.ndarray) -> Entry:
+def _compared(entry: ReportEntry, x: np.ndarray, y: np.ndarray, some: np.ndarray) -> ReportEntry:
     with np.errstate(all="ignore"):
         values = entry.law.numpy()(x)
         left = ((y - values) ** 2).sum(axis=0)

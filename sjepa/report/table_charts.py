@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
-from matplotlib.axes import Axes
 
-from sjepa.report.charts import AXIS, MAX_COORDINATES, STYLE, Drawing, color, wide_range
-from sjepa.report.content import Entry, ReportData
+from sjepa.report.charts import AXIS, MAX_COORDINATES, STYLE, Drawing, dots, wide_range
+from sjepa.report.content import ReportData, ReportEntry
 from sjepa.report.text import pretty
 
 
@@ -31,7 +29,7 @@ def predicted(data: ReportData, j: int) -> str:
     ax.plot([low, high], [low, high], color=AXIS, lw=1)
     for i, entry in enumerate(data.entries):
         if entry.predicted is not None:
-            _dots(ax, entry.predicted[:, j], measured, f"law:{i}:dots", j)
+            dots(ax, entry.predicted[:, j], measured, f"law:{i}:dots", j)
     return drawn.svg(f"{name} as measured against {name} as predicted", data.start)
 
 
@@ -59,18 +57,18 @@ def residuals(data: ReportData) -> list[str]:
     return drawings
 
 
-def _prediction(entry: Entry, j: int) -> np.ndarray | None:
+def _prediction(entry: ReportEntry, j: int) -> np.ndarray | None:
     return None if entry.predicted is None else entry.predicted[:, j]
 
 
-def _column(entry: Entry, column: np.ndarray) -> np.ndarray:
+def _column(entry: ReportEntry, column: np.ndarray) -> np.ndarray:
     return column
 
 
 @rc_context({**STYLE, "path.simplify": False})
 def _residuals(
     data: ReportData, name: str, limits: tuple[float, float],
-    across: Callable[[Entry], np.ndarray | None], only: int | None = None,
+    across: Callable[[ReportEntry], np.ndarray | None], only: int | None = None,
 ) -> str:  # fmt: skip
     assert data.measured is not None
     drawn = Drawing(210.0)
@@ -88,16 +86,5 @@ def _residuals(
         ax.set_ylim(-(reach or 1.0), reach or 1.0)
         ax.axhline(0.0, color=AXIS, lw=1)
         for j in columns:
-            _dots(ax, x, left[:, j], ":dots", j)
+            dots(ax, x, left[:, j], ":dots", j)
     return drawn.svg(f"Residuals against {name}", data.start)
-
-
-def _dots(ax: Axes, x: np.ndarray, y: np.ndarray, gid: str, which: int) -> None:
-    """Lines of no length with round ends: shorter than a marker for each."""
-    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
-    with np.errstate(invalid="ignore"):
-        inside = (x >= left) & (x <= right) & (y >= low) & (y <= high)
-    rows = [np.column_stack([v[inside], v[inside], np.full(inside.sum(), np.nan)]).ravel()
-            for v in (x, y)]  # fmt: skip
-    style: dict[str, Any] = {"lw": 3.5, "alpha": 0.55, "solid_capstyle": "round"}
-    ax.plot(*rows, color=color(which), gid=gid, **style)

@@ -11,7 +11,8 @@ import numpy as np
 
 from sjepa.data import Trajectories
 from sjepa.data.noise import noise_level
-from sjepa.report.content import Entry, ReportData
+from sjepa.report.content import ReportData, ReportEntry
+from sjepa.symbolic.names import coordinate_of
 
 
 FORMS = {
@@ -36,15 +37,15 @@ def data_facts(data: Trajectories | None, names: Sequence[str]) -> dict[str, str
         spread = np.maximum(rows.std(axis=0), 1e-300)
         share = np.minimum(noise_level(data.x, data.t) / spread, 1.0)
         noisy = [
-            f"{pretty(name)} {number(100 * one, 2)} %"
-            for name, one in zip(names, share, strict=False)
-            if one > CLEAN
+            f"{pretty(name)} {number(100 * value, 2)} %"
+            for name, value in zip(names, share, strict=False)
+            if value > CLEAN
         ]
         facts["Noise, of the spread"] = ", ".join(noisy) if noisy else "none to be seen"
     return facts
 
 
-def numbers(data: ReportData, entry: Entry) -> dict[str, str]:
+def numbers(data: ReportData, entry: ReportEntry) -> dict[str, str]:
     """The figures of one law."""
     law, candidate = entry.law, entry.candidate
     terms, tree = (
@@ -104,14 +105,14 @@ def model_held_out(model: Any) -> str:
     return f"rollout error {number(out, 2)} of the variance, {number(seen, 2)} in training"
 
 
-def path_notes(entry: Entry) -> list[str]:
+def path_notes(entry: ReportEntry) -> list[str]:
     """How the paths that are shown end, where they do not end well."""
     notes = []
     for status, words in (
         ("diverged", "leave every bound before the data end"),
         ("budget", "were too slow to simulate to their end"),
     ):
-        if count := sum(one == status for one in entry.status):
+        if count := sum(ended == status for ended in entry.status):
             notes.append(f"{count} of the {len(entry.status)} simulated paths shown here {words}.")
     return notes
 
@@ -138,11 +139,12 @@ _GREEK = {
 
 def pretty(name: str) -> str:
     """A name as people write it: z₁ for z1, θ for theta."""
-    match = re.fullmatch(r"([A-Za-z]+)_?(\d*)((?:_dot)?)", name)
+    coordinate = coordinate_of(name)
+    match = re.fullmatch(r"([A-Za-z]+)_?(\d*)", coordinate or name)
     if match is None:
         return name
-    stem, number, dot = match.groups()
-    dot = "\u0307" if dot else ""
+    stem, number = match.groups()
+    dot = "\u0307" if coordinate else ""
     return _GREEK.get(stem, stem) + dot + number.translate(_SUBSCRIPTS)
 
 

@@ -74,8 +74,8 @@ def sheet(video: VideoFrames) -> tuple[str, int, int, int, int]:
     mode = "RGB" if video.frames.ndim == 4 else "L"
     whole = Image.new(mode, (columns * size[0], lines * size[1]))
     for k, frame in enumerate(video.frames):
-        one = Image.fromarray(frame, mode).resize(size, Image.Resampling.BOX)
-        whole.paste(one, (k % columns * size[0], k // columns * size[1]))
+        picture = Image.fromarray(frame, mode).resize(size, Image.Resampling.BOX)
+        whole.paste(picture, (k % columns * size[0], k // columns * size[1]))
     file = io.BytesIO()
     whole.save(file, "PNG", optimize=True)
     address = f"data:image/png;base64,{b64encode(file.getvalue()).decode()}"

@@ -58,7 +58,7 @@ class Run:
         cls.check_free(folder)
         make_folder(folder)
         run = cls(folder, asked)
-        run._lock = _lock(folder)
+        run._lock = lock(folder)
         cls.check_free(folder)  # another process may have been faster
         write_json(folder / "run.json", KIND, VERSION, {"asked": run.asked})
         return run
@@ -147,7 +147,7 @@ class Run:
     def __enter__(self) -> Self:
         """Lock the folder against a second process, and clear what a killed one left."""
         if self._lock is None:
-            self._lock = _lock(self.folder)
+            self._lock = lock(self.folder)
         sweep(self.folder)
         return self
 
@@ -162,7 +162,7 @@ def _ours(name: str) -> bool:
     return name in (".lock", "log.txt") or name.startswith(".run.json.")
 
 
-def _lock(folder: Path) -> Any:
+def lock(folder: Path) -> Any:
     """An open file that no other process can lock; the system releases it when we die."""
     file = open_kept(folder / ".lock")
     try:

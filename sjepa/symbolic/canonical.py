@@ -263,8 +263,8 @@ def _expand(product: sympy.Expr) -> sympy.Expr:
     expanded = multiply(product)
     pairs = [a.as_coeff_Mul() for a in sympy.Add.make_args(expanded)]
     if min(abs(c) for c, _ in pairs) <= NEGLIGIBLE * _sizes(product, lambda term: sympy.S.One):
-        most = multiply(_sizes(product, lambda term: term)).as_coefficients_dict()
-        pairs = [(c, t) for c, t in pairs if abs(c) > NEGLIGIBLE * most[t]]
+        sizes = multiply(_sizes(product, lambda term: term)).as_coefficients_dict()
+        pairs = [(c, t) for c, t in pairs if abs(c) > NEGLIGIBLE * sizes[t]]
     return sympy.Add(*(number * c * t for c, t in pairs))
 
 

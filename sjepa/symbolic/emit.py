@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,22 @@ def run(program: Program, memory: list[Any], functions: dict[str, Callable[..., 
     return [memory[i] for i in program.outputs]
 
 
+def evaluate(
+    program: Program,
+    inputs: Any,
+    coefficients: Iterable[Any],
+    functions: dict[str, Callable[..., Any]],
+) -> list[Any]:
+    """The outputs at inputs that are one column each, for these coefficients."""
+    memory: list[Any] = [None] * program.size
+    memory[: program.inputs] = inputs
+    for slot, value in program.constants:
+        memory[slot] = value
+    for slot, value in zip(program.coefficients, coefficients, strict=True):
+        memory[slot] = value
+    return run(program, memory, functions)
+
+
 class NumpyLaw:
     """The law as a function of an array (..., inputs), returning (..., outputs).
 
@@ -75,14 +91,9 @@ class NumpyLaw:
                 f"Expected an array (..., {program.inputs}) with the inputs last, "
                 f"got shape {z.shape}."
             )
-        memory: list[Any] = [None] * program.size
-        memory[: program.inputs] = np.ascontiguousarray(z.transpose(-1, *range(z.ndim - 1)))
-        for slot, value in program.constants:
-            memory[slot] = value
-        for slot, value in zip(program.coefficients, self.coefficients, strict=True):
-            memory[slot] = value
+        inputs = np.ascontiguousarray(z.transpose(-1, *range(z.ndim - 1)))
         with np.errstate(all="ignore"):
-            results = run(program, memory, NUMPY)
+            results = evaluate(program, inputs, self.coefficients, NUMPY)
         if out is None:
             out = np.empty((len(results), *z.shape[:-1]))
         for i, result in enumerate(results):

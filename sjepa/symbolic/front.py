@@ -331,7 +331,7 @@ class Front:
         if not isinstance(notes, list) or not all(isinstance(n, str) for n in notes):
             raise FormatError("Invalid front: 'notes' must be a list of texts.")
         verdict = data.get("verdict")
-        candidates = tuple(_candidate(one, i) for i, one in enumerate(laws))
+        candidates = tuple(_candidate(row, i) for i, row in enumerate(laws))
         backend = str(data.get("backend", data.get("engine", "")))
         chosen = data.get("chosen")
         if chosen is not None and not (type(chosen) is int and 0 <= chosen < len(candidates)):
@@ -393,14 +393,14 @@ def combine_outputs(
     complexities, losses = np.zeros(1), np.zeros(1)
     picked: list[tuple[int, ...]] = [()]
     for front in fronts:
-        own = np.array([row[:2] for row in front], dtype=float).reshape(-1, 2)
-        c, total = np.add.outer(complexities, own[:, 0]), np.add.outer(losses, own[:, 1])
+        points = np.array([row[:2] for row in front], dtype=float).reshape(-1, 2)
+        c, total = np.add.outer(complexities, points[:, 0]), np.add.outer(losses, points[:, 1])
         c, total = c.ravel(), total.ravel()
         order = np.lexsort((total, c))
         lowest = np.fmin.accumulate(np.append(np.inf, total[order]))
         kept = order[total[order] < lowest[:-1]][:max_laws]
         complexities, losses = c[kept], total[kept]
-        picked = [(*picked[k // len(own)], k % len(own)) for k in kept.tolist()]
+        picked = [(*picked[k // len(points)], k % len(points)) for k in kept.tolist()]
     joint: list[tuple[float, tuple[float, ...], tuple[Any, ...]]] = []
     least = math.inf
     for complexity, loss, places in zip(

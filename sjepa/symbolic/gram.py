@@ -143,12 +143,12 @@ class Gram:
                 with np.errstate(all="ignore"):  # what overflows is refused below, by name
                     np.matmul(near.T, theta, out=left)
                     np.subtract(y.T, left, out=left)
-                    own = y.sum(axis=0) if w is None else w @ y
+                    target_sums = y.sum(axis=0) if w is None else w @ y
                     root = here if w is None else here * np.sqrt(w)
                     squares = root @ root.T  # a symmetric product takes half the work
-                    if not np.trace(squares) + np.abs(own).max() ** 2 <= MAX_SIZE**2:
+                    if not np.trace(squares) + np.abs(target_sums).max() ** 2 <= MAX_SIZE**2:
                         _refuse(np.concatenate([theta, y.T]), library, start)
-                    products, y_sum = products + squares, y_sum + own
+                    products, y_sum = products + squares, y_sum + target_sums
                 rows, weight = rows + len(x), weight + float(len(x) if w is None else w.sum())
         if products is None or near is None:
             raise DataError("The iterator of chunks is empty: there is nothing to fit.")

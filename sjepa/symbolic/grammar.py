@@ -280,9 +280,9 @@ def _multisets(
 ) -> Iterator[tuple[sympy.Expr, ...]]:
     """Up to so many factors that can weigh no more: of long lists nearly all products weigh more,
     and writing those down to find out would take minutes."""
-    for i, (factor, own) in enumerate(factors):
+    for i, (factor, factor_weight) in enumerate(factors):
         for times in range(1, max_factors + 1):
-            left = weight - own - EACH_DEGREE * (times - 1)
+            left = weight - factor_weight - EACH_DEGREE * (times - 1)
             if left < 0:
                 break
             yield (factor,) * times

@@ -66,22 +66,22 @@ def min_inclusion(rows: Sequence[Interval], law: Law) -> float:
         return math.nan
     shares = {(r.output, r.term): r.inclusion for r in rows}
     pairs = zip(law.outputs, law.terms, strict=True)
-    own = [shares.get((o, to_text(term)), 0.0) for o, terms in pairs for _, term in terms]
-    return min(own, default=1.0)
+    inclusions = [shares.get((o, to_text(term)), 0.0) for o, terms in pairs for _, term in terms]
+    return min(inclusions, default=1.0)
 
 
 def read_intervals(rows: Any) -> tuple[Interval, ...]:
     """From plain data, checking every part of it."""
     if not isinstance(rows, list) or len(rows) > MAX_ROWS:
         raise FormatError("The intervals of its front are not a list.")
-    return tuple(_row(one) for one in rows)
+    return tuple(_row(row) for row in rows)
 
 
-def _row(one: Any) -> Interval:
+def _row(row: Any) -> Interval:
     names, numbers = ("output", "term"), ("coefficient", "low", "high", "inclusion")
-    if not isinstance(one, Mapping) or not all(isinstance(one.get(n), str) for n in names):
+    if not isinstance(row, Mapping) or not all(isinstance(row.get(n), str) for n in names):
         raise FormatError("An interval of its front does not name an output and a term.")
-    values: list[Any] = [one.get(n) for n in numbers]
+    values: list[Any] = [row.get(n) for n in numbers]
     if not all(type(v) in (int, float) and math.isfinite(v) for v in values):
-        raise FormatError(f"The interval of {one['term']!r:.40} in its front is no number.")
-    return Interval(*(one[n] for n in names), *map(float, values))
+        raise FormatError(f"The interval of {row['term']!r:.40} in its front is no number.")
+    return Interval(*(row[n] for n in names), *map(float, values))

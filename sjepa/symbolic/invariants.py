@@ -96,11 +96,11 @@ def invariants(
             raise LawError(f"There are {len(given)} terms; give at most {MAX_TERMS}.")
         stages = iter([given])
     # Along a path of a vector field something changes, unless it is at rest.
-    most = len(flow.state) - (law.dynamics == "continuous")
+    count = len(flow.state) - (law.dynamics == "continuous")
     found: list[sympy.Expr] = []
     for candidates in stages:
         found += flow.conserved(candidates, found)
-        if len(found) >= most:
+        if len(found) >= count:
             break
     return found
 
@@ -212,13 +212,13 @@ def _monomials(state: Sequence[sympy.Symbol], degree: int) -> list[sympy.Expr]:
 def _functions(flow: _Flow) -> list[sympy.Expr]:
     """Terms of the law, their integrals, logarithms of states that stay at 0."""
     found: dict[sympy.Expr, None] = {}
-    own = set(flow.state)
+    states = set(flow.state)
     for x, velocity in zip(flow.state, flow.velocity, strict=True):
         if velocity.subs(x, 0) == 0 and velocity != 0:
             found.setdefault(sympy.log(x))
     parts = [t for row in flow.law.terms for _, t in row]
     for term in dict.fromkeys(parts):
-        if not term.free_symbols or not term.free_symbols <= own:
+        if not term.free_symbols or not term.free_symbols <= states:
             continue
         found.setdefault(term)
         for x in flow.state:
@@ -272,11 +272,11 @@ def _null_space(change: Array) -> tuple[Array, Array]:
     scaled = change / column
     row = np.linalg.norm(scaled, axis=1, keepdims=True)
     scaled = scaled / np.where(row > 0, row, 1.0)
-    again = np.linalg.norm(scaled, axis=0)
-    again = np.where(again > 0, again, 1.0)
-    _, size, right = np.linalg.svd(scaled / again, full_matrices=False)
+    norm = np.linalg.norm(scaled, axis=0)
+    norm = np.where(norm > 0, norm, 1.0)
+    _, size, right = np.linalg.svd(scaled / norm, full_matrices=False)
     null = right[size <= NULL * max(size[0], 1e-300)]
-    return null, again * column
+    return null, norm * column
 
 
 def _sparse(null: Array) -> Array:

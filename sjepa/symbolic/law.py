@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy
 from sympy import Matrix
 
 from sjepa.errors import FormatError, LawError
-from sjepa.symbolic import complexity as measures, law_methods, write
+from sjepa.symbolic import complexity as measures, export, law_methods
 from sjepa.symbolic.calculus import jacobian
 from sjepa.symbolic.canonical import factored
 from sjepa.symbolic.equation import Equation
 from sjepa.symbolic.invariants import invariants
+from sjepa.symbolic.names import TIME, Dynamics, has_left_side, left_side, read_equations
 from sjepa.symbolic.parse import check_names, parse, symbol
 from sjepa.symbolic.program import Program, compile_program, compile_sums
 from sjepa.symbolic.text import rounded, to_text
@@ -26,10 +28,9 @@ if TYPE_CHECKING:
     from sjepa.symbolic.emit import NumpyLaw
     from sjepa.symbolic.library import Library
 
-Dynamics = Literal["continuous", "discrete"]
+__all__ = ["TIME", "Dynamics", "Law"]
+
 FORMAT, VERSION = "sjepa-law", 1
-# An input of this name is the time: it need not be given, and goes on between and behind data.
-TIME = "t"
 
 
 class Law:
@@ -101,15 +102,33 @@ class Law:
     def from_string(
         cls,
         equations: str | Sequence[str],
-        inputs: Sequence[str],
+        inputs: Sequence[str] | None = None,
         outputs: Sequence[str] | None = None,
-        dynamics: Dynamics = "continuous",
+        dynamics: Dynamics | None = None,
     ) -> Law:
-        """Read one expression for each output; see :func:`sjepa.symbolic.parse.parse`."""
+        """Read one expression for each output; see :func:`sjepa.symbolic.parse.parse`.
+
+        Equations may have left sides, as a law is printed; these then say what the outputs are and
+        whether the law is a rate, and without `inputs` what moves comes first, then other names.
+
+        >>> Law.from_string("q'' = -0.1*q_dot - sin(q)").inputs
+        ('q', 'q_dot')
+        """
         if isinstance(equations, str):
-            equations = [equations]
-        names = check_names(inputs, "input")
-        return cls([parse(e, names) for e in equations], names, outputs, dynamics)
+            lines = [line for line in re.split("[;\\n]", equations) if line.strip()]
+            equations = lines if all(map(has_left_side, lines)) and lines else [equations]
+        read = read_equations(equations, inputs)
+        for what, given, said in (
+            ("outputs", outputs and tuple(outputs), read.outputs and tuple(read.outputs)),
+            ("dynamics", dynamics, read.dynamics),
+        ):
+            if given and said and given != said:
+                raise LawError(f"The left sides of the equations say {what} {said}, not {given}.")
+        names = check_names(read.inputs, "input")
+        expressions = [parse(e, names) for e in read.expressions]
+        return cls(
+            expressions, names, outputs or read.outputs, dynamics or read.dynamics or "continuous"
+        )
 
     @classmethod
     def of_equations(
@@ -149,9 +168,9 @@ class Law:
             value = data.get(key)
             if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
                 raise FormatError(f"Not a law: {key!r} must be a list of texts.")
-        return cls.from_string(
-            data["expressions"], data["inputs"], data["outputs"], data.get("dynamics", "continuous")
-        )
+        inputs = check_names(data["inputs"], "input")
+        expressions = [parse(e, inputs) for e in data["expressions"]]
+        return cls(expressions, inputs, data["outputs"], data.get("dynamics", "continuous"))
 
     @classmethod
     def from_pysr(cls, source: Any, row: int | Sequence[int] | None = None, **options: Any) -> Law:
@@ -341,10 +360,8 @@ class Law:
     # Writing -------------------------------------------------------------------------------------
 
     def left_side(self, i: int) -> str:
-        name = self.outputs[i]
-        if self.dynamics == "continuous":
-            return f"{name}'"
-        return f"{name}[t+1]" if name in self.inputs else name
+        """How an output is written: ``q'``, ``q''``, ``q[t+1]`` or ``y``."""
+        return left_side(self.outputs[i], self.inputs, self.dynamics)
 
     def lines(self, digits: int | None = None) -> list[str]:
         """One readable line for each equation."""
@@ -389,21 +406,21 @@ class Law:
             )
         return jacobian(self.expressions, [symbol(n) for n in names])
 
-    # In other languages; see :mod:`sjepa.symbolic.write` -----------------------------------------
+    # In other languages; see :mod:`sjepa.symbolic.export` -----------------------------------------
 
-    latex = write.latex
-    mathml = write.mathml
-    c = write.c
-    julia = write.julia
-    python = write.python
-    torch = write.torch
-    torch_source = write.torch_source
-    casadi = write.casadi
-    jax = write.jax
-    modelica = write.modelica
-    sbml = write.sbml
-    _repr_latex_ = write.notebook_latex
-    _repr_html_ = write.notebook_html
+    latex = export.latex
+    mathml = export.mathml
+    c = export.c
+    julia = export.julia
+    python = export.python
+    torch = export.torch
+    torch_source = export.torch_source
+    casadi = export.casadi
+    jax = export.jax
+    modelica = export.modelica
+    sbml = export.sbml
+    _repr_latex_ = export.notebook_latex
+    _repr_html_ = export.law_html
 
     # Using; see :mod:`sjepa.symbolic.law_methods` -----------------------------------------------
 

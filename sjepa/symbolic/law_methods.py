@@ -48,21 +48,21 @@ def equivalent(
     if law.inputs != other.inputs or len(law.outputs) != len(other.outputs):
         return False
     rng = np.random.default_rng(seed)
-    one, two = law.numpy(), other.numpy()
-    seen = False
+    here, there = law.numpy(), other.numpy()
+    compared = False
     for radius in EQUIVALENCE_RADII:
         z = rng.uniform(-radius, radius, (points, len(law.inputs)))
         z[::2] = np.abs(z[::2])
-        a, b = one(z), two(z)
+        a, b = here(z), there(z)
         usable = np.isfinite(a).all(axis=1) & np.isfinite(b).all(axis=1)
         a, b = a[usable], b[usable]
         if len(a):
-            seen = True
+            compared = True
             # Far out, large terms may cancel: rounding is a share of the largest value there.
             size = np.abs(a) if radius <= 3.0 else np.abs(a).max(axis=0)
             if (np.abs(a - b) > tolerance * (1.0 + size)).any():
                 return False
-    return True if seen else law == other
+    return True if compared else law == other
 
 
 def order_of(law: Law) -> Literal[1, 2]:
@@ -263,7 +263,7 @@ def _free(law: Law, free: Sequence[Any] | None) -> tuple[Law, list[bool] | None]
     for text in wanted:
         term = split_terms(parse(text, law.inputs))[0][1]
         if term not in parts:
-            known = ", ".join(to_text(one, 4) for one in parts)
+            known = ", ".join(to_text(t, 4) for t in parts)
             raise LawError(f"free: the law has no term {text!r}; its terms are {known}.")
         moving |= parts[term]
     return law, [symbol in moving for symbol in symbols]

@@ -15,7 +15,7 @@ from typing import Any
 import sympy
 
 from sjepa.errors import LawError, did_you_mean
-from sjepa.symbolic import definitions as own, functions as safe
+from sjepa.symbolic import definitions, functions as safe
 from sjepa.symbolic.powers import power
 
 
@@ -169,10 +169,10 @@ _ROWS = (
     _everywhere("sign", sympy.sign, 1.0, operon=False),
     _everywhere("floor", sympy.floor, 2.0),
     _everywhere("ceil", sympy.ceiling, 2.0, aliases=("ceiling",)),
-    Operator("Max", 2, 2.0, safe.Max, safe.Max, {"c": "fmax"}, own.maximum, "max", "Fmax", ("max", "fmax"), (0.7, -0.2, 1.1), max_arity=64),
-    Operator("Min", 2, 2.0, safe.Min, safe.Min, {"c": "fmin"}, own.minimum, "min", "Fmin", ("min", "fmin"), (0.7, -0.2, 1.1), max_arity=64),
-    Operator("Mod", 2, 2.5, sympy.Mod, sympy.Mod, {"numpy": "mod", "torch": "remainder"}, own.floor_mod, "mod", "", ("mod",), (2.7, 0.8)),
-    Operator("Heaviside", 1, 2.0, sympy.Heaviside, sympy.Heaviside, {}, own.heaviside, "heaviside", "", ("heaviside",), max_arity=2),
+    Operator("Max", 2, 2.0, safe.Max, safe.Max, {"c": "fmax"}, definitions.maximum, "max", "Fmax", ("max", "fmax"), (0.7, -0.2, 1.1), max_arity=64),
+    Operator("Min", 2, 2.0, safe.Min, safe.Min, {"c": "fmin"}, definitions.minimum, "min", "Fmin", ("min", "fmin"), (0.7, -0.2, 1.1), max_arity=64),
+    Operator("Mod", 2, 2.5, sympy.Mod, sympy.Mod, {"numpy": "mod", "torch": "remainder"}, definitions.floor_mod, "mod", "", ("mod",), (2.7, 0.8)),
+    Operator("Heaviside", 1, 2.0, sympy.Heaviside, sympy.Heaviside, {}, definitions.heaviside, "heaviside", "", ("heaviside",), max_arity=2),
     # Domain-safe operators.
     Operator("safe_div", 2, QUOTIENT, safe.safe_div, safe.safe_div, pysr="safe_div", example=(0.7, 1.3)),
     Operator("exp_clip", 1, _T, safe.exp_clip, safe.exp_clip, pysr="exp_clip"),

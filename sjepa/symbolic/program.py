@@ -81,8 +81,10 @@ class _Compiler:
             parts = []
             for _, term in equation.pairs:
                 self.coefficients.append(self.new())
-                one = self.coefficients[-1]
-                parts.append(one if term == 1 else self.emit("mul", self.visit(term), one))
+                coefficient = self.coefficients[-1]
+                parts.append(
+                    coefficient if term == 1 else self.emit("mul", self.visit(term), coefficient)
+                )
             total = parts[0] if parts else self.constant(0.0)
             for part in parts[1:]:
                 total = self.emit("add", total, part)

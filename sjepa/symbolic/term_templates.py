@@ -44,8 +44,8 @@ class TermTemplate:
 
     Examples
     --------
-    >>> one = TermTemplate.read("x/(c + x)", ["x"])
-    >>> one.constants, one.at([0.5])
+    >>> template = TermTemplate.read("x/(c + x)", ["x"])
+    >>> template.constants, template.at([0.5])
     (('c',), x/(2*x + 1))
     """
 
@@ -118,9 +118,9 @@ class TermTemplate:
     def places(self, x: np.ndarray) -> np.ndarray:
         """Initial guesses (places, constants) for inputs (n, d); none where undefined."""
         free = {symbol(c) for c in self.constants}
-        own = [self._role(symbol(c), free) for c in self.constants]
+        roles = [self._role(symbol(c), free) for c in self.constants]
         steps = [
-            self._values(kind, e, x, c) for (kind, e), c in zip(own, self.constants, strict=True)
+            self._values(kind, e, x, c) for (kind, e), c in zip(roles, self.constants, strict=True)
         ]
         rows = []
         for chosen in product(*(s if s is not None else [None] for s in steps)):
@@ -130,7 +130,7 @@ class TermTemplate:
                 rows.append(chosen)
                 continue
             (c,) = open_  # an offset beside a rate: the middle of the step lies in the data
-            e = own[self.constants.index(c)][1]
+            e = roles[self.constants.index(c)][1]
             values = _evaluate(
                 e.xreplace({symbol(k): sympy.Float(v) for k, v in known.items() if v is not None}),
                 self.inputs,
@@ -187,14 +187,14 @@ class TermTemplate:
             step = 1.5 / np.ptp(values)
             if self.is_clock:
                 turns = (len(np.unique(values)) - 1) / PER_TURN
-                most = min(
+                count = min(
                     int(turns * 2 * math.pi / 1.5),
                     MAX_WAVES // (1 if len(self.constants) == 1 else len(PHASES)),
                 )
             else:
-                most = MAX_PLACES if (np.diff(values) > 0).all() else int(HIGH / spread / step)
-                most = min(most, MAX_PLACES)
-            return list(step * np.arange(1, most + 1))
+                count = MAX_PLACES if (np.diff(values) > 0).all() else int(HIGH / spread / step)
+                count = min(count, MAX_PLACES)
+            return list(step * np.arange(1, count + 1))
         rates = np.geomspace(LOW / np.abs(values).max(), HIGH / spread, PLACES)
         mirrored = self.expr.xreplace({symbol(c): -symbol(c)})
         if mirrored in (self.expr, -self.expr):

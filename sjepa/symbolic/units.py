@@ -26,7 +26,7 @@ _PLAIN = (sympy.sign, sympy.Heaviside)
 MAX_LENGTH = 100
 
 
-class Units:
+class DimensionCheck:
     """Dimensions by name.
 
     Parameters
@@ -37,7 +37,7 @@ class Units:
 
     Examples
     --------
-    >>> units = Units({"x": "m", "v": "m/s", "x'": "m/s"}, dimensionless=True)
+    >>> units = DimensionCheck({"x": "m", "v": "m/s", "x'": "m/s"}, dimensionless=True)
     >>> [units.fits(sympy.Symbol(n, real=True), "x'") for n in ("x", "v")]
     [False, True]
     """
@@ -49,10 +49,10 @@ class Units:
     def fits(self, term: sympy.Expr, target: str) -> bool:
         """Whether a term, times a number, can be what `target` is."""
         try:
-            own = self._dimension(term)
+            dimension = self._dimension(term)
         except _Mismatch:
             return False
-        return not self.dimensionless or own is None or own == self.dimensions[target]
+        return not self.dimensionless or dimension is None or dimension == self.dimensions[target]
 
     def mask(self, library: Library, outputs: Sequence[str]) -> np.ndarray:
         """Which output may use which term (terms, outputs), beside the library's own mask."""
@@ -119,8 +119,8 @@ def _read(name: str, text: str) -> Dimension:
     return {k: v for k, v in found.items() if v}
 
 
-def _power(one: Dimension | None, by: Fraction) -> Dimension | None:
-    return None if one is None else {k: v * by for k, v in one.items()}
+def _power(dimension: Dimension | None, by: Fraction) -> Dimension | None:
+    return None if dimension is None else {k: v * by for k, v in dimension.items()}
 
 
 def _product(parts: Sequence[Dimension | None]) -> Dimension | None:

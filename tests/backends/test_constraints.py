@@ -10,7 +10,7 @@ from scipy.optimize import lsq_linear, minimize
 import sjepa
 from sjepa import Backend, Library, Problem, make_backend
 from sjepa.errors import ConfigError
-from sjepa_backends._supports import signed_solution
+from sjepa_backends.supports import signed_solution
 from tests.command import run
 
 
@@ -217,3 +217,15 @@ def test_signs_of_nearly_equal_columns_do_not_depend_on_units(unit):
     expected = lsq_linear(x, y, bounds, tol=1e-14).x
     np.testing.assert_allclose(x @ found, x @ expected, atol=1e-6 * np.abs(y).max())
     assert (found * signs >= 0).all()
+
+
+def test_an_equation_of_second_order_is_named_by_two_primes():
+    t = np.arange(0, 10, 0.05)
+    front = sjepa.discover(
+        np.cos(2 * t)[:, None],
+        t,
+        order=2,
+        library=["x1", "x1_dot"],
+        constraints=["coef(x1'', x1) = -4"],
+    )
+    assert front.best().lines(4) == ["x1'' = -4*x1"]

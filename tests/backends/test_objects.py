@@ -153,7 +153,7 @@ def _pysr_regressor(**settings: Any) -> Any:
 
 
 def test_a_pysr_regressor_is_asked_with_its_settings() -> None:
-    from sjepa_backends._pysr_request import plan
+    from sjepa_backends.pysr.request import plan
 
     regressor = _pysr_regressor(
         niterations=40, populations=8, maxsize=25, binary_operators=["+", "*"],

@@ -18,11 +18,7 @@ from sjepa.symbolic.text import to_text
 
 op = pytest.importorskip("pyoperon")
 
-from sjepa_backends import (  # noqa: E402
-    _operon_refinement as refine,
-    _operon_run as running,
-)
-from sjepa_backends.operon import Operon  # noqa: E402
+from sjepa_backends.operon import Operon, refinement as refine, run as running  # noqa: E402
 
 
 GENERIC = ["+", "-", "*", "sin", "cos", "abs", "square"]

@@ -15,8 +15,7 @@ from sjepa.symbolic.text import to_text
 
 ps = pytest.importorskip("pysindy")
 
-from sjepa_backends import _pysindy_path as path  # noqa: E402
-from sjepa_backends.pysindy import PySINDy  # noqa: E402
+from sjepa_backends.pysindy import PySINDy, path  # noqa: E402
 
 
 LIBRARY = Library.from_terms(

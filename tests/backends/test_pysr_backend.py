@@ -21,8 +21,7 @@ from sjepa.backend.budget import count_cpu_time
 from sjepa.errors import BackendError, BackendTimeout, BackendUnavailable, ConfigError
 from sjepa.studies.backends import cells
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
-from sjepa_backends import _pysr_laws, _pysr_pool
-from sjepa_backends.pysr import PySR, Template, stop_workers
+from sjepa_backends.pysr import PySR, PySRTemplate, laws, pool, stop_workers
 
 
 HERE = Path(__file__).parent
@@ -239,7 +238,7 @@ def test_known_structure_is_passed_on_and_filled_in(standin: Standin) -> None:
     standin.set(
         ROWS=json.dumps([[[5, 0.0, "f = sin(#1); c = [-0.97]"], [3, 0.4, "f = #1; c = [1]"]]])
     )
-    template = {"p": Template("c[1] * f(q)", ["f"], {"c": 1})}
+    template = {"p": PySRTemplate("c[1] * f(q)", ["f"], {"c": 1})}
     problem = pendulum()
     one = problem.with_(targets=problem.targets[:, 1], outputs=["p"])
     front = PySR(template=template).search(one)
@@ -269,7 +268,7 @@ def test_a_worker_that_overstays_is_stopped(standin: Standin) -> None:
     standin.set(FIT="hangs")
     with pytest.raises(BackendTimeout, match="still searching"):
         PySR(grace=0.3).search(pendulum(budget=Budget(seconds=0.5)))
-    assert not _pysr_pool._all
+    assert not pool.workers
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -320,7 +319,7 @@ def is_running(pid: int) -> bool:
 
 
 def test_the_worker_needs_neither_torch_nor_sjepa() -> None:
-    code = "import sys, sjepa_backends._pysr_worker; print({'torch', 'sjepa'} & set(sys.modules))"
+    code = "import sys, sjepa_backends.pysr_worker; print({'torch', 'sjepa'} & set(sys.modules))"
     environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "backends")}
     run = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
@@ -331,13 +330,13 @@ def test_the_worker_needs_neither_torch_nor_sjepa() -> None:
 def test_a_prepared_worker_is_the_one_that_searches(standin: Standin) -> None:
     for _ in range(2):
         PySR().prepare()
-    assert len(_pysr_pool._all) == 1
-    (worker,) = _pysr_pool._all
+    assert len(pool.workers) == 1
+    (worker,) = pool.workers
     assert len(PySR().search(pendulum()))
     PySR().prepare()
     assert len(PySR().search(pendulum()))
     assert {record["pid"] for record in standin.asked} == {worker.process.pid}
-    assert _pysr_pool._all == {worker}
+    assert pool.workers == {worker}
 
 
 def test_preparing_never_fails_and_the_search_says_why(standin: Standin) -> None:
@@ -435,7 +434,7 @@ def test_numbers_next_to_whole_ones_are_tried_as_whole_and_others_are_left(
 
 def test_only_numbers_next_to_whole_ones_become_whole() -> None:
     law = Law.from_string("2.000001*x + 0.4*x**2 - 0.9999999*sin(x) + 0.3", ["x"])
-    whole = {str(term): c for c, term in _pysr_laws._whole(law).terms[0]}
+    whole = {str(term): c for c, term in laws.with_whole_numbers(law).terms[0]}
     assert whole == {"x": 2.0, "x**2": 0.4, "sin(x)": -1.0, "1": 0.3}
 
 
@@ -464,7 +463,7 @@ def test_it_says_which_julia_it_uses_or_what_would_be_downloaded(
 
 
 UNITS = {"q": "m", "p": "m/s", "q'": "m/s", "p'": "m/s**2"}
-PARTS = Template("f(q) + c[1] * g(p)", ["f", "g"], {"c": 1})
+PARTS = PySRTemplate("f(q) + c[1] * g(p)", ["f", "g"], {"c": 1})
 PARTS_ROW = [[[3, 0.1, "f = #1; g = #1; c = [0.5]"]]] * 2
 
 
@@ -561,10 +560,10 @@ def test_the_drag_pendulum_comes_out_of_the_rows_of_a_real_search(
 def test_a_small_coefficient_of_a_large_term_is_not_negligible() -> None:
     x = np.column_stack([np.linspace(0, 1, 50), 1e6 * np.linspace(1, 2, 50)])
     law = Law.from_string("2*a + 3e-6*b", ["a", "b"], ["y"], "discrete")
-    kept = _pysr_laws._without_negligible(law, x, law.numpy()(x), 1e-3)
+    kept = laws.without_negligible(law, x, law.numpy()(x), 1e-3)
     assert len(kept) == 2
     tiny = Law.from_string("2*a + 3e-10*b", ["a", "b"], ["y"], "discrete")
-    assert len(_pysr_laws._without_negligible(tiny, x, tiny.numpy()(x), 1e-3)) == 1
+    assert len(laws.without_negligible(tiny, x, tiny.numpy()(x), 1e-3)) == 1
 
 
 def test_an_error_whose_text_cannot_be_had_is_told_and_the_worker_lives(standin: Standin) -> None:

@@ -15,8 +15,8 @@ from sjepa.backend import Budget, Problem
 from sjepa.errors import BackendError, ConfigError
 from sjepa.symbolic import Grammar, Law, Library
 from sjepa.symbolic.operators import OPERATORS
-from sjepa_backends._pysr_julia import announce_download, find_julia
-from sjepa_backends.pysr import PySR, Template, julia_available, stop_workers
+from sjepa_backends.pysr import PySR, PySRTemplate, julia_available, stop_workers
+from sjepa_backends.pysr.julia import announce_download, find_julia
 from sjepa_julia import definitions
 
 
@@ -171,7 +171,7 @@ def test_a_real_search_over_a_library(worker: None) -> None:
 @needs_pysr
 def test_a_real_search_with_a_template(worker: None) -> None:
     problem = pendulum(grammar=Grammar(["+", "-", "*", "sin"], ["q", "p"]))
-    template = {"p": Template("c[1] * f(q)", ["f"], {"c": 1})}
+    template = {"p": PySRTemplate("c[1] * f(q)", ["f"], {"c": 1})}
     backend = PySR(niterations=12, populations=6, template=template)
     assert backend.search(problem).best() == PENDULUM
 

@@ -15,10 +15,10 @@ from sjepa.errors import ConfigError, ParseError
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.symbolic.operators import OPERATORS
 from sjepa.symbolic.parse import parse, symbol
-from sjepa_backends._pysr_extras import in_our_names
-from sjepa_backends._pysr_guess import guesses
-from sjepa_backends._pysr_request import plan
-from sjepa_backends.pysr import PySR, Template
+from sjepa_backends.pysr import PySR, PySRTemplate
+from sjepa_backends.pysr.extras import in_our_names
+from sjepa_backends.pysr.guess import guesses
+from sjepa_backends.pysr.request import plan
 from sjepa_julia import definitions
 
 
@@ -85,7 +85,7 @@ def test_every_option_we_send_exists(version: str) -> None:
 @pytest.mark.parametrize("version", ["1.5.10", "2.0.0a2", "2.7.2"])
 def test_what_the_worker_builds_and_passes_exists(version: str) -> None:
     known = RECORDED[version]
-    template = Template("f(q) + c[1] * g(p)", ["f", "g"], {"c": 1})
+    template = PySRTemplate("f(q) + c[1] * g(p)", ["f", "g"], {"c": 1})
     request = asked(PySR(template=template, tensorboard="logs"), units=UNITS)
     assert request["template"]["parameters"] == {"c": 1}
     assert request["template"].keys() <= set(known["TemplateExpressionSpec"])
@@ -105,7 +105,7 @@ def test_terms_of_a_library_cost_what_its_weights_say() -> None:
 def test_losses_are_sent_by_the_name_that_their_argument_has() -> None:
     plain = asked(PySR(loss_function="f(tree, dataset, options) = 1"))["settings"]
     assert plain["loss_function"] == "f(tree, dataset, options) = 1"
-    known = PySR(template=Template("f(q)", ["f"]), loss_function="g(e, dataset, options) = 1")
+    known = PySR(template=PySRTemplate("f(q)", ["f"]), loss_function="g(e, dataset, options) = 1")
     settings = asked(known)["settings"]
     assert settings["loss_function_expression"] == "g(e, dataset, options) = 1"
     assert "loss_function" not in settings
@@ -341,7 +341,7 @@ def test_guesses_for_a_library_are_sums_of_its_terms() -> None:
 
 
 def test_a_template_reads_rows_of_a_real_run() -> None:
-    template = Template("f(q) + p[1] * g(v)", ["f", "g"], {"p": 1})
+    template = PySRTemplate("f(q) + p[1] * g(v)", ["f", "g"], {"p": 1})
     rows = (RUNS / "template_equations.csv").read_text().splitlines()[1:]
     equations = [line.split(",")[3] for line in rows]
     laws = [Law([template.expression(e, ["q", "v"])], ["q", "v"], ["v"]) for e in equations]
@@ -358,7 +358,7 @@ def test_a_template_reads_rows_of_a_real_run() -> None:
     ],
 )
 def test_templates_nest_and_differentiate(combine: str, row: str, meaning: str) -> None:
-    template = Template(combine, ["H"], {"c": 2} if "c[" in combine else {})
+    template = PySRTemplate(combine, ["H"], {"c": 2} if "c[" in combine else {})
     expr = template.expression(row, ["q", "v"])
     assert Law([expr], ["q", "v"], ["y"]) == Law.from_string(meaning, ["q", "v"], ["y"])
 
@@ -366,22 +366,22 @@ def test_templates_nest_and_differentiate(combine: str, row: str, meaning: str) 
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        (Template("f(q) +", ["f"]), "cannot be read"),
-        (Template("f(q) + p[2]", ["f"], {"p": 1}), r"'p' is also the name of an input"),
-        (Template("f(q) + c[2]", ["f"], {"c": 1}), r"c\[2\] is not one of the parameters"),
-        (Template("nosuch(f(q))", ["f"]), "Unknown function 'nosuch'"),
-        (Template("tanh(f(q))", ["f"]), "not in the grammar: .* needs tanh"),
+        (PySRTemplate("f(q) +", ["f"]), "cannot be read"),
+        (PySRTemplate("f(q) + p[2]", ["f"], {"p": 1}), r"'p' is also the name of an input"),
+        (PySRTemplate("f(q) + c[2]", ["f"], {"c": 1}), r"c\[2\] is not one of the parameters"),
+        (PySRTemplate("nosuch(f(q))", ["f"]), "Unknown function 'nosuch'"),
+        (PySRTemplate("tanh(f(q))", ["f"]), "not in the grammar: .* needs tanh"),
     ],
 )
-def test_templates_are_checked_before_the_search(template: Template, message: str) -> None:
+def test_templates_are_checked_before_the_search(template: PySRTemplate, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         plan(problem(), {"q": template})
 
 
 def test_templates_for_unknown_outputs_and_broken_rows_are_refused() -> None:
     with pytest.raises(ConfigError, match="output 'x'; outputs are q, p"):
-        plan(problem(), {"x": Template("f(q)", ["f"])})
-    template = Template("f(q, p)", ["f"])
+        plan(problem(), {"x": PySRTemplate("f(q)", ["f"])})
+    template = PySRTemplate("f(q, p)", ["f"])
     for row in ("g = #1", "f", "f = #3"):
         with pytest.raises(ParseError):
             template.expression(row, ["q", "p"])
@@ -390,4 +390,4 @@ def test_templates_for_unknown_outputs_and_broken_rows_are_refused() -> None:
 def test_a_template_for_a_list_of_terms_is_refused() -> None:
     library = Library.from_terms(["q", "p"], ["q", "p"])
     with pytest.raises(ConfigError, match="'q' has a list of terms; a template needs operators"):
-        plan(problem(library=library, grammar=None), {"q": Template("f(q)", ["f"])})
+        plan(problem(library=library, grammar=None), {"q": PySRTemplate("f(q)", ["f"])})

@@ -13,8 +13,7 @@ import pytest
 from sjepa.backend import Budget, Problem
 from sjepa.errors import BackendError, BackendTimeout, BackendUnavailable, ConfigError
 from sjepa.symbolic import Grammar, Law
-from sjepa_backends import _pysr_pool
-from sjepa_backends.pysr import PySR, Template, stop_workers
+from sjepa_backends.pysr import PySR, PySRTemplate, pool, stop_workers
 
 
 STANDIN = str(Path(__file__).with_name("pysr_standin.py"))
@@ -109,9 +108,9 @@ def test_misbehaviour_is_named_in_one_line_and_the_next_search_works(
         session.search(problem)
     assert "\n" not in str(caught.value)
     if mode == "fit error":  # that worker is in order and stays
-        assert len(_pysr_pool._all) == 1
+        assert len(pool.workers) == 1
     else:
-        assert not _pysr_pool._all
+        assert not pool.workers
         assert session.search(problem).best() == Law.from_string(["p", "-sin(q)"], ["q", "p"])
 
 
@@ -151,17 +150,17 @@ def test_a_worker_that_died_while_idle_is_replaced() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_child_does_not_inherit_the_workers() -> None:
     backend("good").search(pendulum())
-    assert _pysr_pool._all
+    assert pool.workers
     child = os.fork()
     if not child:
-        os._exit(len(_pysr_pool._all) + len(_pysr_pool._idle))
+        os._exit(len(pool.workers) + len(pool.idle))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert _pysr_pool._all
+    assert pool.workers
 
 
 def test_files_of_a_worker_are_removed() -> None:
     backend("good").search(pendulum())
-    (worker,) = _pysr_pool._all
+    (worker,) = pool.workers
     assert (Path(worker.directory) / "data.npz").exists()
     stop_workers()
     assert not Path(worker.directory).exists()
@@ -176,7 +175,7 @@ def test_settings_pickle_and_compare() -> None:
     session = PySR(maxsize=12, template={"combine": "f(q)", "expressions": ["f"]}, options={"a": 1})
     assert pickle.loads(pickle.dumps(session)) == session
     assert session != PySR(maxsize=13)
-    assert session.template == Template("f(q)", ["f"])
+    assert session.template == PySRTemplate("f(q)", ["f"])
     assert hash(PySR(maxsize=12)) == hash(PySR(maxsize=12))
 
 
@@ -189,7 +188,7 @@ def test_settings_pickle_and_compare() -> None:
         ({"deterministic": True, "procs": 4}, "no use for procs"),
         ({"options": {"extra_sympy_mappings": {"f": abs}}}, "numbers, texts, lists"),
         ({"template": {"combine": "f(q)", "nosuch": 1}}, "A template has 'combine'"),
-        ({"template": 3}, "Template or a mapping"),
+        ({"template": 3}, "PySRTemplate or a mapping"),
     ],
 )
 def test_impossible_settings_are_refused(settings: dict[str, object], message: str) -> None:

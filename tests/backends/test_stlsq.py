@@ -13,7 +13,7 @@ from sjepa.errors import ConfigError, DataError
 from sjepa.models import SparseLaw
 from sjepa.symbolic import Gram, Law, Library
 from sjepa_backends import stlsq
-from sjepa_backends._supports import backward, warm_supports
+from sjepa_backends.supports import backward, warm_supports
 
 
 @pytest.mark.filterwarnings("ignore:Sparsity parameter is too big")  # pysindy's, where ours agrees

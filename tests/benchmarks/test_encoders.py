@@ -86,7 +86,7 @@ def test_second_order_from_frames_separates_trained_coordinates_from_frozen_ones
     found = diagnose(frozen, data, latent_dim=1, order=2, library=library, delta=0.01)
     trained, pca = found["trained"], found["pca"]
     assert trained.complexity.value == 1.0
-    assert trained.law.lines(2) == ["z1_dot' = -2*z1"]
+    assert trained.law.lines(2) == ["z1'' = -2*z1"]
     assert trained.rollout.mse < 1e-3 < pca.rollout.mse
     assert pca.complexity.value > 1.0
     assert trained.probe > 0.999 and pca.probe_embedding > 0.999

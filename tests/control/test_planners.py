@@ -19,7 +19,7 @@ from sjepa.control import (
     linearize,
     lqr,
 )
-from sjepa.control.ilqr import _box_step
+from sjepa.control.ilqr import minimize_in_box
 from sjepa.control.rollouts import LawRollout, generic_rollout
 from sjepa.errors import ConfigError, DataError
 from sjepa.models import Correction, Transition
@@ -351,7 +351,7 @@ def test_steps_inside_a_box_are_the_best_there_are_in_any_unit_of_cost(unit: flo
         root = rng.normal(size=(3, 3))
         quu, qu = unit * (root @ root.T + 0.3 * np.eye(3)), unit * 2 * rng.normal(size=3)
         low, high = -rng.uniform(0.1, 1, 3), rng.uniform(0.1, 1, 3)
-        step, free = _box_step(*(torch.tensor(a)[None] for a in (quu, qu, low, high)))
+        step, free = minimize_in_box(*(torch.tensor(a)[None] for a in (quu, qu, low, high)))
         best = minimize(
             lambda x, q=quu, g=qu: (g @ x + x @ q @ x / 2) / unit, np.zeros(3), bounds=[*zip(low, high, strict=True)],
             options={"ftol": 1e-15, "gtol": 1e-10},

@@ -30,7 +30,7 @@ LIBRARY = Library.from_terms(["1", "z1", "z1_dot", "sin(z1)", "z1**3"], ["z1", "
 def test_positions_alone_give_the_law_of_their_acceleration() -> None:
     model = SJEPA(1, encoder="identity", order=2, library=LIBRARY, backend="subset")
     model.fit(ANGLES, T)
-    assert model.law_.lines(3) == ["z1_dot' = -sin(z1)"]
+    assert model.law_.lines(3) == ["z1'' = -sin(z1)"]
     assert model.law_.inputs == ("z1", "z1_dot")
 
 
@@ -66,7 +66,7 @@ def test_induced_complexity_of_second_order_is_that_of_the_law() -> None:
     data = Trajectories(ANGLES, T)
     found = induced_complexity(None, data, LIBRARY, 1e-3, order=2)
     assert found.value == 2.0 and found.certificate == "exact"  # sin costs two
-    assert found.law is not None and found.law.lines(3) == ["z1_dot' = -sin(z1)"]
+    assert found.law is not None and found.law.lines(3) == ["z1'' = -sin(z1)"]
     # The linear oscillator, for who tolerates a quarter of the variance.
     assert found.at(0.3) == 1.0 < found.at(0.1)
     bent = induced_complexity(lambda x: np.sinh(x), data, LIBRARY, 1e-3, order=2)
@@ -78,7 +78,7 @@ def test_induced_complexity_of_second_order_is_that_of_the_law() -> None:
 def test_a_library_of_positions_alone_is_enough() -> None:
     narrow = Library.from_terms(["z1", "sin(z1)"], ["z1"])
     model = SJEPA(1, encoder="identity", order=2, library=narrow, backend="subset").fit(ANGLES, T)
-    assert model.law_.lines(3) == ["z1_dot' = -sin(z1)"]
+    assert model.law_.lines(3) == ["z1'' = -sin(z1)"]
     assert model.score(ANGLES, T) > 0.999
 
 

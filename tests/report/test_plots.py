@@ -45,10 +45,6 @@ def test_training_curves_take_the_history_of_a_model() -> None:
         plots.plot_training(pd.DataFrame({"step": [1, 2]}))
 
 
-def test_the_front_is_the_fronts_own_plot(front: sjepa.Front) -> None:
-    assert plots.plot_front(front).get_yscale() == "log"
-
-
 def test_arrows_point_along_the_law_with_everything_else_held() -> None:
     """Against the law evaluated point by point, in a plane that is not the first."""
     law = sjepa.Law.from_string(["b*f", "c - a", "a*b + c"], ["a", "b", "c", "f"])

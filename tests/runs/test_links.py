@@ -105,10 +105,10 @@ def test_of_two_that_begin_at_once_one_begins(tmp_path: Path) -> None:
 
 def test_a_locked_folder_is_not_written_to(tmp_path: Path) -> None:
     """Before, run.json was written first and the lock taken later."""
-    from sjepa.runs.folder import _lock
+    from sjepa.runs.folder import lock
 
     (tmp_path / "run").mkdir()
-    held = _lock(tmp_path / "run")
+    held = lock(tmp_path / "run")
     with held, pytest.raises(ConfigError, match="Another process"):
         Run.begin(tmp_path / "run", {"settings": {}})
     assert not (tmp_path / "run" / "run.json").exists()

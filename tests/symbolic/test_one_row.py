@@ -16,7 +16,7 @@ from sjepa.backend import Problem
 from sjepa.errors import LawError
 from sjepa.symbolic import Grammar, Law, definitions as own, operators
 from sjepa.symbolic.functions import DefinedFunction
-from sjepa_backends._pysr_request import plan, search_space
+from sjepa_backends.pysr.request import plan, search_space
 from sjepa_julia import definitions
 
 

@@ -9,7 +9,7 @@ import sjepa
 from sjepa import Backend, Grammar, Law, Library, Problem
 from sjepa.errors import BackendUnavailable, ConfigError
 from sjepa.symbolic.parse import parse
-from sjepa.symbolic.units import Units
+from sjepa.symbolic.units import DimensionCheck
 from tests.command import run
 
 
@@ -45,15 +45,15 @@ UNITS = {"x": "m", "v": "m/s", "q": "rad", "t0": "s", "x'": "m/s", "v'": "m/s**2
 def test_dimensions_by_hand(text, sound, speed):
     """`sound`: with a coefficient of any unit; `speed`: as meters per second by itself."""
     term = _floats(parse(text, NAMES))
-    assert Units(UNITS).fits(term, "x'") is sound
-    strict = Units(UNITS, dimensionless=True)
+    assert DimensionCheck(UNITS).fits(term, "x'") is sound
+    strict = DimensionCheck(UNITS, dimensionless=True)
     assert strict.fits(term, "x'") is speed
 
 
 def test_numbers_inside_may_have_a_unit_unless_they_have_none():
     term = parse("sin(0.5*x)", NAMES)
-    assert Units(UNITS).fits(_floats(term), "x'")
-    assert not Units(UNITS, dimensionless=True).fits(_floats(term), "x'")
+    assert DimensionCheck(UNITS).fits(_floats(term), "x'")
+    assert not DimensionCheck(UNITS, dimensionless=True).fits(_floats(term), "x'")
 
 
 def _floats(term):
@@ -151,7 +151,7 @@ def test_without_pint_the_fix_is_named(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(BackendUnavailable, match=r"pip install 'sjepa\[units\]'"):
-        Units({"x": "m"})
+        DimensionCheck({"x": "m"})
 
 
 def test_units_on_the_command_line(tmp_path):

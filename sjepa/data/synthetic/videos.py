@@ -80,8 +80,8 @@ def rendered(
     start = np.stack([system.start(rng) for _ in range(trajectories)])
     states = system.path(start, step * np.arange(length))
     x = []
-    for own in states:  # one video at a time, for the memory
-        frames = draw(system.centers(own), size, tuple(width * w for w in system.widths))
+    for path in states:  # one video at a time, for the memory
+        frames = draw(system.centers(path), size, tuple(width * w for w in system.widths))
         if noise:
             frames += np.float32(noise) * rng.standard_normal(frames.shape, dtype=np.float32)
         x.append(frames)

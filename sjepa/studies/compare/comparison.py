@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sjepa.report.compare_page import Row, write_comparison
+from sjepa.report.compare_page import ComparisonRow, write_comparison
 from sjepa.studies.backends.cells import match
 from sjepa.studies.compare.tasks import Entry
 from sjepa.symbolic import Law
@@ -73,7 +73,9 @@ class Comparison:
     def report(self, path: str | Path, *, title: str = "Backends compared") -> Path:
         """Write a self-contained HTML page: the table, and the fronts over each other."""
         rows = [
-            Row(e.label, e.front, {k: v for k, v in self._row(e).items() if k != "backend"})
+            ComparisonRow(
+                e.label, e.front, {k: v for k, v in self._row(e).items() if k != "backend"}
+            )
             for e in self.entries
         ]
         lead = f"{self.what}. Each search had {self.seconds:g} s of CPU time; {self.cv} folds."

@@ -52,8 +52,8 @@ class _CPrinter(C99CodePrinter):
         return str(super()._print_Function(expr))
 
 
-def c_source(law: Law, name: str) -> str:
-    """A C99 function ``void name(const double *in, double *out)`` and what it needs."""
+def c(law: Law, name: str = "law") -> str:
+    """C99 source of ``void name(const double *in, double *out)`` and what it needs."""
     printer = _CPrinter()
     places = {s: sympy.Symbol(f"in[{i}]", real=True) for i, s in enumerate(law.symbols)}
     body = [

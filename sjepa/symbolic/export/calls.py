@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import sympy
 
 from sjepa.symbolic.definitions import python_text
 from sjepa.symbolic.operators import OPERATORS, Operator
-from sjepa.symbolic.parse import plain_letters
+from sjepa.symbolic.parse import plain_letters, symbol
 from sjepa.symbolic.text import TextPrinter, safe_quotient
+
+
+if TYPE_CHECKING:
+    from sjepa.symbolic.law import Law
 
 
 class CallPrinter(TextPrinter):
@@ -85,9 +89,14 @@ class PythonPrinter(CallPrinter):
             return f"{name}({values})"
         return f"{self.prefix}.{name}({values})"
 
-    def reserved(self) -> list[str]:
-        """Names that the text may use for itself."""
-        return [self.prefix, *(row.define.__name__ for row in OPERATORS.values() if row.define)]
+    def rows(
+        self, law: Law, expressions: Sequence[sympy.Expr], taken: Sequence[str]
+    ) -> tuple[list[str], list[str]]:
+        """Names of the inputs beside those that the text has taken, and the expressions in them."""
+        defined = (row.define.__name__ for row in OPERATORS.values() if row.define)
+        names = local_names(law.inputs, (*taken, self.prefix, *defined))
+        local = {old: symbol(new) for old, new in zip(law.symbols, names, strict=True)}
+        return names, [self.doprint(e.xreplace(local)) for e in expressions]
 
 
 def local_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ import sympy
 from sjepa.symbolic.export.calls import CallPrinter, local_names
 from sjepa.symbolic.operators import Operator
 from sjepa.symbolic.parse import symbol
+from sjepa_julia import definitions
 
 
 if TYPE_CHECKING:
@@ -33,14 +34,14 @@ _JULIA_WORDS = (
 )  # fmt: skip
 
 
-def julia_source(law: Law, name: str, definitions: Sequence[str]) -> str:
-    """A scalar Julia function of the inputs, with the operator definitions it uses."""
+def julia(law: Law, name: str = "law") -> str:
+    """Julia source of a scalar function of the inputs, with the operators it needs."""
     printer = JuliaPrinter()
     names = local_names(law.inputs, (*_JULIA_WORDS, name))
     local = {old: symbol(new) for old, new in zip(law.symbols, names, strict=True)}
     expressions = [printer.doprint(e.xreplace(local)) for e in law.expressions]
     text = ", ".join(expressions)
-    helpers = [d for d in definitions if d.split("(")[0] + "(" in text]
+    helpers = [d for d in definitions().values() if d.split("(")[0] + "(" in text]
     result = f"({text},)" if len(expressions) == 1 else f"({text})"
     head = "".join(d + "\n" for d in helpers) + ("\n" if helpers else "")
     return f"{head}{name}({', '.join(names)}) = {result}\n"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy.printing.latex import LatexPrinter
 
+from sjepa.symbolic.names import coordinate_of
 from sjepa.symbolic.parse import symbol
 from sjepa.symbolic.text import for_reading
 
@@ -43,26 +44,34 @@ def _latex_name(name: str) -> str:
 
     Velocities get the dot that their names spell.
     """
-    if stem := _position(name):
+    if stem := coordinate_of(name):
         return rf"\dot{{{_latex_name(stem)}}}"
     text = str(sympy.latex(sympy.Symbol(name)))
     return rf"\mathrm{{{text}}}" if re.fullmatch(r"[A-Za-z]{2,}", text) else text
 
 
-def _position(name: str) -> str:
-    """Of what a name is the velocity, or nothing."""
-    return name.removesuffix("_dot") if name.endswith("_dot") else ""
+def latex(law: Law, digits: int = 4, environment: str | None = None) -> str:
+    """LaTeX, one equation a line; with `environment` (such as "align") one block."""
+    lines = _lines(law, digits)
+    if environment is None:
+        return "\n".join(lines)
+    body = " \\\\\n".join(line.replace(" = ", " &= ", 1) for line in lines)
+    return f"\\begin{{{environment}}}\n{body}\n\\end{{{environment}}}"
 
 
-def latex_lines(law: Law, digits: int) -> list[str]:
-    """One equation a line, in the part of LaTeX that matplotlib's mathtext also reads."""
+def notebook_latex(law: Law) -> str:
+    """For notebooks without HTML."""
+    return f"${latex(law, environment='aligned')}$"
+
+
+def _lines(law: Law, digits: int) -> list[str]:
     lines = []
     names = {symbol(n): _latex_name(n) for n in (*law.inputs, *law.outputs)}
     printer = _LatexPrinter({"symbol_names": names})
     for name, expr in zip(law.outputs, law.expressions, strict=True):
         moved = names[symbol(name)]
         if law.dynamics == "continuous":
-            stem = _position(name)
+            stem = coordinate_of(name)
             left = rf"\ddot{{{_latex_name(stem)}}}" if stem else rf"\dot{{{moved}}}"
         else:
             left = rf"{moved}^{{+}}" if name in law.inputs else moved

@@ -7,7 +7,7 @@ from html.entities import html5
 from typing import TYPE_CHECKING
 
 import sympy
-from sympy.printing.mathml import mathml
+from sympy.printing.mathml import mathml as sympy_mathml
 
 from sjepa.symbolic.text import for_reading
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def mathml_markup(expr: sympy.Expr, digits: int) -> str:
     """An expression in presentation markup, without the ``<math>`` element around it."""
-    text = str(mathml(for_reading(expr, digits), printer="presentation"))
+    text = str(sympy_mathml(for_reading(expr, digits), printer="presentation"))
     # SymPy leaves the sign of a comparison bare, and writes a hyphen for a minus.
     text = text.replace("<mo><", "<mo>&lt;").replace("<mo>-</mo>", "<mo>&#x2212;</mo>")
     text = _VELOCITY.sub(_dotted, text)
@@ -63,13 +63,13 @@ def mathml_left(law: Law, i: int) -> str:
     return f"<msup><mrow>{markup}</mrow><mo>+</mo></msup>" if name in law.inputs else markup
 
 
-def mathml_lines(law: Law, digits: int) -> list[str]:
-    """One ``<math>`` element for each equation, in presentation markup."""
-    return [
+def mathml(law: Law, digits: int = 4) -> str:
+    """Presentation MathML, one ``<math>`` element for each equation."""
+    return "\n".join(
         '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">'
         f"<mrow>{mathml_left(law, i)}<mo>=</mo>{mathml_markup(expr, digits)}</mrow></math>"
         for i, expr in enumerate(law.expressions)
-    ]
+    )
 
 
 _ENTITY = re.compile(r"&(?!amp;|lt;|gt;|quot;|#)(\w+;)")

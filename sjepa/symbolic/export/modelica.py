@@ -45,8 +45,11 @@ class ModelicaPrinter(CallPrinter):
         return f"({head}{self._print(last)})"
 
 
-def modelica_source(law: Law, name: str, x0: Sequence[float] | None) -> str:
-    """A model whose inputs are the law's, with its states, or its results as outputs."""
+def modelica(law: Law, name: str = "Law", x0: Sequence[float] | None = None) -> str:
+    """Modelica text: states with their derivatives, or results, from inputs.
+
+    `x0` are the states (of a law of second order then the velocities) at the start.
+    """
     parts, text = system(law, name, x0, ModelicaPrinter.functions), ModelicaPrinter().doprint
 
     def declared(kind: str, variable: str, modification: str = "") -> str:

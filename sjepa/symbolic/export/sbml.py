@@ -38,11 +38,9 @@ def content(expr: sympy.Basic) -> str:
     if expr.is_Symbol:
         return f"<ci>{expr}</ci>"
     if expr.is_Rational:
-        return (
-            f"<cn>{expr}</cn>"
-            if expr.is_Integer
-            else _apply("divide", sympy.Integer(expr.p), sympy.Integer(expr.q))
-        )
+        if expr.is_Integer:
+            return f"<cn>{expr}</cn>"
+        return _apply("divide", *expr.as_numer_denom())
     if expr.is_Number or expr.is_NumberSymbol:
         digits, _, exponent = repr(float(expr)).partition("e")
         if exponent:
@@ -65,8 +63,12 @@ def _apply(name: str, *arguments: sympy.Basic) -> str:
     return f"<apply><{name}/>{''.join(content(a) for a in arguments)}</apply>"
 
 
-def sbml_document(law: Law, name: str, x0: Sequence[float] | None) -> str:
-    """A model with a rate rule for each state, or an assignment rule for each result."""
+def sbml(law: Law, name: str = "law", x0: Sequence[float] | None = None) -> str:
+    """An SBML document (Level 3 Version 2) with a rate rule for each state.
+
+    `x0` are the states (of a law of second order then the velocities) at the start; inputs are
+    parameters of value 0, to be set in the tool.
+    """
     parts = system(law, name, x0, FUNCTIONS)
 
     def parameter(variable: str, value: float | None) -> str:

@@ -11,6 +11,8 @@ import sympy
 
 from sjepa.errors import LawError
 from sjepa.symbolic.definitions import formula
+from sjepa.symbolic.law_methods import order_of
+from sjepa.symbolic.names import TIME
 from sjepa.symbolic.operators import NODES
 
 
@@ -30,7 +32,7 @@ CLOCK = sympy.Symbol("time")
 
 
 @dataclass(frozen=True)
-class System:
+class ToolModel:
     """Expressions are in the tool's names and functions; the law's own names are the values."""
 
     rates: dict[str, sympy.Expr]
@@ -40,11 +42,10 @@ class System:
     labels: dict[str, str]
 
 
-def system(law: Law, name: str, x0: Sequence[float] | None, functions: Collection[str]) -> System:
+def system(
+    law: Law, name: str, x0: Sequence[float] | None, functions: Collection[str]
+) -> ToolModel:
     """The law's equations with the operators that are not among `functions` written out."""
-    from sjepa.symbolic.law import TIME
-    from sjepa.symbolic.law_methods import order_of
-
     if not _PLAIN.fullmatch(name):
         raise LawError(
             f"A model's name has letters, digits and underscores only, got {name!r:.40}."
@@ -74,7 +75,7 @@ def system(law: Law, name: str, x0: Sequence[float] | None, functions: Collectio
     start = [0.0] * len(rates) if x0 is None else [float(v) for v in x0]
     if len(start) != len(rates):
         raise LawError(f"x0 has {len(start)} values for {len(rates)} states ({', '.join(rates)}).")
-    return System(
+    return ToolModel(
         rates,
         {} if moving else given,
         [names[n] for n in law.inputs if names[n] not in rates and n != TIME],

@@ -104,7 +104,7 @@ def test_a_learned_head_is_trained_together_with_the_law() -> None:
     model = SJEPA(1, encoder=sjepa.ReadOut(encoders.pixels(), "learned"), order=2, library=library)
     model.fit(mixed, T[::2])
     assert "head learned: 1 linear read-out" in model.diagnostics_[0]
-    assert model.law_.lines(2) == ["z1_dot' = -1.7*z1"] and model.score(mixed, T[::2]) > 0.99
+    assert model.law_.lines(2) == ["z1'' = -1.7*z1"] and model.score(mixed, T[::2]) > 0.99
 
 
 @pytest.mark.parametrize(

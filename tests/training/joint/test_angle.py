@@ -79,7 +79,7 @@ def test_settings_are_read_for_angles_too_or_refused() -> None:
     assert encoder is not None
     library = Library.from_terms(["1", "sin(z1)", "cos(z1)", "u1"], ["z1", "u1"])
     rough = fit_angle(data, encoder, library, delta=0.2)
-    assert rough.law.lines(2)[0].startswith("z1_dot' = -") and "u1" not in str(rough.law)
+    assert rough.law.lines(2)[0].startswith("z1'' = -") and "u1" not in str(rough.law)
     assert not rough.warnings and fit_angle(data, encoder, library).warnings
     short = fit_angle(data, encoder, library, select="mdl")
     assert short.law == short.front.shortest(int(data.lengths.sum()))
