@@ -110,9 +110,9 @@ class Draws(nn.Module):
             z = self.add_noise(z, None, generator)  # the state is not where it is seen
         for dt, u in steps:
             mean = self(z, dt, u)
-            seen = self.add_noise(mean, dt, generator) if noise else mean
-            yield mean, seen
-            z = mean if observed else seen
+            state = self.add_noise(mean, dt, generator) if noise else mean
+            yield mean, state
+            z = mean if observed else state
 
     def rollout(
         self,

@@ -86,15 +86,15 @@ def find_mode(
     which the density is expected to be round, which makes the way shorter.
     """
     if axes is None:
-        found = climb(log_joint, start, newton=not large)
+        reached = climb(log_joint, start, newton=not large)
     else:
-        found = climb(
+        reached = climb(
             lambda x: log_joint(start + axes @ x), torch.zeros_like(start), newton=not large
         )
-        found = found and (start + axes @ found[0], found[1])
-    if found is None:
+        reached = reached and (start + axes @ reached[0], reached[1])
+    if reached is None:
         return None
-    theta, value = found
+    theta, value = reached
     curvature = -hessian(log_joint, theta, 1 if large else None)
     if not curvature.isfinite().all():
         return None

@@ -71,9 +71,9 @@ def draw_paths(
         # One product for all draws; broadcasting would make one of each.
         prior = torch.einsum("rf,nfq->nrq", _features(rows.inputs, omega), waves)
         noise = rows.spread[:, None] * (normal(n, len(rows.inputs), q) @ block.root.T)
-        left = errors - rows.gain[:, None] * prior - noise
-        solved = torch.cholesky_solve(left.reshape(n, -1).T, rows.chol(block)).T
-        answers = (rows.gain[:, None] * solved.reshape(left.shape)) @ (block.mix @ block.mix.T)
+        remainder = errors - rows.gain[:, None] * prior - noise
+        solved = torch.cholesky_solve(remainder.reshape(n, -1).T, rows.chol(block)).T
+        answers = (rows.gain[:, None] * solved.reshape(remainder.shape)) @ (block.mix @ block.mix.T)
         points = rows.inputs
     else:
         root_mm, _, s_root, b = rows.weights(block, errors)
@@ -81,8 +81,8 @@ def draw_paths(
         jump = torch.linalg.solve_triangular(s_root.T, normal(len(s_root), n), upper=True)
         w = (mean + jump).T.reshape(n, -1, q)
         values = root_mm @ (w @ block.mix.T)
-        left = values - torch.einsum("rf,nfq->nrq", _features(rows.inducing, omega), waves)
-        flat = left.transpose(0, 1).reshape(len(left[0]), -1)
+        remainder = values - torch.einsum("rf,nfq->nrq", _features(rows.inducing, omega), waves)
+        flat = remainder.transpose(0, 1).reshape(len(remainder[0]), -1)
         answers = torch.cholesky_solve(flat, root_mm).reshape(-1, n, q).transpose(0, 1)
         points = rows.inducing
     return BlockPaths(block.columns, block.logs, omega, waves, points, answers)

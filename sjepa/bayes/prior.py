@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sjepa.bayes.jacobian import jacobian
-from sjepa.bayes.parametric import ParametricLaw
+from sjepa.bayes.parametric import ParametricLaw, jacobian
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.errors import ConfigError
 
@@ -77,8 +76,8 @@ class Sizes:
             if error < lowest:
                 best, lowest = structure, error
         signal = best(rows.inputs, best.start).square().mean(0).sqrt()
-        left = residuals(best, best.start, rows, step) / step.spread(rows.dt)
-        noise = left.square().mean(0).sqrt().maximum(1e-6 * spread)
+        residual = residuals(best, best.start, rows, step) / step.spread(rows.dt)
+        noise = residual.square().mean(0).sqrt().maximum(1e-6 * spread)
         return cls(signal.maximum(1e-6 * spread), noise, rows)
 
     def coefficient_scales(self, structure: ParametricLaw, prior: Prior) -> Tensor:
@@ -89,9 +88,9 @@ class Sizes:
             return torch.ones(0, dtype=torch.float64)
         slope = jacobian(lambda a: structure(self.rows.inputs, a), structure.start)  # (n, d, K)
         size = slope.square().nan_to_num(0.0, 0.0, 0.0).mean(0).sqrt()  # (d, K)
-        own = size[structure.owner, torch.arange(structure.size)]
-        own = torch.where(own > 0, own, self.signal[structure.owner])
-        return prior.width * self.signal[structure.owner] / own
+        term_size = size[structure.owner, torch.arange(structure.size)]
+        term_size = torch.where(term_size > 0, term_size, self.signal[structure.owner])
+        return prior.width * self.signal[structure.owner] / term_size
 
 
 def residuals(

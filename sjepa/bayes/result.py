@@ -67,9 +67,9 @@ class Posterior:
     def of_observations(self, encode: Callable[[Any], np.ndarray], obs_ndim: int) -> Posterior:
         """The same posterior, taking observations (of `obs_ndim` axes) that `encode` turns into
         coordinates (B, d)."""
-        other = copy(self)
-        other._encoder, other._obs_ndim = encode, obs_ndim
-        return other
+        result = copy(self)
+        result._encoder, result._obs_ndim = encode, obs_ndim
+        return result
 
     @cached_property
     def structures(self) -> pd.DataFrame:
