@@ -134,12 +134,12 @@ class Linearizer:
             shape = torch.broadcast_shapes(state.shape[:-1], action.shape[:-1])
             state = state.expand(*shape, state.shape[-1])
             action = action.expand(*shape, action.shape[-1])
-        law, given = self.transition.law(), join(state, action).shape[-1]
-        if law is not None and given != len(law.inputs):
+        law, size = self.transition.law(), join(state, action).shape[-1]
+        if law is not None and size != len(law.inputs):
             d = len(law.outputs) * self.transition.order
             raise DataError(
                 f"The law has inputs {', '.join(law.inputs)}: give z (..., {d}) and "
-                f"u (..., {len(law.inputs) - d}), got {given} values."
+                f"u (..., {len(law.inputs) - d}), got {size} values."
             )
         field = step = None
         with torch.no_grad():
@@ -149,11 +149,11 @@ class Linearizer:
                 step = DiscreteModel(*self._blocks(state, action))
             elif dt is not None:
                 whole = self.step_matrices(state, action, dt)
-                own = whole
+                law_part = whole
                 if self.transition.correction is not None:
-                    own = self.step_matrices(state, action, dt, law_only=True)
-                rest = [a - b for a, b in zip(whole, own, strict=True)]
-                step = DiscreteModel(*(m.numpy() for m in (*own, *rest)))
+                    law_part = self.step_matrices(state, action, dt, law_only=True)
+                correction_part = [a - b for a, b in zip(whole, law_part, strict=True)]
+                step = DiscreteModel(*(m.numpy() for m in (*law_part, *correction_part)))
         return Linearization(
             state.numpy(), None if action is None else action.numpy(), dt, field, step
         )
@@ -199,19 +199,19 @@ class Linearizer:
 
     def _jacobian(self, inputs: Tensor, law_only: bool) -> Tensor:
         """Of the whole state's velocity (or of the next state), the identity of dq/dt included."""
-        found = self.parts.symbolic(inputs) if law_only else self.parts(inputs)
-        if found is None:
+        jacobian = self.parts.symbolic(inputs) if law_only else self.parts(inputs)
+        if jacobian is None:
             size = self.transition.field(inputs).shape[-1]
-            found = inputs.new_zeros((*inputs.shape[:-1], size, inputs.shape[-1]))
-        return self._with_velocity(found)
+            jacobian = inputs.new_zeros((*inputs.shape[:-1], size, inputs.shape[-1]))
+        return self._with_velocity(jacobian)
 
-    def _with_velocity(self, found: Tensor) -> Tensor:
+    def _with_velocity(self, jacobian: Tensor) -> Tensor:
         if self.transition.order == 1:
-            return found
-        n = found.shape[-2]
-        top = torch.zeros_like(found)
+            return jacobian
+        n = jacobian.shape[-2]
+        top = torch.zeros_like(jacobian)
         top[..., range(n), range(n, 2 * n)] = 1.0
-        return torch.cat([top, found], dim=-2)
+        return torch.cat([top, jacobian], dim=-2)
 
     def _blocks(self, z: Tensor, u: Tensor | None) -> list[np.ndarray]:
         """A and B of the law, then of the correction."""

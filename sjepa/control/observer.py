@@ -45,9 +45,9 @@ class Observer:
         self._action: np.ndarray | None = None
 
     def __call__(self, observation: Any) -> np.ndarray:
-        seen = np.asarray(observation, dtype=float)
-        alone = seen.ndim == len(self.model.obs_shape_)
-        z = self.model.encode(seen[None] if alone else seen)
+        array = np.asarray(observation, dtype=float)
+        alone = array.ndim == len(self.model.obs_shape_)
+        z = self.model.encode(array[None] if alone else array)
         self.state = self._corrected(z)
         action = self.controller(self.state)
         self._action = action
@@ -57,12 +57,14 @@ class Observer:
         if self.state is None or self._action is None or len(self.state) != len(z):
             return np.concatenate([z, np.zeros_like(z)], axis=1)
         task = self.controller.task
-        given = (torch.as_tensor(a, dtype=task.dtype) for a in (self.state, self._action))
+        tensors = (torch.as_tensor(a, dtype=task.dtype) for a in (self.state, self._action))
         with torch.no_grad():
-            state = task.step(*given).double().numpy()
+            state = task.step(*tensors).double().numpy()
         d = z.shape[1]
-        missed = z - state[:, :d]
+        innovation = z - state[:, :d]
         if self.turn is not None:
-            missed -= self.turn * np.round(missed / self.turn)
+            innovation -= self.turn * np.round(innovation / self.turn)
         first, second = self.gains
-        return state + np.concatenate([first * missed, second * missed / self.model.step_], axis=1)
+        return state + np.concatenate(
+            [first * innovation, second * innovation / self.model.step_], axis=1
+        )
