@@ -19,9 +19,8 @@ from sjepa.data import Trajectories
 from sjepa.data.names import numbered
 from sjepa.errors import ConfigError, DataError
 from sjepa.metrics import r2
-from sjepa.models.pretrained.embedder import encode_all
+from sjepa.models.pretrained.embedder import encode_all, pixels
 from sjepa.models.pretrained.heads import HeadedEncoder, fit_head
-from sjepa.models.pretrained.plain import pixels
 from sjepa.symbolic import Front, Law, Library
 
 

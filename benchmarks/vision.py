@@ -22,6 +22,7 @@ import pandas as pd
 import torch
 
 from benchmarks.encoders import diagnose
+from benchmarks.encoders.random_cnn import random_cnn
 from benchmarks.patches import discover_spatial
 from benchmarks.pretrained import face_network
 from sjepa import SJEPA, Library, encoders
@@ -43,9 +44,9 @@ def compare(seeds: list[int], folder: Path | None) -> None:
         given = {
             "pixels": (encoders.pixels(), "pca"),
             "pixels, slow": (encoders.pixels(), "slow"),
-            "random CNN": (encoders.random_cnn(seed), "pca"),
-            "random CNN, slow": (encoders.random_cnn(seed), "slow"),
-            "random CNN, learned": (encoders.random_cnn(seed), "learned"),
+            "random CNN": (random_cnn(seed), "pca"),
+            "random CNN, slow": (random_cnn(seed), "slow"),
+            "random CNN, learned": (random_cnn(seed), "learned"),
             **_pretrained(),
             "end to end": ("identity", "learned"),
         }

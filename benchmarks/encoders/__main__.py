@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.encoders.diagnose import diagnose
+from benchmarks.encoders.random_cnn import random_cnn
 from sjepa import encoders
 from sjepa.data import Trajectories, read, rendered
 from sjepa.errors import SjepaError
@@ -26,7 +27,7 @@ def data_of(text: str, step: float | None, seed: int) -> Trajectories:
     return read(text, time=step)
 
 
-ENCODERS = {"pixels": encoders.pixels, "random-cnn": encoders.random_cnn}
+ENCODERS = {"pixels": encoders.pixels, "random-cnn": random_cnn}
 
 
 def main() -> None:

@@ -21,9 +21,8 @@ from sjepa.data import Trajectories
 from sjepa.data.names import numbered, with_velocity_names
 from sjepa.errors import ConfigError, DataError, NumericalWarning
 from sjepa.metrics.induced import induced_complexity
-from sjepa.models.pretrained.embedder import encode_all
+from sjepa.models.pretrained.embedder import encode_all, pixels
 from sjepa.models.pretrained.heads import HeadedEncoder
-from sjepa.models.pretrained.plain import pixels
 from sjepa.symbolic import Library
 from sjepa.training import fit_frozen
 

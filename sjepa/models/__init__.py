@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from sjepa.models.integrators import INTEGRATORS
     from sjepa.models.laws import SparseLaw, TreeLaw
     from sjepa.models.layers import AffineHead, Residual, Scaled
-    from sjepa.models.simulate import Simulation, Simulator, integrate
+    from sjepa.models.simulate import Simulator
+    from sjepa.models.solvers import Simulation, integrate
     from sjepa.models.transition import Transition
     from sjepa.models.whitening import Whitening
     from sjepa.models.windows import HistoryWindow, sliding_windows
@@ -58,14 +59,14 @@ __getattr__, __dir__ = _lazy(
         "NeuralField": "sjepa.models.fields:NeuralField",
         "Residual": "sjepa.models.layers:Residual",
         "Scaled": "sjepa.models.layers:Scaled",
-        "Simulation": "sjepa.models.simulate:Simulation",
+        "Simulation": "sjepa.models.solvers:Simulation",
         "Simulator": "sjepa.models.simulate:Simulator",
         "SparseLaw": "sjepa.models.laws:SparseLaw",
         "Transition": "sjepa.models.transition:Transition",
         "TreeLaw": "sjepa.models.laws:TreeLaw",
         "Whitening": "sjepa.models.whitening:Whitening",
         "choose_blur": "sjepa.models.blur:choose_blur",
-        "integrate": "sjepa.models.simulate:integrate",
+        "integrate": "sjepa.models.solvers:integrate",
         "make_encoder": "sjepa.models.encoders:make_encoder",
         "sliding_windows": "sjepa.models.windows:sliding_windows",
     },

@@ -40,14 +40,14 @@ class Angle(nn.Module):
 def turn(encoder: object) -> float | None:
     """The period of the coordinate of an encoder; None if it is not circular."""
     parts = list(_parts(encoder)) if isinstance(encoder, nn.Module) else []
-    place = next((i for i, part in enumerate(parts) if isinstance(part, Angle)), None)
-    if place is None:
+    position = next((i for i, part in enumerate(parts) if isinstance(part, Angle)), None)
+    if position is None:
         return None
-    found = parts[place]
-    assert isinstance(found, Angle)
-    once = torch.tensor([[0.0], [2 * math.pi]]).to(found.offset)
+    angle = parts[position]
+    assert isinstance(angle, Angle)
+    full_turn = torch.tensor([[0.0], [2 * math.pi]]).to(angle.offset)
     with torch.no_grad():
-        start, end = nn.Sequential(*parts[place + 1 :])(once)
+        start, end = nn.Sequential(*parts[position + 1 :])(full_turn)
     return abs(float(end - start))
 
 

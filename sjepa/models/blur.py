@@ -37,20 +37,20 @@ class Blur(nn.Module):
     def __init__(self, obs_shape: ObsShape, width: float) -> None:
         super().__init__()
         self.obs_shape, self.width = as_shape(obs_shape), float(width)
-        every = max(1, int(width / 1.3))
+        stride = max(1, int(width / 1.3))
         height, across = self.obs_shape[-2:]
-        self.register_buffer("rows", _weights(height, width, every))
-        self.register_buffer("columns", _weights(across, width, every))
+        self.register_buffer("rows", _weights(height, width, stride))
+        self.register_buffer("columns", _weights(across, width, stride))
 
     def forward(self, x: Tensor) -> Tensor:
         check_observations(x, self.obs_shape)
         return self.rows.to(x.dtype) @ x @ self.columns.to(x.dtype).T
 
 
-def _weights(size: int, width: float, every: int) -> Tensor:
+def _weights(size: int, width: float, stride: int) -> Tensor:
     """(kept, size): each row is a Gaussian around one of the kept pixels."""
     place = torch.arange(size, dtype=torch.float64)
-    kernel = torch.exp(-((place[::every, None] - place) ** 2) / (2 * width**2))
+    kernel = torch.exp(-((place[::stride, None] - place) ** 2) / (2 * width**2))
     return kernel / kernel.sum(1, keepdim=True)
 
 
@@ -60,16 +60,16 @@ def choose_blur(series: Sequence[np.ndarray]) -> Blur | None:
     if len(shape) < 2 or min(shape[-2:]) < MIN_SIDE:
         return None
     total = sum(map(len, series))
-    every = max(1, total // FRAMES)
-    frames = torch.as_tensor(np.concatenate([x[::every] for x in series])).double()
+    stride = max(1, total // FRAMES)
+    frames = torch.as_tensor(np.concatenate([x[::stride] for x in series])).double()
     best, highest = None, _leading_share(frames)
     for share in WIDTHS:
         if highest >= SHARE:
             break
         blur = Blur(shape, share * min(shape[-2:]))
-        found = _leading_share(blur(frames))
-        if found > highest:
-            best, highest = blur, found
+        share_blurred = _leading_share(blur(frames))
+        if share_blurred > highest:
+            best, highest = blur, share_blurred
     return best
 
 

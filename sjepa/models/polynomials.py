@@ -78,8 +78,8 @@ class PolynomialEncoder(nn.Module):
 
     def check(self) -> None:
         """Refuse monomials of components that there are not: numbers may come from a file."""
-        own = self.factors
-        if own.dtype != torch.long or bool(((own < 0) | (own > self.rank)).any()):
+        factors = self.factors
+        if factors.dtype != torch.long or bool(((factors < 0) | (factors > self.rank)).any()):
             raise ValueError(f"a factor is not one of {self.rank} components")
 
     def features(self, x: Tensor) -> Tensor:

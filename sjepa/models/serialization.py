@@ -186,24 +186,24 @@ def from_spec(description: Any, tensors: Mapping[str, Tensor]) -> nn.Module:
 def _build(description: Any, depth: int = 0) -> nn.Module:
     if not isinstance(description, dict) or depth > 4:
         raise FormatError("no description of a network")
-    given = dict(description)
-    kind = given.pop("type", None)
+    arguments = dict(description)
+    kind = arguments.pop("type", None)
     if kind == "sequential":
-        parts = given.get("parts")
+        parts = arguments.get("parts")
         if not isinstance(parts, list) or len(parts) > MAX_PARTS:
             raise FormatError("no list of parts")
         return nn.Sequential(*(_build(part, depth + 1) for part in parts))
     if kind in WRAPPERS:
-        inner = _build(given.pop("part", None), depth + 1)
-        for name, value in given.items():
+        inner = _build(arguments.pop("part", None), depth + 1)
+        for name, value in arguments.items():
             _check_argument(name, value)
-        wrapped: nn.Module = WRAPPERS[kind][3](inner, **given)
+        wrapped: nn.Module = WRAPPERS[kind][3](inner, **arguments)
         return wrapped
     if kind not in TABLE:
         raise FormatError(f"no network is called {kind!r:.40}")
-    for name, value in given.items():
+    for name, value in arguments.items():
         _check_argument(name, value)
-    return TABLE[kind][0](**given)
+    return TABLE[kind][0](**arguments)
 
 
 def _check_argument(name: str, value: Any) -> None:

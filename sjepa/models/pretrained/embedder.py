@@ -1,4 +1,4 @@
-"""A frozen network with everything around it: layer, pooling, batches, cache."""
+"""Any network as a frozen encoder: at a layer, pooled, in batches, cached."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from sjepa.errors import ConfigError, DataError
 from sjepa.models.angle import turn
 from sjepa.models.pretrained import cache
-from sjepa.models.pretrained.pooling import as_tensor, check_pool, pool
+from sjepa.models.pretrained.pooling import LayerTap, as_tensor, check_pool, pool as pool_features
 
 
 class Embedder:
@@ -65,19 +65,19 @@ class Embedder:
 
     def many(self, series: Iterable[Any]) -> Iterator[np.ndarray]:
         """The same for many trajectories; the weights are hashed once."""
-        own = self.fingerprint() if self.folder is not None else ""
-        return (self._one(x, own) for x in series)
+        fingerprint = self.fingerprint() if self.folder is not None else ""
+        return (self._one(x, fingerprint) for x in series)
 
     def fingerprint(self) -> str:
         """The hash of weights and options: what besides the data decides about embeddings."""
         known = [cache.FORMAT, torch.__version__, self.options, self.how]
         return cache.digest([*known, cache.weights_digest(self.network)])
 
-    def _one(self, x: Any, own: str) -> np.ndarray:
+    def _one(self, x: Any, fingerprint: str) -> np.ndarray:
         array = _observations(x)
         if self.folder is None:
             return self._run(array)
-        name = cache.digest([own, array])
+        name = cache.digest([fingerprint, array])
         return cache.cached(self.folder, name, lambda: self._run(array)).astype(float)
 
     @torch.inference_mode()
@@ -85,14 +85,14 @@ class Embedder:
         parts = []
         for start in range(0, len(array), self.batch_size):
             batch = torch.tensor(array[start : start + self.batch_size], device=self.device)
-            like = next(self.network.parameters(), batch)
-            features = as_tensor(self.network(batch.to(like.dtype)))
+            reference = next(self.network.parameters(), batch)
+            features = as_tensor(self.network(batch.to(reference.dtype)))
             if features.ndim < 2 or len(features) != len(batch):
                 raise DataError(
                     f"{self.name} turned {len(batch)} observations into an output of shape "
                     f"{tuple(features.shape)}; its first axis must count observations."
                 )
-            parts.append(pool(features, self.how).float().cpu())
+            parts.append(pool_features(features, self.how).float().cpu())
         return torch.cat(parts).numpy()
 
 
@@ -110,6 +110,45 @@ def _observations(x: Any) -> np.ndarray:
     return array.astype(np.float32)
 
 
+def frozen(
+    module: nn.Module,
+    *,
+    layer: str | None = None,
+    pool: str = "mean",
+    name: str | None = None,
+    batch_size: int = 64,
+    cached: bool | str | Path = False,
+    device: str = "cpu",
+) -> Embedder:
+    """Any network, frozen: batched, at a layer of choice, pooled to one vector per observation.
+
+    It gets observations (b, ...) in float32. Put what it needs before that into the module, as in
+    ``nn.Sequential(resize, network)``; docs/howto/images.md does so for Hugging Face, timm and
+    sentence-transformers models.
+
+    Parameters
+    ----------
+    layer : str, optional
+        Name of a submodule in ``named_modules``; by default what the network returns.
+    pool : "mean", "cls", "max" or "flatten"
+        How tokens or feature maps become one vector.
+    cached : bool or folder
+        Whether embeddings are kept on disk. Off by default: their hash knows weights and layers,
+        but not the code of ``forward``, which you may edit.
+    """
+    network = module if layer is None else LayerTap(module, layer)
+    called = name or type(module).__name__
+    return Embedder(
+        network, called, how=pool, options=f"frozen {layer}", batch_size=batch_size,
+        cached=cached, device=device,
+    )  # fmt: skip
+
+
+def pixels() -> Embedder:
+    """Every value of an observation, as it is: with a head, principal components of pixels."""
+    return Embedder(nn.Flatten(), "pixels", how="flatten", batch_size=4096, cached=False)
+
+
 def encode_all(encoder: Callable[[Any], Any], series: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Embeddings (T, D) of trajectories, by any kind of encoder; angles are unwrapped.
 
@@ -122,18 +161,18 @@ def encode_all(encoder: Callable[[Any], Any], series: Sequence[np.ndarray]) -> l
 
 
 def _called(encoder: Callable[[Any], Any], x: np.ndarray) -> np.ndarray:
-    given: Any = x
+    batch: Any = x
     if isinstance(encoder, nn.Module):
         numbers = (*encoder.parameters(), *encoder.buffers())
-        like = next((n for n in numbers if n.is_floating_point()), None)
-        given = torch.as_tensor(x) if like is None else torch.as_tensor(x).to(like)
+        reference = next((n for n in numbers if n.is_floating_point()), None)
+        batch = torch.as_tensor(x) if reference is None else torch.as_tensor(x).to(reference)
     with torch.no_grad():
-        z = encoder(given)
+        z = encoder(batch)
     z = np.asarray(z.double().cpu() if isinstance(z, Tensor) else z, dtype=float)
     if z.ndim != 2 or len(z) != len(x):
         raise DataError(
             f"The encoder turned a trajectory of shape {x.shape} into {z.shape}; "
             f"expected ({len(x)}, coordinates)."
         )
-    once = turn(encoder)
-    return z if once is None else np.unwrap(z, period=once, axis=0)
+    period = turn(encoder)
+    return z if period is None else np.unwrap(z, period=period, axis=0)

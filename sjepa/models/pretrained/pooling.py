@@ -56,16 +56,16 @@ class LayerTap(nn.Module):
             )
 
     def forward(self, *inputs: Any, **options: Any) -> Tensor:
-        seen: list[Any] = []
+        outputs: list[Any] = []
         target = self.module.get_submodule(self.layer)
-        hook = target.register_forward_hook(lambda _m, _i, output: seen.append(output))
+        hook = target.register_forward_hook(lambda _m, _i, output: outputs.append(output))
         try:
             self.module(*inputs, **options)
         finally:
             hook.remove()
-        if not seen:
+        if not outputs:
             raise ConfigError(f"Layer {self.layer!r} takes no part in the forward pass.")
-        return as_tensor(seen[-1])
+        return as_tensor(outputs[-1])
 
 
 def as_tensor(output: Any) -> Tensor:
