@@ -19,17 +19,12 @@ from benchmarks.paper.common import (
     load,
 )
 from benchmarks.paper.profiles import Profile
+from benchmarks.paper.scores import correction_recovery, mean_squared_error
 from sjepa.backend import Progress
 from sjepa.backend.registry import available_backends, make_backend
 from sjepa.callbacks import Step
 from sjepa.data import pendulum_field
-from sjepa.metrics import (
-    RolloutScore,
-    correction_ratio,
-    correction_recovery,
-    mean_squared_error,
-    rollout_score,
-)
+from sjepa.metrics import RolloutScore, correction_ratio, rollout_score
 from sjepa.models import Correction, NeuralField, Transition, make_encoder
 from sjepa.symbolic import Law, Library
 from sjepa.training.alternating import (

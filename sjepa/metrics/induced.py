@@ -173,8 +173,8 @@ def _problem(
     """The search for one equation: the cheapest of each make the cheapest law."""
     name = outputs[j]
     if isinstance(source, Library):
-        own = source.with_mask(source.mask(outputs)[:, [j]])
-        return Problem(z, dz[:, [j]], source.inputs, [name], library=own, seed=seed)
+        library = source.with_mask(source.mask(outputs)[:, [j]])
+        return Problem(z, dz[:, [j]], source.inputs, [name], library=library, seed=seed)
     return Problem(z, dz[:, [j]], source.inputs, [name], grammar=source, seed=seed)
 
 
@@ -211,19 +211,19 @@ def _curve(
     rows: list[dict[str, Any]] = []
     for level in levels:
         picked = [next((c for c in f if c.loss <= level), None) for f in fronts]
-        chosen = [c for c in picked if c is not None]
-        if len(chosen) < len(fronts):
+        candidates = [c for c in picked if c is not None]
+        if len(candidates) < len(fronts):
             break
-        complexity = float(sum(getattr(c, measure) for c in chosen))
+        complexity = float(sum(getattr(c, measure) for c in candidates))
         if rows and rows[-1]["complexity"] == complexity:
             continue
-        law = Law([c.law.expressions[0] for c in chosen], names, outputs, canonical=False)
+        law = Law([c.law.expressions[0] for c in candidates], names, outputs, canonical=False)
         rows.append(
             {
                 "delta": level,
                 "complexity": complexity,
                 "equation": "; ".join(law.lines(digits=5)),
-                "certified": all(c.certified for c in chosen),
+                "certified": all(c.certified for c in candidates),
                 "law": law,
             }
         )
