@@ -19,9 +19,9 @@ def kept_at(folder: Path, cell: Cell) -> Path:
     """The file of a cell; other settings and other releases have files of their own."""
     from sjepa import __version__
 
-    asked = repr((cell.system, cell.backend, cell.noise, cell.seed, sorted(cell.options.items()),
+    settings = repr((cell.system, cell.backend, cell.noise, cell.seed, sorted(cell.options.items()),
                   cell.seconds, __version__))  # fmt: skip
-    return folder / "cells" / f"{hashlib.sha256(asked.encode()).hexdigest()[:24]}.safetensors"
+    return folder / "cells" / f"{hashlib.sha256(settings.encode()).hexdigest()[:24]}.safetensors"
 
 
 def keep(place: Path, row: dict[str, Any]) -> None:

@@ -39,11 +39,11 @@ def recovered(law: Law, truth: Law, boxes: list[np.ndarray], tolerance: float = 
     if not law.expressions[0].free_symbols:
         return False
     x = np.concatenate(boxes)
-    found, true = law.numpy()(x)[:, 0], truth.numpy()(x)[:, 0]
-    if not np.isfinite(found).all():
+    values, true_values = law.numpy()(x)[:, 0], truth.numpy()(x)[:, 0]
+    if not np.isfinite(values).all():
         return False
-    offset = np.mean(true - found)
-    factor = float(found @ true / max(found @ found, 1e-300))
+    offset = np.mean(true_values - values)
+    factor = float(values @ true_values / max(values @ values, 1e-300))
     limits = []
     for box in boxes:
         f, t = law.numpy()(box)[:, 0], truth.numpy()(box)[:, 0]

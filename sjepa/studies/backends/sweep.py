@@ -95,8 +95,8 @@ def _each(
         yield row
 
 
-def _run(_: int, one: tuple[Cell, Path | None]) -> tuple[Path | None, dict[str, Any]]:
-    cell, place = one
+def _run(_: int, job: tuple[Cell, Path | None]) -> tuple[Path | None, dict[str, Any]]:
+    cell, place = job
     return place, run_cell(cell)
 
 
@@ -131,8 +131,8 @@ def matrix(table: pd.DataFrame) -> pd.DataFrame:
     def cell(rows: pd.DataFrame) -> str:
         if (rows["error"] != "").all():
             return "failed"
-        found = f"{rows['recovered'].sum()}/{len(rows)}" if len(rows) > 1 else None
-        word = found or ("yes" if rows["recovered"].iloc[0] else "no")
+        recovered = f"{rows['recovered'].sum()}/{len(rows)}" if len(rows) > 1 else None
+        word = recovered or ("yes" if rows["recovered"].iloc[0] else "no")
         return f"{word}, {rows['seconds'].median():.1f} s"
 
     keys = ["system", "backend", "noise"]
