@@ -153,8 +153,8 @@ def discover_spatial(
     train = known.image < round(0.8 * len(x))
     base = encoder if encoder is not None else pixels()
     embedded = encode_all(base, [known.context, known.target])
-    seen = [e[train] for e in embedded]
-    reader = fit_head(head, seen, [np.arange(len(e)) for e in seen], latent_dim)
+    encoded = [e[train] for e in embedded]
+    reader = fit_head(head, encoded, [np.arange(len(e)) for e in encoded], latent_dim)
     whole = HeadedEncoder(base, reader)
     context, target = (whole.read(e) for e in embedded)
     names = numbered("z", latent_dim)
