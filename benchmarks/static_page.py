@@ -15,7 +15,7 @@ import pandas as pd
 
 from sjepa.storage import write_whole, writing
 from sjepa.studies.backends import COLUMNS, PROBLEMS, plot_results
-from sjepa.studies.backends.finished_cells import rows_in
+from sjepa.studies.backends.sweep import finished_rows
 
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "static.md"
@@ -27,7 +27,7 @@ def read(folder: Path) -> pd.DataFrame:
     finished = folder / "results.parquet"
     if finished.exists():
         return pd.read_parquet(finished)
-    return pd.DataFrame(rows_in(folder), columns=list(COLUMNS))
+    return pd.DataFrame(finished_rows(folder), columns=list(COLUMNS))
 
 
 def markdown(frame: pd.DataFrame) -> str:

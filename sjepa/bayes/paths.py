@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sjepa.bayes.kernels import Kernel
-from sjepa.bayes.process import KernelBlock, ProcessRows
+from sjepa.bayes.process import Kernel, KernelBlock, ProcessRows
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,7 @@ from scipy.linalg import null_space
 from torch import Tensor
 
 from sjepa.control.exact import exact_roots
-from sjepa.control.linearize import LawJacobian, Linearizer
-from sjepa.control.local import ContinuousModel, DiscreteModel
+from sjepa.control.linearize import ContinuousModel, DiscreteModel, LawJacobian, Linearizer
 from sjepa.control.lqr import controllability
 from sjepa.control.task import numbers
 from sjepa.errors import ConfigError, DataError

@@ -14,8 +14,7 @@ from scipy.linalg import (
     solve_discrete_lyapunov,
 )
 
-from sjepa.control.linearize import Linearization
-from sjepa.control.local import ContinuousModel, DiscreteModel
+from sjepa.control.linearize import ContinuousModel, DiscreteModel, Linearization
 from sjepa.errors import ConfigError, DataError
 
 

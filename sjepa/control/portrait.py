@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from sjepa.control.equilibria import Equilibria, equilibria
-from sjepa.control.local import ContinuousModel
+from sjepa.control.linearize import ContinuousModel
 from sjepa.errors import DataError
 from sjepa.models import Transition
 from sjepa.models.simulate import plane_velocity

@@ -6,7 +6,6 @@ from sjepa.metrics.diagnostics import (
     diagnose_latents,
     diagnose_law,
     diagnose_residual,
-    plain,
 )
 from sjepa.metrics.latents import (
     LatentSpread,
@@ -50,7 +49,6 @@ __all__ = [
     "lipschitz",
     "neighbor_test",
     "path_r2",
-    "plain",
     "probe_r2",
     "r2",
     "rollout_bound",

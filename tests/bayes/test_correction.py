@@ -7,10 +7,9 @@ from scipy import stats
 from benchmarks.bayes_data import drag_pendulum
 from sjepa.bayes import GP, posterior
 from sjepa.bayes.hybrid import HybridJoint, fit_hybrid
-from sjepa.bayes.kernels import Kernel
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import Sizes
-from sjepa.bayes.process import KernelBlock, ProcessRows
+from sjepa.bayes.process import Kernel, KernelBlock, ProcessRows
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.errors import ConfigError
 from sjepa.models import Transition

@@ -18,8 +18,7 @@ from sjepa.data.rows import inputs_of
 from sjepa.discovery import discover
 from sjepa.estimator.table_space import default_grammar
 from sjepa.models import Simulator
-from sjepa.studies.backends.problems import PROBLEMS
-from sjepa.studies.backends.static import noise_floor, noisy_sample, static_scores
+from sjepa.studies.backends.problems import PROBLEMS, noise_floor, noisy_sample, static_scores
 from sjepa.symbolic import Front, Grammar, Law, Library
 
 
