@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from sjepa.bayes.covariance import lower_factor
-from sjepa.bayes.fit import FailedFit, Group, StructureFit
+from sjepa.bayes.function_draws import Paths, draw_paths
 from sjepa.bayes.joint import JointDensity
 from sjepa.bayes.laplace import PosteriorMode, find_mode
 from sjepa.bayes.parametric import ParametricLaw
-from sjepa.bayes.paths import Paths, draw_paths
 from sjepa.bayes.prior import GP, Sizes, residuals
 from sjepa.bayes.process import Kernel, KernelBlock, ProcessRows, safe_cholesky
+from sjepa.bayes.structure_fit import FailedFit, Group, StructureFit
 from sjepa.bayes.transitions import Transitions
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Law

@@ -14,12 +14,12 @@ from torch import Tensor
 from sjepa.backend import Backend, Budget
 from sjepa.backend.executors import run_on
 from sjepa.bayes.candidates import propose, retain, structures
-from sjepa.bayes.fit import METHODS, StructureFit, fit
 from sjepa.bayes.joint import JointDensity
-from sjepa.bayes.observed import fit_observed
+from sjepa.bayes.observation_noise import fit_observed
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import GP, Prior, Sizes
 from sjepa.bayes.result import Posterior
+from sjepa.bayes.structure_fit import METHODS, StructureFit, fit
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
@@ -31,7 +31,7 @@ from sjepa.settings import RandomState, draw_seed
 from sjepa.symbolic import Front, Grammar, Law, Library
 
 
-# Correlation of neighboring residuals below which noise looks like noise of observation, whose
+# Correlation of successive residuals below which the noise looks like observation noise, whose
 # correlation is -0.5.
 ALTERNATING = -0.25
 
@@ -277,7 +277,7 @@ def _check_movement(rows: Transitions, law: Law) -> None:
 
 
 def _warn_observed(result: Posterior, evidence: Trajectories) -> None:
-    """Noise of observation comes back with the opposite sign one step later; say so."""
+    """Observation noise makes successive one-step residuals anticorrelated: warn of it."""
     rows, law = Transitions.of(evidence), result.law
 
     def field(inputs: Tensor) -> Tensor:
@@ -293,8 +293,8 @@ def _warn_observed(result: Posterior, evidence: Trajectories) -> None:
     lag = float(((before * after).sum(axis=0) / np.maximum(size, 1e-300)).min())
     if lag < ALTERNATING:
         warnings.warn(
-            f"One-step residuals alternate (correlation {lag:.2f}), as noise of observation does. "
-            "It is treated as noise of the transition, so intervals of long rollouts will be "
+            f"One-step residuals alternate (correlation {lag:.2f}), as with observation noise. "
+            "They are treated as noise of the transition, so intervals of long rollouts will be "
             "too wide; use noise='observation'.",
             NumericalWarning,
             stacklevel=3,

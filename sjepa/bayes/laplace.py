@@ -79,7 +79,7 @@ def find_mode(
     large: bool = False,
     axes: Tensor | None = None,
 ) -> PosteriorMode | None:
-    """The mode reached from the start, or None if that leads nowhere finite.
+    """The mode reached from the start, or None if none is finite.
 
     `large` saves memory and time where the density itself is expensive: one direction of the
     Hessian at a time, and no steps with the true curvature. `axes` (d, d) are directions in

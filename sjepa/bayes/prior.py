@@ -28,8 +28,8 @@ class Prior:
         Let the standard deviation grow in proportion to that of the noise. Laws that are linear
         in their coefficients then have an evidence in closed form.
     noise : float, optional
-        Guess of the standard deviation of the transition noise; by default what the best
-        candidate leaves over on the data of the proposals.
+        Guess of the standard deviation of the transition noise; by default the
+        residual of the best candidate on the proposal data.
     strength : float
         How many observations the guess of the noise is worth.
 
@@ -55,7 +55,7 @@ class Prior:
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
-    """What the data say about sizes: of right-hand sides, of noise, and where inputs lie.
+    """Scales of the data: of right-hand sides, of the noise, and the rows they were taken from.
 
     ``signal`` and ``noise`` are (d,); ``rows`` are the transitions they were taken from.
     """

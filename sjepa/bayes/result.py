@@ -14,8 +14,8 @@ from torch import Tensor
 
 from sjepa.bayes.calibration import Calibration, calibrate
 from sjepa.bayes.draws import Draws
-from sjepa.bayes.fit import StructureFit
 from sjepa.bayes.prediction import Prediction, Rollout
+from sjepa.bayes.structure_fit import StructureFit
 from sjepa.bayes.transitions import StepModel
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError, LawError

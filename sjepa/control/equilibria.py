@@ -13,7 +13,7 @@ import torch
 from scipy.linalg import null_space
 from torch import Tensor
 
-from sjepa.control.exact import exact_roots
+from sjepa.control.exact_roots import exact_roots
 from sjepa.control.linearize import ContinuousModel, DiscreteModel, LawJacobian, Linearizer
 from sjepa.control.lqr import controllability
 from sjepa.control.task import numbers
@@ -159,7 +159,7 @@ def equilibria(
         notes.append(f"{kinks} points were left out where derivatives are not finite")
     loose = [p for p in points if not p.isolated]
     if len(loose) > 4:
-        notes.append(f"{len(loose)} points of a continuum of equilibria were met; 4 are listed")
+        notes.append(f"{len(loose)} points of a continuum of equilibria were found; 4 are listed")
         points = [p for p in points if p.isolated] + loose[:4]
     points.sort(key=lambda p: tuple(np.round(p.z, 9)))
     return Equilibria(tuple(points), tuple(names), tuple(notes))

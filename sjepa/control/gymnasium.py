@@ -151,7 +151,7 @@ def make_env(
     if not np.isfinite(states).all():
         raise DataError("starts contain NaN or infinity.")
     if task.draws is not None:
-        raise ConfigError("An environment has one world; give a task without draws.")
+        raise ConfigError("An environment has one transition; give a task without draws.")
     size = states.shape[1]
     low, high = (-np.inf, np.inf) if state_limits is None else state_limits
     box = (

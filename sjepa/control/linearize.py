@@ -274,8 +274,8 @@ class Linearizer:
         if dt is None:
             raise DataError("A step of a vector field needs its length; pass dt.")
         step = INTEGRATORS[self.transition.integrator]
-        moved = step(self._variational(law_only), states, dt, actions)[1:].movedim(0, -1)
-        return moved[..., :d], moved[..., d:]
+        derivatives = step(self._variational(law_only), states, dt, actions)[1:].movedim(0, -1)
+        return derivatives[..., :d], derivatives[..., d:]
 
     def _variational(self, law_only: bool) -> Callable[[Tensor], Tensor]:
         transition = self.transition
@@ -284,8 +284,8 @@ class Linearizer:
             base, tangents = stacked[0], stacked[1:]
             jacobian = self._jacobian(base, law_only)
             value = transition.velocity(base)
-            moved = torch.einsum("...ij,t...j->t...i", jacobian, tangents)
-            return torch.cat([value.unsqueeze(0), moved])
+            change = torch.einsum("...ij,t...j->t...i", jacobian, tangents)
+            return torch.cat([value.unsqueeze(0), change])
 
         return field
 

@@ -1,6 +1,6 @@
 """Induced-dynamics complexity of laws alone: how simple a law the coordinates of an encoder admit.
 
-The paper's C_dyn, with a correction, is in :mod:`sjepa.metrics.operator`.
+The paper's C_dyn, with a correction, is in :mod:`sjepa.metrics.operator_complexity`.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def induced_complexity(
     if order not in (1, 2):
         raise ConfigError(f"order must be 1 or 2, got {order}.")
     latents = encode(encoder, data, source.inputs, order)
-    z, dz, names, outputs = _rows(latents, source, order)
+    z, dz, names, outputs = _regression_rows(latents, source, order)
     measure = "terms" if isinstance(source, Library) else "tree"
     seed = draw_seed(random_state)
     problems = [_problem(source, z, dz, j, outputs, seed) for j in range(len(outputs))]
@@ -135,7 +135,7 @@ def induced_complexity(
     return InducedComplexity(value, law, limit, "exact" if exact else "upper bound", table)
 
 
-def _rows(
+def _regression_rows(
     latents: Trajectories, source: Library | Grammar, order: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...], tuple[str, ...]]:
     """What the terms see, what they explain, and the names of the law's inputs and outputs."""

@@ -14,8 +14,8 @@ from sjepa.models.layers import ObsShape, as_shape, flatten_observations
 class Angle(nn.Module):
     """The direction of two linear read-outs: (..., *obs) to (..., 1), between -π and π.
 
-    A full circle has no single coordinate. Along a trajectory the angle is followed from turn to
-    turn where observations are encoded (:func:`sjepa.models.pretrained.embedder.encode_all`).
+    A full circle has no single coordinate. Where trajectories are encoded, the angle is unwrapped
+    (:func:`sjepa.models.pretrained.embedder.encode_all`).
     """
 
     weight: Tensor
@@ -29,7 +29,7 @@ class Angle(nn.Module):
         self.register_buffer("offset", torch.zeros(2))
 
     def point(self, x: Tensor) -> Tensor:
-        """The two read-outs (..., 2): about 1 from the center wherever the thing is."""
+        """The two read-outs (..., 2), on a circle of radius about 1."""
         flat = flatten_observations(x, self.obs_shape)
         return flat @ self.weight.to(x.dtype) + self.offset.to(x.dtype)
 

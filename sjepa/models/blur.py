@@ -1,7 +1,7 @@
-"""Blurring of frames: a small thing that moves far is a thousand unrelated pixels until blurred.
+"""Blurring of frames: without it a small moving object is a thousand unrelated pixels.
 
-Each position of a sharp blob is a direction of its own, so principal components neither end nor
-come in an order. Blurred, the same motion is a few smooth components, coarse ones first, and a
+Each position of a sharp blob is a direction of its own, so principal components are many and
+in no order. Blurred, the same motion is a few smooth components, coarse ones first, and a
 linear read-out of them can be the position. White noise averages out on the way.
 """
 
@@ -27,8 +27,9 @@ MIN_SIDE = 16
 class Blur(nn.Module):
     """A Gaussian of `width` pixels over the last two axes, then every k-th pixel.
 
-    (..., *obs) with obs = (..., H, W) to (..., *obs) with fewer pixels. Linear, so that what comes
-    behind it stays as simple as it was. Near the border the Gaussian is cut and made whole again.
+    (..., *obs) with obs = (..., H, W) to (..., *obs) with fewer pixels. Linear, so that a
+    linear encoder behind it stays linear. Near the border the Gaussian is truncated and
+    renormalized.
     """
 
     rows: Tensor

@@ -51,9 +51,9 @@ def integrate(
 ) -> Simulation:
     """Solve dz/dt = field(t, z) from z0 (d,) and sample it at increasing times t (T,).
 
-    A search proposes many laws that blow up in finite time; such a law gives a trajectory that
-    ends in NaN and says so, never an exception and never a wait without end. Use "LSODA",
-    "Radau" or "BDF" for stiff laws.
+    A search proposes many laws that blow up in finite time; their trajectories end in NaN, with the
+    reason as status. Divergence raises no exception, and time and evaluations are bounded. Use
+    "LSODA", "Radau" or "BDF" for stiff laws.
     """
     z0, t = np.array(z0, dtype=float), np.asarray(t, dtype=float)
     if z0.ndim != 1 or t.ndim != 1 or len(t) == 0 or not (np.diff(t) > 0).all():

@@ -113,7 +113,7 @@ def test_the_bound_is_titsias_formula_written_with_dense_matrices(q: int) -> Non
 @pytest.mark.parametrize("inducing", [False, True])
 @pytest.mark.parametrize("q", [1, 2])
 def test_drawn_functions_have_the_posterior_mean_and_variance(q: int, inducing: bool) -> None:
-    from sjepa.bayes.paths import Paths, draw_paths
+    from sjepa.bayes.function_draws import Paths, draw_paths
 
     rows, block, errors = toy(30, q)
     if inducing:  # one at every input, where the answer is known

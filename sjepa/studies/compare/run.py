@@ -144,10 +144,10 @@ def _checked(backend: Any) -> Any:
 def _labels(backends: Sequence[Any]) -> list[str]:
     """A short name for each, numbered where several would have the same."""
     names = [_label(backend) for backend in backends]
-    count, seen, labels = Counter(names), Counter[str](), []
+    count, used, labels = Counter(names), Counter[str](), []
     for name in names:
-        seen[name] += 1
-        labels.append(name if count[name] == 1 else f"{name} {seen[name]}")
+        used[name] += 1
+        labels.append(name if count[name] == 1 else f"{name} {used[name]}")
     return labels
 
 

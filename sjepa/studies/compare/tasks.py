@@ -1,4 +1,4 @@
-"""What one backend is asked: to search all of the data, then parts of them, scored on the rest."""
+"""The task of one backend: to search all data, then folds of them, scored on the rest."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _cut(data: Trajectories, count: int) -> Trajectories:
 
 @dataclass(frozen=True)
 class BackendResult:
-    """What became of one backend: its front, the laws and scores of folds, CPU seconds, or why not.
+    """One backend's front, the laws and scores of its folds, CPU seconds, or its error.
 
     `seconds` is the search of all data; those of the folds come on top.
     """
@@ -150,7 +150,7 @@ class BackendTask:
     seed: int
 
     def run(self) -> BackendResult:
-        """Whatever goes wrong is the entry's `error`."""
+        """Any exception becomes the result's `error`."""
         budget, start = Budget(self.seconds, cpu=True), cpu_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the verdict is in the table

@@ -1,4 +1,4 @@
-"""Exact roots of small systems of equations, where elimination leads to them."""
+"""Exact roots of small systems of equations, where elimination finds them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Unsolved(Exception):
 def exact_roots(
     equations: Sequence[sympy.Expr], unknowns: Sequence[sympy.Symbol], box: Box
 ) -> list[Solution] | None:
-    """All real solutions in the box, or None where they cannot be had exactly.
+    """All real solutions in the box, or None where they cannot be solved for exactly.
 
     Products are split into their factors, unknowns that stand alone are eliminated, and what is
     left with one unknown is solved as a polynomial or as an equation in one sine or cosine. No

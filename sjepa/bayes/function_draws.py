@@ -1,7 +1,7 @@
 """Functions drawn from the posterior of a correction, evaluated wherever a rollout goes.
 
 Path-wise sampling (Matheron's rule): a function from the prior, written in random Fourier
-features, plus the kernel's answer to how far it is from the data. The prior part keeps its
+features, plus a kernel term that takes it to the data. The prior part keeps its
 variance away from the data, and the whole draw is one deterministic function.
 """
 
@@ -57,7 +57,7 @@ class Paths:
 def draw_paths(
     rows: ProcessRows, block: KernelBlock, errors: Tensor, count: int, generator: torch.Generator
 ) -> BlockPaths:
-    """Functions given errors (n, rows, q): what each of n coefficient vectors leaves over."""
+    """Functions given errors (n, rows, q), the residuals of n coefficient vectors."""
     n, q = len(errors), len(block.columns)
 
     def normal(*shape: int) -> Tensor:
