@@ -109,7 +109,7 @@ mutants: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/symbolic_speed.py
 	$(BIN)/python benchmarks/backends_speed.py
-	$(BIN)/python benchmarks/backends.py
+	$(BIN)/sjepa benchmark --backends stlsq,subset,pysindy
 
 clean:
 	rm -rf $(VENV) build dist docs/_build docs/gallery/pictures docs/reference/names *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -87,10 +87,10 @@ def proof(terms: int = 30, active: int = 5) -> None:
         front = make_backend("subset").search(Problem(x, y, library=library, outputs=["y"]))
         seconds = time.perf_counter() - start
         best = front.best_candidate()
-        found = np.flatnonzero(library.coefficients(best.law)[:, 0])
+        support = np.flatnonzero(library.coefficients(best.law)[:, 0])
         print(
             f"subset, {terms} terms, seed {seed}: {seconds:.2f} s, proven {best.certified}, "
-            f"true support {found.tolist() == chosen.tolist()}"
+            f"true support {support.tolist() == chosen.tolist()}"
         )
 
 

@@ -86,10 +86,10 @@ def structures(args: argparse.Namespace) -> None:
     """Weights of structures as the evidence grows, candidates fixed."""
     rows = []  # for each data set and size: weight of the true structure, heaviest, how many
     for seed in range(args.first, args.first + args.sets):
-        found = _kept(args, f"structures-{seed}", lambda seed=seed: _weights(seed, args.observed))
-        rows.append(found)
-        weights = ", ".join(f"n={n} {w:.2f}" for n, (w, _, _) in zip(SIZES, found, strict=True))
-        print(f"set {seed}: weight of the true structure {weights}", flush=True)
+        weights = _kept(args, f"structures-{seed}", lambda seed=seed: _weights(seed, args.observed))
+        rows.append(weights)
+        by_size = ", ".join(f"n={n} {w:.2f}" for n, (w, _, _) in zip(SIZES, weights, strict=True))
+        print(f"set {seed}: weight of the true structure {by_size}", flush=True)
     table = np.array(rows)  # (sets, sizes, 3)
     print(f"\n{args.sets} data sets, transition noise {NOISE}, observation noise {args.observed}")
     print("   n   true heaviest   mean weight of true   median effective number of structures")
@@ -121,12 +121,12 @@ def _posteriors(seed: int, observed: float, sizes: tuple[int, ...]) -> list[Post
 
 
 def _weights(seed: int, observed: float) -> list[list[float]]:
-    found = []
+    weights = []
     for result in _posteriors(seed, observed, SIZES):
         pairs = zip(result.weights, result.fits, strict=True)
         weight = float(sum(w for w, f in pairs if is_true(f.law)))
-        found.append([weight, float(is_true(result.law)), result.effective_structures])
-    return found
+        weights.append([weight, float(is_true(result.law)), result.effective_structures])
+    return weights
 
 
 def _kept(args: argparse.Namespace, name: str, compute: Callable[[], Any]) -> Any:
@@ -173,11 +173,11 @@ def coverage(args: argparse.Namespace) -> None:
     horizons = (1, 10, 50)
     rows = []
     for seed in range(args.first, args.first + args.sets):
-        found = _kept(
+        results = _kept(
             args, f"coverage-{seed}-{args.found}", lambda seed=seed: _coverage(seed, args, horizons)
         )
-        rows.append(found)
-        shares = ", ".join(f"{h} steps {c:.3f}" for h, c in zip(horizons, found, strict=False))
+        rows.append(results)
+        shares = ", ".join(f"{h} steps {c:.3f}" for h, c in zip(horizons, results, strict=False))
         print(f"set {seed}: {shares}", flush=True)
     table = np.array(rows)
     print(f"\n{args.sets} data sets of 300 transitions (half for candidates), transition noise "
@@ -196,16 +196,16 @@ def _coverage(seed: int, args: argparse.Namespace, horizons: tuple[int, ...]) ->
     fronts = propose(first, BACKENDS, library=LIBRARY, seed=seed)
     truth = [] if args.found else [TRUTH]
     # Well specified means that the true structure takes part: nothing is left out before.
-    most = MOST if args.found else 100
+    max_candidates = MOST if args.found else 100
     result = posterior(
         second,
         candidates=[*fronts, *truth],
         proposal_data=first,
         library=LIBRARY,
-        max_candidates=most,
+        max_candidates=max_candidates,
     )
-    found = result.calibration(held_out, horizons=horizons, draws=200, starts=60, seed=seed)
-    return [found.coverage(h) for h in horizons] + [found.error(h) for h in horizons]
+    calibration = result.calibration(held_out, horizons=horizons, draws=200, starts=60, seed=seed)
+    return [calibration.coverage(h) for h in horizons] + [calibration.error(h) for h in horizons]
 
 
 def correction(args: argparse.Namespace) -> None:

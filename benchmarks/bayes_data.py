@@ -29,8 +29,8 @@ def drag_pendulum(
         s.append(_rk4(s[-1], h) + noise * rng.normal(size=(trajectories, 2)))
     x = np.stack(s, axis=1)
     t = np.concatenate([np.zeros((trajectories, 1)), dt.cumsum(axis=1)], axis=1)
-    seen = x + observed * rng.normal(size=x.shape)
-    return Trajectories(list(seen), list(t), state=list(x), names=("q", "p"))
+    measured = x + observed * rng.normal(size=x.shape)
+    return Trajectories(list(measured), list(t), state=list(x), names=("q", "p"))
 
 
 def _rk4(s: np.ndarray, h: np.ndarray) -> np.ndarray:

@@ -36,13 +36,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1000)
     parser.add_argument("--resamples", type=int, default=100)
     parser.add_argument("--systems", default=",".join(NAMES))
-    given = parser.parse_args()
+    args = parser.parse_args()
     warnings.simplefilter("ignore")
-    names = given.systems.split(",")
+    names = args.systems.split(",")
     covered = numbers = right = 0
     true_sure = true_all = false_sure = false_all = 0
     begin = time.process_time()
-    for i in range(given.skip, given.sets):
+    for i in range(args.skip, args.sets):
         name, noise = names[i % len(names)], NOISE[i // 2 % len(NOISE)]
         system = SYSTEMS[name]
         law = Law.from_string(list(system.equations), [*system.inputs, *system.actions])
@@ -51,25 +51,32 @@ def main() -> None:
             for o, row in zip(law.outputs, law.terms, strict=True)
             for c, term in row
         }
-        data = simulate(system, seed=given.seed + i, noise=noise)
+        data = simulate(system, seed=args.seed + i, noise=noise)
         if i % 2:
             data = data[np.array([0])]
-        front = sjepa.discover(data, n_bootstrap=given.resamples)
+        front = sjepa.discover(data, n_bootstrap=args.resamples)
         rows = {(r.output, r.term): r for r in front.intervals}
-        own = {key for key, r in rows.items() if r.coefficient}
-        good = own == set(true)
+        chosen = {key for key, r in rows.items() if r.coefficient}
+        good = chosen == set(true)
         if good:
-            held = {key: rows[key].low <= c <= rows[key].high for key, c in true.items()}
-            covered, numbers, right = covered + sum(held.values()), numbers + len(held), right + 1
-            missed = [f"{k} {true[k]:g} {rows[k]}" for k, ok in held.items() if not ok]
+            inside = {key: rows[key].low <= c <= rows[key].high for key, c in true.items()}
+            covered, numbers, right = (
+                covered + sum(inside.values()),
+                numbers + len(inside),
+                right + 1,
+            )
+            missed = [f"{k} {true[k]:g} {rows[k]}" for k, ok in inside.items() if not ok]
         sure = {key for key, r in rows.items() if r.inclusion > 0.9}
         true_sure, true_all = true_sure + len(sure & set(true)), true_all + len(true)
-        false_sure, false_all = false_sure + len(sure - set(true)), false_all + len(own - set(true))
+        false_sure, false_all = (
+            false_sure + len(sure - set(true)),
+            false_all + len(chosen - set(true)),
+        )
         words = "; ".join(missed) if good else "WRONG " + "; ".join(front.best().lines(3))
         if not good:
             words += " | " + ", ".join(f"{k} {r.inclusion:.0%}" for k, r in rows.items())
         print(f"{i} {name} {noise:.0%} {front.form}: {words}", flush=True)
-    print(f"\nstructures right: {right} of {given.sets - given.skip}")
+    print(f"\nstructures right: {right} of {args.sets - args.skip}")
     print(f"true coefficients in their intervals: {covered} of {numbers}, {covered / numbers:.0%}")
     print(f"true terms with inclusion above 0.9: {true_sure} of {true_all}")
     print(

@@ -42,9 +42,9 @@ def main() -> None:
     print("backend   terms  budget   CPU s   over  laws      loss")
     for name, terms, seconds in CASES:
         problem(5, 1.0).solve(make_backend(name))
-        given = problem(terms, seconds)
+        task = problem(terms, seconds)
         start = time.process_time()
-        front = given.solve(make_backend(name))
+        front = task.solve(make_backend(name))
         spent = time.process_time() - start
         allowed = max(1.0, 0.1 * seconds)
         verdict = "" if spent - seconds <= allowed else "  TOO LONG"

@@ -38,14 +38,14 @@ Grammar = tuple[Library, list[str], str, Callable[[int], Trajectories], dict[str
 
 
 def grammars() -> dict[str, Grammar]:
-    one = Library.from_terms(["1", "x", "x**2", "x**3"], ["x"])
+    cubic = Library.from_terms(["1", "x", "x**2", "x**3"], ["x"])
     two = Library.from_terms(["x", "y", "x*y"], ["x", "y"])
     mask = np.array([[1, 0], [0, 1], [0, 1], [0, 1], [0, 1]], dtype=bool)
     drag = Library.from_terms(["p", "sin(q)", "q", "p*abs(p)", "1"], ["q", "p"], mask=mask)
     fixed = {"prior": Prior(coefficients=1.0, noise=0.3)}
     return {
         "cubic map, 16 structures": (
-            one, ["x"], "discrete", lambda s: walk([[0.9]], 0.3, 0.1, 60, s), fixed,
+            cubic, ["x"], "discrete", lambda s: walk([[0.9]], 0.3, 0.1, 60, s), fixed,
         ),
         "rotation, 64 structures": (
             two, ["x", "y"], "discrete",
@@ -62,27 +62,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20_000)
-    given = parser.parse_args()
+    args = parser.parse_args()
     print(f"{'grammar':30} seed  mixed  pareto  whole  chains  acceptance  heaviest  CPU s")
     for name, (library, outputs, dynamics, data, settings) in grammars().items():
-        for seed in range(given.seeds):
+        for seed in range(args.seeds):
             begin = process_time()
             evidence, other = data(seed), data(1000 + seed)
             laws = all_laws(library, outputs, dynamics)  # type: ignore[arg-type]
             same = {**settings, "measure": "terms", "library": library, "covariance": "diagonal"}
             chains = [
-                sample_structures(evidence, laws=laws, steps=given.steps, seed=s, **same)
+                sample_structures(evidence, laws=laws, steps=args.steps, seed=s, **same)
                 for s in (0, 1)
             ]
             form = {"derivatives": "discrete"} if dynamics == "discrete" else {}
-            found = [
+            distances = [
                 posterior(
                     evidence, backend="subset", proposal_data=other, retained=rule, **same, **form
                 )
                 for rule in ("mixed", "pareto")
             ]
-            found.append(posterior(evidence, candidates=laws, max_candidates=len(laws), **same))
-            apart = [chains[0].distance(f) for f in found]
+            distances.append(posterior(evidence, candidates=laws, max_candidates=len(laws), **same))
+            apart = [chains[0].distance(f) for f in distances]
             print(
                 f"{name:30} {seed:4d}  {apart[0]:5.3f}  {apart[1]:6.3f}  {apart[2]:5.3f}  "
                 f"{chains[0].distance(chains[1]):6.3f}  {chains[0].acceptance:10.2f}  "

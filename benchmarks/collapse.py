@@ -97,8 +97,8 @@ def law_of(reading: Reading, encoder: nn.Module, data: TrajectoryBatch) -> Spars
         backend = make_backend({"name": "stlsq", "threshold": 0.035, "ridge": 1e-5})
         with torch.no_grad():
             rows = latent_rows(encoder(data.x), data.dt)
-        found = propose(backend, *rows, LIBRARY).law
-        part = as_part(found, LIBRARY, StructurePolicy.of(backend))
+        law = propose(backend, *rows, LIBRARY).law
+        part = as_part(law, LIBRARY, StructurePolicy.of(backend))
         assert isinstance(part, SparseLaw)
         return part
     return SparseLaw(LIBRARY, LIBRARY.inputs)
@@ -158,21 +158,21 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--trajectories", type=int, default=300)
     parser.add_argument("--out", type=Path, help="One JSON line a row, appended.")
-    given = parser.parse_args()
+    args = parser.parse_args()
     torch.set_num_threads(1)
-    data = TrajectoryBatch.make(paper_data("exp1")["train"][: given.trajectories])
+    data = TrajectoryBatch.make(paper_data("exp1")["train"][: args.trajectories])
     print(f"{'reading':32} seed  before   after    trace  latent MSE  omega  CPU s")
-    for name in given.only or READINGS:
-        for seed in given.seed:
-            r = run(READINGS[name], data, seed, given.epochs)
+    for name in args.only or READINGS:
+        for seed in args.seed:
+            r = run(READINGS[name], data, seed, args.epochs)
             print(
                 f"{name:32} {seed:4d} {r['before']:7.4f} {r['after']:7.4f} {r['trace']:8.2g} "
                 f"{r['latent_mse']:11.2e} {r['omega']:6g} {r['cpu']:6.0f}",
                 flush=True,
             )
-            if given.out is not None:
+            if args.out is not None:
                 settings = {f.name: getattr(READINGS[name], f.name) for f in fields(Reading)}
-                with given.out.open("a") as file:
+                with args.out.open("a") as file:
                     file.write(json.dumps({"reading": name, "seed": seed, **settings, **r}) + "\n")
 
 

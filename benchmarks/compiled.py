@@ -28,23 +28,23 @@ STEPS, BATCHES = 4, (64, 4096)
 def cpu() -> float:
     """Of this process and of those that it has started and that are done."""
     both = (resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(one.ru_utime + one.ru_stime for one in both)
+    return sum(usage.ru_utime + usage.ru_stime for usage in both)
 
 
 def update(rollout: Callable[[Tensor], Tensor], z: Tensor, parameters: list[Tensor]) -> None:
     torch.autograd.grad((rollout(z) ** 2).mean(), parameters)
 
 
-def seconds(run: Callable[[], None], least: float = 0.5) -> float:
+def seconds(run: Callable[[], None], min_seconds: float = 0.5) -> float:
     """Of one run, as the mean of as many as fill half a second; the least of three such means."""
-    found = []
+    times = []
     for _ in range(3):
         count, start = 0, time.process_time()
-        while time.process_time() - start < least:
+        while time.process_time() - start < min_seconds:
             run()
             count += 1
-        found.append((time.process_time() - start) / count)
-    return min(found)
+        times.append((time.process_time() - start) / count)
+    return min(times)
 
 
 def main() -> None:

@@ -54,8 +54,10 @@ def pendulum(options: argparse.Namespace) -> None:
     """The law of Pendulum-v1 from raw observations, its analysis, and swinging up with it."""
     task = Pendulum()
     data = task.data(options.transitions, options.seed)
-    kept = sum(len(x) - 1 for x in data.x)
-    print(f"{options.transitions} random-action transitions, {kept} of them not at a limit\n")
+    transitions = sum(len(x) - 1 for x in data.x)
+    print(
+        f"{options.transitions} random-action transitions, {transitions} of them not at a limit\n"
+    )
     front = sjepa.discover(data, library=task.library())
     print("the environment's source:", task.source, sep="\n")
     short = front.select(delta=0.01)
@@ -147,9 +149,9 @@ def rollout_error(model: sjepa.SJEPA, test: Any, steps: int = 25) -> float:
             continue
         first = range(0, len(x) - steps, 5)
         z = torch.as_tensor(x[[i for i in first]])
-        held = torch.as_tensor(np.stack([u[i : i + steps] for i in first]))
+        inputs = torch.as_tensor(np.stack([u[i : i + steps] for i in first]))
         with torch.no_grad():
-            end = transition.rollout(z, model.step_, held)[:, -1].numpy()
+            end = transition.rollout(z, model.step_, inputs)[:, -1].numpy()
         errors.append(((end - x[[i + steps for i in first]]) / spread) ** 2)
     return float(np.sqrt(np.mean(np.nan_to_num(np.concatenate(errors), nan=1e6))))
 

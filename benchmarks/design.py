@@ -131,9 +131,9 @@ class Cell(exp1.SeedRun):
     def _result(
         self, name: str, model: LatentModel, law: Law | None, seconds: float, diagnostics: list[Any]
     ) -> Result:
-        found = super()._result(name, model, law, seconds, diagnostics)
-        found.metrics["val_risk"] = self.validation_risk(name, model)
-        return found
+        result = super()._result(name, model, law, seconds, diagnostics)
+        result.metrics["val_risk"] = self.validation_risk(name, model)
+        return result
 
     @torch.no_grad()
     def validation_risk(self, name: str, model: LatentModel) -> float:
@@ -142,9 +142,9 @@ class Cell(exp1.SeedRun):
         row = {"sjepa": "dynamics_phase"}.get(name, name)
         condition = PROFILES["paper"].condition(row).with_(trains=(), representation=0.0)
         model.eval()
-        own = condition.targets == "context"
+        context_targets = condition.targets == "context"
         z = model.encode(self.validation.x)
-        goal = z if own else model.encode(self.validation.x, target=True)
+        goal = z if context_targets else model.encode(self.validation.x, target=True)
         source = TrainingData.of(self.validation, (z, goal))
         terms = [
             Objective(model, condition, settings)(c) for c in validation_chunks(source, settings)
@@ -161,10 +161,10 @@ def run_cell(row: int, seed: int, folder: Path, scale: float) -> str:
     cell = Cell(seed, choice, scale)
     warm = cell.warm()
     results = cell.conditions(["neural_jepa", "post_hoc"], warm) + cell.conditions(["sjepa"], warm)
-    found = {r.condition: {m: r.metrics.get(m) for m in METRICS} for r in results}
+    metrics = {r.condition: {m: r.metrics.get(m) for m in METRICS} for r in results}
     laws = {r.condition: Law.from_json(r.law).lines(4) for r in results if r.law is not None}
     cpu = process_time() - begin
-    text = {"row": row, "seed": seed, **choice, "metrics": found, "laws": laws, "cpu": cpu}
+    text = {"row": row, "seed": seed, **choice, "metrics": metrics, "laws": laws, "cpu": cpu}
     partial = path.with_suffix(".part")
     partial.write_text(json.dumps(text, indent=1))
     partial.replace(path)
@@ -204,10 +204,10 @@ def effects(folder: Path) -> pd.DataFrame:
 
 
 def report(folder: Path) -> None:
-    found = effects(folder)
+    rows = effects(folder)
     count = len(list(folder.glob("cell_*.json")))
     print(f"{count} cells. Effect of leaving our level; * beyond two standard errors.")
-    for (condition, metric), part in found.groupby(["condition", "metric"], sort=False):
+    for (condition, metric), part in rows.groupby(["condition", "metric"], sort=False):
         log = " (log10)" if part["log10"].iloc[0] else ""
         print(f"\n{condition}, {metric}{log}: mean {part['mean'].iloc[0]:.3g}")
         for row in part.sort_values("effect", key=np.abs, ascending=False).itertuples():
@@ -233,14 +233,14 @@ COLUMNS = (
 
 def table(folder: Path) -> None:
     """The effects as the page about the paper shows them, and how often the claims hold."""
-    found = effects(folder).set_index(["condition", "metric", "factor"])
+    by_factor = effects(folder).set_index(["condition", "metric", "factor"])
     print("| | " + " | ".join(f"{c}, {m}" for c, m in COLUMNS) + " |\n|" + "---|" * 8)
-    strength = {f: max(abs(found.loc[(*c, f), "effect"] / found.loc[(*c, f), "error"])
+    strength = {f: max(abs(by_factor.loc[(*c, f), "effect"] / by_factor.loc[(*c, f), "error"])
                        for c in COLUMNS) for f in FACTORS}  # fmt: skip
     for factor in sorted(FACTORS, key=strength.__getitem__, reverse=True):
         cells = []
         for column in COLUMNS:
-            row = found.loc[(*column, factor)]
+            row = by_factor.loc[(*column, factor)]
             size = f"× {10**row.effect:.2g}" if row.log10 else f"{row.effect:+.1f}"
             cells.append(f"**{size}**" if abs(row.effect) > 2 * row.error else size)
         ours, other = FACTORS[factor]
@@ -261,14 +261,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--scale", type=float, default=1.0, help="Of all epochs, for a try.")
     parser.add_argument("--report", action="store_true")
-    given = parser.parse_args()
-    if given.report or given.table:
-        (table if given.table else report)(given.out)
+    args = parser.parse_args()
+    if args.report or args.table:
+        (table if args.table else report)(args.out)
         return
-    given.out.mkdir(parents=True, exist_ok=True)
-    cells = [(r, s) for s in given.seeds for r in given.only or range(12)]
-    jobs = (delayed(run_cell)(r, s, given.out, given.scale) for r, s in cells)
-    for line in Parallel(n_jobs=given.jobs, return_as="generator_unordered")(jobs):
+    args.out.mkdir(parents=True, exist_ok=True)
+    cells = [(r, s) for s in args.seeds for r in args.only or range(12)]
+    jobs = (delayed(run_cell)(r, s, args.out, args.scale) for r, s in cells)
+    for line in Parallel(n_jobs=args.jobs, return_as="generator_unordered")(jobs):
         print(line, flush=True)
 
 

@@ -63,10 +63,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--systems", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--seeds", nargs="+", type=int, default=[100])
-    given = parser.parse_args()
+    args = parser.parse_args()
     right = total = 0
-    for seed in given.seeds:
-        for name in given.systems:
+    for seed in args.seeds:
+        for name in args.systems:
             data, dim = observations(name, seed)
             start = time.process_time()
             with warnings.catch_warnings():
@@ -75,7 +75,7 @@ def main() -> None:
             right, total = right + (model.latent_dim_ == dim), total + 1
             print(
                 f"{name:18} {seed} true {dim} found {model.latent_dim_} "
-                f"{'adequate' if model.figures_['adequate'] else 'doubted '} "
+                f"{'adequate' if model.figures_['adequate'] else 'flagged '} "
                 f"{time.process_time() - start:5.0f} s  {'; '.join(model.law_.lines(3))}",
                 flush=True,
             )

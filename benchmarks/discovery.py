@@ -78,9 +78,10 @@ def sizes(seed: int, backend: str | None) -> None:
                 x = path[:n] + noise * path[:n].std(axis=0) * rng.normal(size=(n, 2))
                 begin = time.process_time()
                 parts = [slice(i, i + PIECE) for i in range(0, n, PIECE)]
-                given = [(x, t[:n]), ([x[p] for p in parts], [t[:n][p] for p in parts])]
+                readings = [(x, t[:n]), ([x[p] for p in parts], [t[:n][p] for p in parts])]
                 answers = [
-                    found(a, b, terms, feature_names=["x", "v"], backend=backend) for a, b in given
+                    found(a, b, terms, feature_names=["x", "v"], backend=backend)
+                    for a, b in readings
                 ]
                 words = [f"exact ({a[1]})" if a[0] else f"{a[3]} ({a[1]})" for a in answers]
                 spent = time.process_time() - begin
@@ -110,7 +111,9 @@ def signals(rng: np.random.Generator, t: np.ndarray) -> dict[str, tuple[np.ndarr
     }
 
 
-def driven(field: Callable[..., Any], t: np.ndarray, seen: np.ndarray, drive: Any) -> np.ndarray:
+def driven(
+    field: Callable[..., Any], t: np.ndarray, recorded: np.ndarray, drive: Any
+) -> np.ndarray:
     """States at t, by an adaptive solver; held actions are integrated step by step."""
     if callable(drive):
         solution = solve_ivp(
@@ -123,14 +126,14 @@ def driven(field: Callable[..., Any], t: np.ndarray, seen: np.ndarray, drive: An
             atol=1e-10,
         )
         return solution.y.T
-    held = seen if drive is None else drive
+    levels = recorded if drive is None else drive
     states = [np.array([1.0, 0.0])]
     for k in range(len(t) - 1):
-        one = solve_ivp(
-            lambda s, z, u: field(z, u), t[k : k + 2], states[-1], "DOP853", args=(held[k],),
+        step = solve_ivp(
+            lambda s, z, u: field(z, u), t[k : k + 2], states[-1], "DOP853", args=(levels[k],),
             rtol=1e-8, atol=1e-9,
         )  # fmt: skip
-        states.append(one.y[:, -1])
+        states.append(step.y[:, -1])
     return np.array(states)
 
 
@@ -140,10 +143,10 @@ def actions(seed: int, backend: str | None, noise: float, record: Record) -> Non
             rng = np.random.default_rng([seed, s, times == "even"])
             steps = np.full(799, STEP) if times == "even" else STEP * rng.uniform(0.4, 1.6, 799)
             t = np.concatenate([[0.0], np.cumsum(steps)])
-            for signal, (seen, drive) in signals(rng, t).items():
-                x = driven(field, t, seen, drive)
+            for signal, (recorded, drive) in signals(rng, t).items():
+                x = driven(field, t, recorded, drive)
                 x = x + noise * x.std(axis=0) * rng.normal(size=x.shape)
-                options = {"u": seen, "feature_names": ["x", "v"], "backend": backend}
+                options = {"u": recorded, "feature_names": ["x", "v"], "backend": backend}
                 record.add(
                     outcome(
                         partial(sjepa.discover, x, t, verbose=False, **options),
@@ -169,18 +172,18 @@ def main() -> None:
     parser.add_argument("--parts", default="counts,actions,sizes")
     parser.add_argument("--noise", default="0,0.005", help="of states under actions")
     add_option(parser)
-    given = parser.parse_args()
-    parts = given.parts.split(",")
-    print(f"backend {given.backend}, seed {given.seed}\n")
+    args = parser.parse_args()
+    parts = args.parts.split(",")
+    print(f"backend {args.backend}, seed {args.seed}\n")
     if "counts" in parts:
-        counts(given.backend)
+        counts(args.backend)
     if "actions" in parts:
-        record = Record(given.out)
-        for noise in map(float, given.noise.split(",")):
-            actions(given.seed, given.backend, noise, record)
+        record = Record(args.out)
+        for noise in map(float, args.noise.split(",")):
+            actions(args.seed, args.backend, noise, record)
         print("\n" + table(record.outcomes) + "\n")
     if "sizes" in parts:
-        sizes(given.seed, given.backend)
+        sizes(args.seed, args.backend)
 
 
 if __name__ == "__main__":

@@ -58,11 +58,11 @@ def data(name: str, kind: str, sensors: str, seed: int) -> tuple[Trajectories, T
         path.append(_step(field, path[-1], u[i], end))
     stacked = np.stack(path, axis=1)
     # Where one goes over the top, an angle and the same less a turn obey the same law.
-    kept = np.arange(2 * count)
+    chosen = np.arange(2 * count)
     if name == "pendulum":
-        kept = np.flatnonzero(np.abs(stacked[..., 0]).max(1) < TOP)
-    kept = kept[:count]
-    stacked, actions = stacked[kept], [actions[i] for i in kept]
+        chosen = np.flatnonzero(np.abs(stacked[..., 0]).max(1) < TOP)
+    chosen = chosen[:count]
+    stacked, actions = stacked[chosen], [actions[i] for i in chosen]
     states = list(stacked)
     scaled = (stacked - stacked.mean((0, 1))) / stacked.std((0, 1))
     if sensors == "linear":
@@ -95,16 +95,16 @@ def judge(model: SJEPA, name: str, train: Trajectories, test: Trajectories) -> d
     matrix = np.linalg.lstsq(np.column_stack([z, np.ones(len(z))]), s, rcond=None)[0]
     z, s, u = (np.concatenate(a) for a in (model.encode(test), test.state, test.u))
     aligned = z @ matrix[:-1] + matrix[-1]
-    found = np.asarray(model.law_.numpy()(np.column_stack([z, u]))) @ matrix[:-1]
+    velocities = np.asarray(model.law_.numpy()(np.column_stack([z, u]))) @ matrix[:-1]
     a, b = aligned.T
     pendulum = name == "pendulum"
     rows = [np.stack([b], 1), np.stack([np.sin(a), b, u[:, 0]] if pendulum else [b, u[:, 0]], 1)]
     truth = [[1.0], [-1.0, -0.1, 1.0] if pendulum else [-0.5, 0.8]]
     off, left = [], []
     for j in range(2):
-        numbers = np.linalg.lstsq(rows[j], found[:, j], rcond=None)[0]
+        numbers = np.linalg.lstsq(rows[j], velocities[:, j], rcond=None)[0]
         off.append(np.abs(numbers - truth[j]).max() / np.abs(truth[j]).max())
-        miss = found[:, j] - rows[j] @ numbers
+        miss = velocities[:, j] - rows[j] @ numbers
         left.append(np.sqrt(np.square(miss).mean() / np.square(rows[j] @ truth[j]).mean()))
     return {
         "r2": min(float(r2(aligned[:, [i]], s[:, [i]])) for i in range(2)),
@@ -120,13 +120,13 @@ def run(name: str, kind: str, sensors: str, seed: int) -> bool:
         warnings.simplefilter("ignore")
         model = SJEPA(random_state=seed).fit(train)
     seconds = time.process_time() - start
-    seen = judge(model, name, train, test)
+    judged = judge(model, name, train, test)
     has = any("u1" in line for line in model.law_.lines(3))
-    right = has and seen["off"] <= 0.05 and seen["left"] <= 0.05
+    right = has and judged["off"] <= 0.05 and judged["left"] <= 0.05
     print(
         f"{name:9} {kind:6} {sensors:10} {seed:4d} {'right' if right else 'WRONG'} "
-        f"{'adequate' if model.figures_['adequate'] else 'doubted '} R2 {seen['r2']:.4f} "
-        f"coefficients {seen['off']:.3f} left {seen['left']:.3f} {seconds:5.0f} s  "
+        f"{'adequate' if model.figures_['adequate'] else 'flagged '} R2 {judged['r2']:.4f} "
+        f"coefficients {judged['off']:.3f} left {judged['left']:.3f} {seconds:5.0f} s  "
         f"{'; '.join(model.law_.lines(3))}",
         flush=True,
     )
@@ -139,11 +139,11 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[100])
     parser.add_argument("--sensors", nargs="+", default=["linear"])
     parser.add_argument("--forces", nargs="+", default=["held", "smooth"])
-    given = parser.parse_args()
-    for sensors in given.sensors:
-        for name in given.systems:
-            for kind in given.forces:
-                results = [run(name, kind, sensors, seed) for seed in given.seeds]
+    args = parser.parse_args()
+    for sensors in args.sensors:
+        for name in args.systems:
+            for kind in args.forces:
+                results = [run(name, kind, sensors, seed) for seed in args.seeds]
                 print(f"{name}, {kind}, {sensors}: {sum(results)} of {len(results)}", flush=True)
 
 

@@ -32,9 +32,9 @@ def lorenz96(rows: int, step: float = 0.002) -> tuple[np.ndarray, float]:
     size = 50_000  # a piece at a time: the solver keeps what it interpolates between
     for first in range(0, rows, size):
         t = step * np.arange(min(size, rows - first) + 1)
-        found = solve_ivp(field, (0, t[-1]), x, "DOP853", t, rtol=1e-10, atol=1e-10).y.T
-        pieces.append(found[:-1])
-        x = found[-1]
+        path = solve_ivp(field, (0, t[-1]), x, "DOP853", t, rtol=1e-10, atol=1e-10).y.T
+        pieces.append(path[:-1])
+        x = path[-1]
     return np.concatenate(pieces), step
 
 
@@ -79,13 +79,13 @@ def compare(what: str, x: np.ndarray, step: float, times: int) -> None:
         return model.fit(x, t=step, feature_names=names)
 
     alike = {"name": "stlsq", "threshold": THRESHOLD}
-    found = cpu(
+    seconds = cpu(
         {"PySINDy": theirs, "discover": ours, "with stlsq and threshold": lambda: ours(alike)},
         times,
     )
-    other, model = found.pop("PySINDy")
+    other, model = seconds.pop("PySINDy")
     wanted = support(sjepa.Law.from_pysindy(model))
-    for name, (spent, front) in found.items():
+    for name, (spent, front) in seconds.items():
         print(
             f"{what}: {name} {spent:.4f} s, PySINDy {other:.4f} s of CPU time, "
             f"ratio {other / spent:.2f}, same support {support(front.best()) == wanted}",

@@ -36,8 +36,8 @@ def main() -> None:
                 front = sjepa.discover(
                     x[:, None], t, order=2, feature_names=["x"], library=["1"], verbose=False
                 )
-            found = [c for c, _ in front.best().terms[0]]
-            right += len(found) == 1 and abs(-found[0] / G - 1) < 0.02
+            rates = [c for c, _ in front.best().terms[0]]
+            right += len(rates) == 1 and abs(-rates[0] / G - 1) < 0.02
             parabola += abs(-2 * np.polyfit(t, x, 2)[0] / G - 1) < 0.02
             assert front.verdict is not None
             adequate += front.verdict.adequate is True

@@ -27,12 +27,12 @@ from sjepa.training.joint import SearchBudget, joint_search
 
 
 def spent(run: Callable[[], Any], times: int = 2) -> float:
-    found = []
+    seconds = []
     for _ in range(times):
         start = time.process_time()
         run()
-        found.append(time.process_time() - start)
-    return min(found)
+        seconds.append(time.process_time() - start)
+    return min(seconds)
 
 
 def grown(what: str, sizes: Sequence[int], run: Callable[[int], Any]) -> None:
@@ -99,28 +99,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--most", type=int, default=800_000, help="rows of the largest size")
     parser.add_argument("--only", choices=["discover", "joint", "alternating", "posterior"])
-    given = parser.parse_args()
+    args = parser.parse_args()
     warnings.simplefilter("ignore")
     parts: dict[str, Callable[[], None]] = {
-        "discover": lambda: discovered(given.most),
+        "discover": lambda: discovered(args.most),
         "joint": joint, "alternating": alternating, "posterior": weighed,
     }  # fmt: skip
     for name, run in parts.items():
-        if given.only in (None, name):
+        if args.only in (None, name):
             run()
 
 
-def discovered(most: int) -> None:
-    x, step = lorenz96(most)
+def discovered(max_rows: int) -> None:
+    x, step = lorenz96(max_rows)
     rng = np.random.default_rng(0)
     noisy = x + 0.01 * x.std(axis=0) * rng.normal(size=x.shape)
     names = [f"x{i}" for i in range(1, 6)]
     cubic = Library.polynomial(names, 3)
-    sizes = [most // 64, most // 16, most // 4, most]
+    sizes = [max_rows // 64, max_rows // 16, max_rows // 4, max_rows]
     sjepa.discover(x[:2000], step, library=cubic)
     grown("rows, clean", sizes, lambda n: sjepa.discover(x[:n], step, library=cubic))
     grown("rows, 1 % noise", sizes, lambda n: sjepa.discover(noisy[:n], step, library=cubic))
-    libraries = {len(one): one for one in (Library.polynomial(names, k) for k in (1, 2, 3, 4))}
+    libraries = {
+        len(library): library for library in (Library.polynomial(names, k) for k in (1, 2, 3, 4))
+    }
     grown(
         "terms, 20,000 rows",
         list(libraries),

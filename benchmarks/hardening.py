@@ -84,8 +84,8 @@ def faults() -> None:
     """Every operation fails once, and is once the last before a power cut."""
     for cut, search in product((False, True), reversed(SETTINGS)):
         with tempfile.TemporaryDirectory() as place:
-            found = inject(search, Path(place), 1, cut)
-        print(f"{search}, {'power cut' if cut else 'error'}: {dict(found)}", flush=True)
+            counts = inject(search, Path(place), 1, cut)
+        print(f"{search}, {'power cut' if cut else 'error'}: {dict(counts)}", flush=True)
 
 
 def kills(count: int, seed: int) -> None:
@@ -107,9 +107,9 @@ def memory(rows: int) -> None:
     for noise in (0.0, 0.01):
         x, rng = np.empty((rows, 5)), np.random.default_rng(0)
         for i in range(0, rows, 100_000):
-            own = 0.01 * np.arange(i, min(i + 100_000, rows))[:, None]
-            x[i : i + len(own)] = np.cos(own * [1, 1, 2.3, 2.3, 0.7] - [0, 1.5, 0, 1.5, 0])
-            x[i : i + len(own)] += noise * rng.normal(size=(len(own), 5))
+            t = 0.01 * np.arange(i, min(i + 100_000, rows))[:, None]
+            x[i : i + len(t)] = np.cos(t * [1, 1, 2.3, 2.3, 0.7] - [0, 1.5, 0, 1.5, 0])
+            x[i : i + len(t)] += noise * rng.normal(size=(len(t), 5))
         before = _resident("VmRSS") - x.nbytes
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
         start = time.process_time()
@@ -131,24 +131,24 @@ def main() -> None:
     )
     parser.add_argument("count", type=int, nargs="?", default=100)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    args = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    match given.what:
+    match args.what:
         case "discover":
-            calls(discover_call, given.count, given.seed)
+            calls(discover_call, args.count, args.seed)
         case "fits":
-            calls(fit_call, given.count, given.seed)
+            calls(fit_call, args.count, args.seed)
         case "files":
-            files(given.count)
+            files(args.count)
         case "faults":
             faults()
         case "kills":
-            kills(given.count, given.seed)
+            kills(args.count, args.seed)
         case "budgets":
             budgets.main()
         case "memory":
-            memory(given.count)
+            memory(args.count)
 
 
 if __name__ == "__main__":

@@ -67,19 +67,19 @@ def judge(model: SJEPA, name: str, train: Trajectories, test: Trajectories) -> d
     def aligned(z: np.ndarray) -> np.ndarray:
         return z @ matrix[:-1] + matrix[-1]
 
-    fits, valid, found, wanted = [], [], [], []
+    fits, valid, velocities, wanted = [], [], [], []
     spread = np.sqrt(states.var(0).sum())
-    held = model.coordinates(test)
-    for own, s, path in zip(held.x, test.state, model.simulate(test), strict=True):
-        s = s[inside : inside + len(own)]
-        fits.append((aligned(own), s))
-        found.append(np.asarray(model.law_.numpy()(own)) @ matrix[:-1])
-        wanted.append(np.asarray(true(aligned(own))))
+    coordinates = model.coordinates(test)
+    for z, s, path in zip(coordinates.x, test.state, model.simulate(test), strict=True):
+        s = s[inside : inside + len(z)]
+        fits.append((aligned(z), s))
+        velocities.append(np.asarray(model.law_.numpy()(z)) @ matrix[:-1])
+        wanted.append(np.asarray(true(aligned(z))))
         error = np.linalg.norm(aligned(path.z) - s, axis=1) / spread
         off = np.flatnonzero(~(error < 0.4))
         valid.append((off[0] if len(off) else len(s)) * train.steps[0][0])
     a, b = (np.concatenate(part) for part in zip(*fits, strict=True))
-    miss = np.concatenate(found) - np.concatenate(wanted)
+    miss = np.concatenate(velocities) - np.concatenate(wanted)
     size = np.sqrt(np.square(np.concatenate(wanted)).mean(0))
     return {
         "r2": min(float(r2(a[:, [i]], b[:, [i]])) for i in range(b.shape[1])),
@@ -95,13 +95,13 @@ def run(name: str, seed: int, noise: float) -> bool:
         warnings.simplefilter("ignore")
         model = SJEPA(history="auto", random_state=seed, **CASES[name][4]).fit(train)
     seconds = time.process_time() - start
-    seen = judge(model, name, train, test)
-    right = seen["r2"] >= 0.99 and seen["field"] <= 0.05 and seen["valid"] >= 1.0
-    adequate = "adequate" if model.figures_["adequate"] else "doubted "
+    judged = judge(model, name, train, test)
+    right = judged["r2"] >= 0.99 and judged["field"] <= 0.05 and judged["valid"] >= 1.0
+    adequate = "adequate" if model.figures_["adequate"] else "flagged "
     print(
         f"{name:12} {seed:4d} {noise:6g} {'right' if right else 'WRONG'} {adequate} "
-        f"window {model.history_length_:2d} R2 {seen['r2']:.4f} field {seen['field']:.3f} "
-        f"valid {seen['valid']:.2f} {seconds:5.0f} s  {'; '.join(model.law_.lines(3))}",
+        f"window {model.history_length_:2d} R2 {judged['r2']:.4f} field {judged['field']:.3f} "
+        f"valid {judged['valid']:.2f} {seconds:5.0f} s  {'; '.join(model.law_.lines(3))}",
         flush=True,
     )
     return right
@@ -112,10 +112,10 @@ def main() -> None:
     parser.add_argument("--systems", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--seeds", nargs="+", type=int, default=[100])
     parser.add_argument("--noise", nargs="+", type=float, default=[0.0])
-    given = parser.parse_args()
-    for noise in given.noise:
-        for name in given.systems:
-            results = [run(name, seed, noise) for seed in given.seeds]
+    args = parser.parse_args()
+    for noise in args.noise:
+        for name in args.systems:
+            results = [run(name, seed, noise) for seed in args.seeds]
             print(f"{name} at {noise:g}: {sum(results)} of {len(results)}", flush=True)
 
 

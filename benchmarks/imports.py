@@ -52,10 +52,10 @@ def main() -> None:
             continue
         print(f"{what}: {median(cpu_seconds(code) for _ in range(repeats)) - bare:.2f} s")
     for code in (LAW, FIRST):
-        found = (
+        installed = (
             f"import sys\n{code}\nprint(*[m for m in {HEAVY!r} if m in sys.modules] or ['none'])"
         )
-        run = subprocess.run([sys.executable, "-c", found], stdout=subprocess.PIPE, check=True)
+        run = subprocess.run([sys.executable, "-c", installed], stdout=subprocess.PIPE, check=True)
         print(f"heavy packages after {code[-40:]}: {run.stdout.decode().strip()}")
 
 

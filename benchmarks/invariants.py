@@ -93,11 +93,11 @@ def main() -> None:
     for name, system in systems.items():
         for seed in seeds:
             begun = time.process_time()
-            found = system.law.invariants(seed=seed)
+            invariants = system.law.invariants(seed=seed)
             seconds = time.process_time() - begun
-            worst = max((change(system, q, seed + 1) for q in found), default=0.0)
-            right += len(found) == system.conserved and worst < 1e-6
-            listed = "; ".join(map(str, found)) or "none"
+            worst = max((change(system, q, seed + 1) for q in invariants), default=0.0)
+            right += len(invariants) == system.conserved and worst < 1e-6
+            listed = "; ".join(map(str, invariants)) or "none"
             print(f"| {name} | {listed} | {worst:.0e} | {seconds:.1f} |", flush=True)
     print(f"\n{right} of {len(systems) * len(seeds)} as expected.")
 

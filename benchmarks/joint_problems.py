@@ -178,10 +178,10 @@ def reaction(seed: int, report: Report | None) -> dict[str, Any]:
     spectrum = np.abs(np.fft.rfft((probe - probe.mean()) * np.hanning(len(probe)), 2**17))
     frequency = 2 * np.pi * np.fft.rfftfreq(2**17, 0.05)[spectrum.argmax()]
     structure = structure_of(result)
-    found = float("nan")
+    frequency_found = float("nan")
     if structure == "z2; z1":
         a, b = result.law.coefficients
-        found = float(np.sqrt(max(-a * b, 0.0)))
+        frequency_found = float(np.sqrt(max(-a * b, 0.0)))
     with torch.no_grad():
         start = torch.tensor(frames[::200][:-1]).double()
         z = result.encoder(torch.tensor(frames).double())
@@ -189,10 +189,10 @@ def reaction(seed: int, report: Report | None) -> dict[str, Any]:
     goal = torch.stack([z[i + 1 : i + 201] for i in range(0, len(frames) - 200, 200)])
     error = (path[: len(goal)] - goal).square().mean() / z.var(0).mean()
     return {
-        "right": structure == "z2; z1" and abs(found / frequency - 1) < 0.01,
+        "right": structure == "z2; z1" and abs(frequency_found / frequency - 1) < 0.01,
         "law": "; ".join(result.law.lines(digits=4)),
         "omega_terms": result.best.candidate.terms,
-        "frequency": found,
+        "frequency": frequency_found,
         "true_frequency": frequency,
         "rollout_200": float(error),
         "risk": result.best.candidate.loss,

@@ -43,12 +43,12 @@ def main() -> None:
     parser.add_argument("--systems", default=",".join(SYSTEMS))
     parser.add_argument("--backend", default=None)
     add_option(parser)
-    given = parser.parse_args()
-    record = Record(given.out)
-    for seed in map(int, given.seeds.split(",")):
-        for noise in map(float, given.noise.split(",")):
-            for name in given.systems.split(","):
-                record.add(trial(name, seed, noise, given.backend))
+    args = parser.parse_args()
+    record = Record(args.out)
+    for seed in map(int, args.seeds.split(",")):
+        for noise in map(float, args.noise.split(",")):
+            for name in args.systems.split(","):
+                record.add(trial(name, seed, noise, args.backend))
     print("\n" + table(record.outcomes))
 
 

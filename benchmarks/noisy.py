@@ -54,7 +54,7 @@ def run(system: str, noise: float, seed: int) -> tuple[bool, bool]:
     ratio = figures["residual"] / max(figures["noise_floor"], 1e-300)
     print(
         f"{system:12} {100 * noise:4g} % {seed:4d} {'right' if right else 'WRONG'} "
-        f"{'adequate' if figures['adequate'] else 'doubted '} ratio {ratio:6.2f} "
+        f"{'adequate' if figures['adequate'] else 'flagged '} ratio {ratio:6.2f} "
         f"R2 {state_r2(model, train, test):.4f} {seconds:4.0f} s  "
         f"{'; '.join(model.law_.lines(3))}",
         flush=True,
@@ -67,9 +67,9 @@ def main() -> None:
     parser.add_argument("--systems", nargs="+", default=list(NAMES), choices=NAMES)
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--noise", nargs="+", type=float, default=[0.5, 2, 5, 10], help="percent")
-    given = parser.parse_args()
-    for noise in given.noise:
-        results = [run(s, noise / 100, seed) for s in given.systems for seed in given.seeds]
+    args = parser.parse_args()
+    for noise in args.noise:
+        results = [run(s, noise / 100, seed) for s in args.systems for seed in args.seeds]
         right = sum(r for r, _ in results)
         wrong = sum(adequate and not r for r, adequate in results)
         print(f"{noise:g} %: {right} of {len(results)} right, {wrong} wrong called adequate")

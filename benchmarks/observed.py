@@ -32,35 +32,35 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=20)
     parser.add_argument("--first", type=int, default=500)
     parser.add_argument("--noise", type=float, default=0.03)
-    given = parser.parse_args()
+    args = parser.parse_args()
     warnings.simplefilter("ignore")
     for model in ("observation", "step"):
-        right, held, width, inside = 0, [], [], []
-        for seed in range(given.first, given.first + given.sets):
-            data = simulate("damped_pendulum", seed=seed, noise=given.noise)
-            found = posterior(data[:4], library=TERMS, noise=model, backend="subset")
-            table = found.calibration(data[4:], horizons=HORIZONS, draws=300, starts=100)
-            held.append([table.coverage(h) for h in HORIZONS])
+        right, covered, width, inside = 0, [], [], []
+        for seed in range(args.first, args.first + args.sets):
+            data = simulate("damped_pendulum", seed=seed, noise=args.noise)
+            result = posterior(data[:4], library=TERMS, noise=model, backend="subset")
+            table = result.calibration(data[4:], horizons=HORIZONS, draws=300, starts=100)
+            covered.append([table.coverage(h) for h in HORIZONS])
             width.append([table.width[h].mean() for h in HORIZONS])
-            if [set(row) for row in terms(found.law)] == [set(row) for row in terms(TRUE)]:
+            if [set(row) for row in terms(result.law)] == [set(row) for row in terms(TRUE)]:
                 right += 1
-                draws = [terms(one) for one in _laws(found)]
+                draws = [terms(law) for law in _laws(result)]
                 for j, row in enumerate(terms(TRUE)):
                     for term, c in row.items():
                         low, high = np.quantile([d[j][term] for d in draws], [0.05, 0.95])
                         inside.append(low <= c <= high)
-        shares = ", ".join(f"{v:.2f}" for v in np.mean(held, axis=0))
+        shares = ", ".join(f"{v:.2f}" for v in np.mean(covered, axis=0))
         widths = ", ".join(f"{v:.2f}" for v in np.mean(width, axis=0))
-        print(f"{model}: right structure heaviest {right} of {given.sets}; 90 % intervals hold")
+        print(f"{model}: right structure heaviest {right} of {args.sets}; 90 % intervals hold")
         print(f"  {shares} after {HORIZONS} steps, {widths} deviations of the states wide;")
         print(f"  {sum(inside)} of {len(inside)} true coefficients", flush=True)
 
 
-def _laws(found: object, n: int = 400) -> list[Law]:
+def _laws(result: object, n: int = 400) -> list[Law]:
     """Laws with coefficients drawn from the heaviest structure."""
     import torch
 
-    best = found.fits[0]  # type: ignore[attr-defined]
+    best = result.fits[0]  # type: ignore[attr-defined]
     (group,) = best.draw(n, torch.Generator().manual_seed(0))
     return [best.structure.law_at(c) for c in group.coefficients]
 

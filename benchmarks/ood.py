@@ -91,44 +91,44 @@ def errors(reading: Reading, sets: int, rng: np.random.Generator) -> tuple[np.nd
             error = (gap**2).mean(-1)
             total[i] = error if reading.last else total[i] + error / reading.steps
     by_set = np.minimum(total, 100.0).reshape(2, sets, STARTS)
-    found = np.median(by_set, axis=2) if reading.median else by_set.mean(2)
-    return found[0], found[1]
+    of_set = np.median(by_set, axis=2) if reading.median else by_set.mean(2)
+    return of_set[0], of_set[1]
 
 
 def _starts(reading: Reading, count: int, rng: np.random.Generator) -> np.ndarray:
-    kept: list[np.ndarray] = []
-    while sum(map(len, kept)) < count:
+    accepted: list[np.ndarray] = []
+    while sum(map(len, accepted)) < count:
         z = rng.uniform(-1, 1, (2 * count, 2)) * reading.box
         fine = np.ones(len(z), bool)
         if reading.outside:
             fine &= (np.abs(z) > TEST).any(1)
         if reading.below:
             fine &= z[:, 1] ** 2 / 2 - np.cos(z[:, 0]) < 1
-        kept.append(z[fine])
-    return np.concatenate(kept)[:count]
+        accepted.append(z[fine])
+    return np.concatenate(accepted)[:count]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    args = parser.parse_args()
     print("Test data (reported 1.280 and 0.00462):")
-    _row("as the text says", Reading(box=TEST), "test", given)
-    _row("angles wrapped", Reading(box=TEST, wrapped=True), "test", given)
+    _row("as the text says", Reading(box=TEST), "test", args)
+    _row("angles wrapped", Reading(box=TEST, wrapped=True), "test", args)
     print("Out of distribution (reported 1.274 and 0.00344):")
     for name, reading in READINGS.items():
-        _row(name, reading, "ood", given)
+        _row(name, reading, "ood", args)
 
 
-def _row(name: str, reading: Reading, split: str, given: argparse.Namespace) -> None:
-    rng = np.random.default_rng(given.seed)
-    found = errors(reading, given.sets, rng)
-    near = [np.abs(e / r - 1) < 0.1 for e, r in zip(found, REPORTED[split], strict=True)]
+def _row(name: str, reading: Reading, split: str, arguments: argparse.Namespace) -> None:
+    rng = np.random.default_rng(arguments.seed)
+    computed = errors(reading, arguments.sets, rng)
+    near = [np.abs(e / r - 1) < 0.1 for e, r in zip(computed, REPORTED[split], strict=True)]
     text = "   ".join(
         f"{np.median(e):9.4g} ({np.quantile(e, 0.05):.3g} to {np.quantile(e, 0.95):.3g})"
         f" at most as reported {np.mean(e <= r):6.1%}"
-        for e, r in zip(found, REPORTED[split], strict=True)
+        for e, r in zip(computed, REPORTED[split], strict=True)
     )
     print(f"  {name:36} {text}   both within 10 %: {np.mean(near[0] & near[1]):.1%}", flush=True)
 

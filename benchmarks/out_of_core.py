@@ -45,17 +45,17 @@ def write(folder: Path, rows: int) -> list[Path]:
         if path.exists():
             continue
         s = np.random.default_rng(i).normal(size=(3, 1000)) * 8 + np.array([[0], [0], [25]])
-        found = np.empty((1000, 3, 1000))
+        states = np.empty((1000, 3, 1000))
         for k in range(-500, 1000):
             if k >= 0:
-                found[k] = s
+                states[k] = s
             for _ in range(2):
                 h = STEP / 2
                 a = field(s)
                 b = field(s + h / 2 * a)
                 c = field(s + h / 2 * b)
                 s = s + h / 6 * (a + 2 * b + 2 * c + field(s + h * c))
-        columns = found.transpose(2, 0, 1).reshape(-1, 3)
+        columns = states.transpose(2, 0, 1).reshape(-1, 3)
         table = pd.DataFrame(columns, columns=NAMES)
         table.insert(0, "t", np.tile(STEP * np.arange(1000), 1000))
         table.insert(0, "trajectory", np.repeat(np.arange(1000), 1000))
@@ -65,12 +65,12 @@ def write(folder: Path, rows: int) -> list[Path]:
 
 def timed(what: str, run: Any) -> tuple[float, float, Any]:
     """Seconds by the clock and of CPU time in this process, and the result."""
-    wall, own = time.perf_counter(), time.process_time()
+    wall, cpu = time.perf_counter(), time.process_time()
     result = run()
-    wall, own = time.perf_counter() - wall, time.process_time() - own
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{what}: {wall:.1f} s, {own:.1f} s of CPU time here, peak {peak:.0f} MB", flush=True)
-    return wall, own, result
+    print(f"{what}: {wall:.1f} s, {cpu:.1f} s of CPU time here, peak {peak:.0f} MB", flush=True)
+    return wall, cpu, result
 
 
 def busiest(client: Any, before: dict[str, float] | None = None) -> Any:

@@ -80,12 +80,12 @@ class Record:
     def __init__(self, file: str) -> None:
         self.file, self.outcomes = file, list[Outcome]()
 
-    def add(self, one: Outcome) -> None:
-        self.outcomes.append(one)
-        print(one, flush=True)
+    def add(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+        print(outcome, flush=True)
         if self.file:
             with Path(self.file).open("a") as lines:
-                lines.write(json.dumps(asdict(one)) + "\n")
+                lines.write(json.dumps(asdict(outcome)) + "\n")
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
@@ -101,27 +101,27 @@ def read(files: Iterable[str]) -> list[Outcome]:
 def table(outcomes: Iterable[Outcome]) -> str:
     """Right laws and warnings of each suite, search and noise level, as Markdown."""
     groups: dict[tuple[str, str, float], list[Outcome]] = {}
-    for one in outcomes:
-        groups.setdefault((one.suite, one.search, one.noise), []).append(one)
+    for outcome in outcomes:
+        groups.setdefault((outcome.suite, outcome.search, outcome.noise), []).append(outcome)
     head = (
         "data", "search", "noise", "right", "on the front", "R² > 0.9", "right, warned of",
         "wrong, warned of", "CPU seconds",
     )  # fmt: skip
     rows = [head, ("---",) * len(head)]
-    for (suite, search, noise), some in groups.items():
-        good, bad = [o for o in some if o.right], [o for o in some if not o.right]
-        scores = [o.r2 for o in some if o.r2 is not None]
+    for (suite, search, noise), group in groups.items():
+        good, bad = [o for o in group if o.right], [o for o in group if not o.right]
+        scores = [o.r2 for o in group if o.r2 is not None]
         rows.append(
             (
                 suite,
                 search,
                 f"{100 * noise:g} %",
-                f"{len(good)} of {len(some)}",
-                str(sum(bool(o.on_front) for o in some)),
+                f"{len(good)} of {len(group)}",
+                str(sum(bool(o.on_front) for o in group)),
                 str(sum(r2 > 0.9 for r2 in scores)) if scores else "",
                 warned(good),
                 warned(bad),
-                f"{sum(o.seconds for o in some):.0f}",
+                f"{sum(o.seconds for o in group):.0f}",
             )
         )
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)

@@ -32,23 +32,24 @@ WIDTH = 1000  # pixels of a figure on the page
 def block(folder: Path, commit: str) -> tuple[str, str]:
     """The name of a run's block, and what goes into it."""
     text = (folder / "tables.md").read_text("utf-8")
-    found = re.match(r"# Experiment (\d): .* \((\w+) profile\)\n", text)
-    if found is None:
+    title = re.match(r"# Experiment (\d): .* \((\w+) profile\)\n", text)
+    if title is None:
         raise SystemExit(f"{folder} holds no tables of benchmarks.paper.")
-    experiment, profile = f"exp{found[1]}", found[2]
+    experiment, profile = f"exp{title[1]}", title[2]
     name = experiment if profile == "paper" else f"{experiment}_{profile}"
     seeds = re.search(r"over seeds ([\d, ]+)\.", text)
     assert seeds is not None
     many = seeds[1].replace(", ", " ")
     lines = [
         f"*Commit {commit}; mean ± standard deviation over seeds {seeds[1]}; made by*", "",
-        f"    sjepa experiment {experiment} --profile {profile} --seeds {many} --out FOLDER",
+        f"    python -m benchmarks.paper {experiment} --profile {profile} --seeds {many} "
+        "--out FOLDER",
         f"    python -m benchmarks.paper_page FOLDER --commit {commit}",
     ]  # fmt: skip
     sections = text[text.index("\n## ") :].split("\n## ")[1:]
-    kept = [_timeless(part) for part in sections if not part.startswith("Beyond the paper")]
-    kept = [_equations(part) if part.startswith("Equations") else part for part in kept]
-    lines += ["", *(f"### {part.strip()}\n" for part in kept)]
+    body = [_timeless(part) for part in sections if not part.startswith("Beyond the paper")]
+    body = [_equations(part) if part.startswith("Equations") else part for part in body]
+    lines += ["", *(f"### {part.strip()}\n" for part in body)]
     for stem, caption in FIGURES[experiment].items():
         source = folder / f"{stem}.png"
         if source.exists():
@@ -89,10 +90,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--commit", default="unknown", help="That the runs were made with.")
-    given = parser.parse_args()
+    args = parser.parse_args()
     page = PAGE.read_text("utf-8")
-    for folder in given.folders:
-        name, text = block(folder, given.commit)
+    for folder in args.folders:
+        name, text = block(folder, args.commit)
         begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
         if begin not in page or end not in page:
             raise SystemExit(f"{PAGE.name} has no block {name}: add '{begin.strip()}' and '{end}'.")

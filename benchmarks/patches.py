@@ -19,9 +19,8 @@ from sjepa.data import Trajectories
 from sjepa.data.names import numbered
 from sjepa.errors import ConfigError, DataError
 from sjepa.metrics import r2
-from sjepa.models.pretrained.embedder import encode_all
+from sjepa.models.pretrained.embedder import encode_all, pixels
 from sjepa.models.pretrained.heads import HeadedEncoder, fit_head
-from sjepa.models.pretrained.plain import pixels
 from sjepa.symbolic import Front, Law, Library
 
 
@@ -154,8 +153,8 @@ def discover_spatial(
     train = known.image < round(0.8 * len(x))
     base = encoder if encoder is not None else pixels()
     embedded = encode_all(base, [known.context, known.target])
-    seen = [e[train] for e in embedded]
-    reader = fit_head(head, seen, [np.arange(len(e)) for e in seen], latent_dim)
+    encoded = [e[train] for e in embedded]
+    reader = fit_head(head, encoded, [np.arange(len(e)) for e in encoded], latent_dim)
     whole = HeadedEncoder(base, reader)
     context, target = (whole.read(e) for e in embedded)
     names = numbered("z", latent_dim)

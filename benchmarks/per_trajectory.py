@@ -48,14 +48,20 @@ def main() -> None:
         start = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = sjepa.discover_per_trajectory(x, t, order=2, feature_names=["h"])
+            result = sjepa.discover_per_trajectory(x, t, order=2, feature_names=["h"])
             seconds = time.process_time() - start
-            alone = [sjepa.discover(one, t, order=2, feature_names=["h"]).best() for one in x]
-        g = float(found.shared["value"].iloc[0]) if len(found.shared) == 1 else np.nan
-        own = found.differing["value"].abs().to_numpy()
-        worst = float(np.abs(own / drags - 1).max()) if len(own) == len(drags) else np.nan
+            alone = [
+                sjepa.discover(heights, t, order=2, feature_names=["h"]).best() for heights in x
+            ]
+        g = float(result.shared["value"].iloc[0]) if len(result.shared) == 1 else np.nan
+        drags_found = result.differing["value"].abs().to_numpy()
+        worst = (
+            float(np.abs(drags_found / drags - 1).max())
+            if len(drags_found) == len(drags)
+            else np.nan
+        )
         together = np.median(
-            [error(law, c, 50.0, longer) for law, c in zip(found.laws, drags, strict=True)]
+            [error(law, c, 50.0, longer) for law, c in zip(result.laws, drags, strict=True)]
         )
         separate = np.median(
             [error(law, c, 50.0, longer) for law, c in zip(alone, drags, strict=True)]
@@ -63,10 +69,10 @@ def main() -> None:
         right += abs(g / -9.81 - 1) < 0.02 and worst < 0.1
         half += bool(together <= separate / 2)
         ratios.append(together / separate)
-        adequate += found.verdict.adequate is True
+        adequate += result.verdict.adequate is True
         print(
             f"{seed:5} {g:7.3f} {worst:10.1%} {together:17.3f} {separate:12.3f}"
-            f"  {found.verdict.adequate!s:>8} {seconds:8.1f}", flush=True,
+            f"  {result.verdict.adequate!s:>8} {seconds:8.1f}", flush=True,
         )  # fmt: skip
     print(
         f"{right} of {asked.seeds} right (g within 2 %, drags within 10 %), {half} with half the "

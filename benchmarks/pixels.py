@@ -108,13 +108,13 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--video", type=Path)
     parser.add_argument("--report", type=Path)
-    given = parser.parse_args()
+    args = parser.parse_args()
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     rows = []
-    for seed in given.seeds:
-        rows.append(run(seed, given.transitions, given.episodes, given.video, given.report))
+    for seed in args.seeds:
+        rows.append(run(seed, args.transitions, args.episodes, args.video, args.report))
         print(pd.Series(rows[-1]).to_string(), "\n", flush=True)
     print(f"mean return over {len(rows)} seeds: {np.mean([r['mean_return'] for r in rows]):.0f}")
 

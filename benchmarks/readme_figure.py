@@ -51,8 +51,8 @@ def observations(ax: Any, data: Trajectories) -> None:
 
 def portrait(ax: Any, model: sjepa.SJEPA, data: Trajectories) -> None:
     # Trajectories of different energies, small to large.
-    z = [np.asarray(one) for one in model.encode(data)]
-    order = np.argsort([np.abs(one).max() for one in z])
+    z = [np.asarray(path) for path in model.encode(data)]
+    order = np.argsort([np.abs(path).max() for path in z])
     chosen = order[np.linspace(0, len(order) - 1, 7).astype(int)]
     picked = Trajectories([z[i] for i in chosen], [data.t[i] for i in chosen])
     plot_portrait(model.law_, picked, ax=ax, max_trajectories=7)

@@ -130,19 +130,19 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=1000)
     parser.add_argument("--noise", type=float, default=0.01)
     parser.add_argument("--suites", default=",".join(SUITES))
-    given = parser.parse_args()
+    args = parser.parse_args()
     print("| data | right | right and flagged | wrong and not flagged | s of CPU time, median |")
     print("|---|---|---|---|---|")
-    for suite in given.suites.split(","):
+    for suite in args.suites.split(","):
         make, titles = SUITES[suite]
         for known, title in zip((True, False), titles, strict=True):
             right, flagged, missed, seconds = 0, 0, 0, []
-            for seed in range(given.first, given.first + given.seeds):
+            for seed in range(args.first, args.first + args.seeds):
                 rng = np.random.default_rng(seed)
                 problem = make(rng, known)
                 t = np.linspace(0, problem.duration, problem.points)
                 x = problem.path(problem.starts[0], t)
-                x = x + given.noise * x.std(axis=0) * rng.standard_normal(x.shape)
+                x = x + args.noise * x.std(axis=0) * rng.standard_normal(x.shape)
                 begun = time.process_time()
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
@@ -151,12 +151,12 @@ def main() -> None:
                     )
                 seconds.append(time.process_time() - begun)
                 good = is_right(problem, front)
-                doubted = front.verdict is not None and front.verdict.adequate is False
-                right, flagged = right + good, flagged + (good and doubted)
-                missed += not good and not doubted
+                flagged_law = front.verdict is not None and front.verdict.adequate is False
+                right, flagged = right + good, flagged + (good and flagged_law)
+                missed += not good and not flagged_law
                 if not good:
                     print(f"<!-- {title}, {seed}: {front.best()!r} / {problem.law!r} -->")
-            row = (f"{n} of {given.seeds}" for n in (right, flagged, missed))
+            row = (f"{n} of {args.seeds}" for n in (right, flagged, missed))
             print(f"| {title} | {' | '.join(row)} | {np.median(seconds):.1f} |", flush=True)
 
 

@@ -35,12 +35,12 @@ def data(transitions: int, seed: int, noise: float = 0.03) -> Trajectories:
     """Random torques, held for a step each; every step is disturbed."""
     rng, move = np.random.default_rng(seed), Transition.of(TRUE).double()
     z = torch.as_tensor(rng.uniform(-1, 1, (1, 2)))
-    u, seen = rng.uniform(-2, 2, (transitions + 1, 1)), [z]
+    u, states = rng.uniform(-2, 2, (transitions + 1, 1)), [z]
     for push in u[:-1]:
         z = move(z, DT, torch.as_tensor(push)[None]).detach()
         z = z + noise * torch.as_tensor(rng.normal(size=(1, 2)))
-        seen.append(z)
-    x = torch.cat(seen).numpy()
+        states.append(z)
+    x = torch.cat(states).numpy()
     return Trajectories([x], DT, [u], names=["q", "w"])
 
 
@@ -67,25 +67,25 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=[25, 50, 100])
     parser.add_argument("--starts", type=int, default=8)
     parser.add_argument("--draws", type=int, default=30)
-    given = parser.parse_args()
+    args = parser.parse_args()
     rng = np.random.default_rng(12345)
-    starts = torch.as_tensor(rng.uniform([-1.0, -0.8], [0.5, 0.8], (given.starts, 2)))
+    starts = torch.as_tensor(rng.uniform([-1.0, -0.8], [0.5, 0.8], (args.starts, 2)))
     truth = make(TRUE)
     best = truth.cost(starts, plans(truth, starts))
     library = Library.from_terms(TERMS, INPUTS)
     print("transitions  planned with    mean regret   median   worst tenth   CPU s")
-    for size in given.sizes:
+    for size in args.sizes:
         regrets: dict[str, list[Tensor]] = {"heaviest law": [], "expected cost": [], "CVaR 0.9": []}
         begin = process_time()
-        for seed in range(given.seeds):
-            found = posterior(
+        for seed in range(args.seeds):
+            result = posterior(
                 data(size, 500 + seed), library=library, backend="subset", derivatives="zoh",
                 n_bootstrap=2, covariance="diagonal", random_state=seed,
             )  # fmt: skip
             tasks = {
-                "heaviest law": make(found.law),
-                "expected cost": make(found, draws=given.draws, risk=expected),
-                "CVaR 0.9": make(found, draws=given.draws, risk=CVaR(0.9)),
+                "heaviest law": make(result.law),
+                "expected cost": make(result, draws=args.draws, risk=expected),
+                "CVaR 0.9": make(result, draws=args.draws, risk=CVaR(0.9)),
             }
             for name, task in tasks.items():
                 regrets[name].append(truth.cost(starts, plans(task, starts)) - best)

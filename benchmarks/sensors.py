@@ -57,11 +57,11 @@ def pysindy_on(name: str, z: list[np.ndarray], train: Trajectories) -> dict[str,
     model.fit(z, list(train.t))
     rows, states = (torch.as_tensor(np.concatenate(a)) for a in (z, train.state))
     aligned = np.asarray(AffineMap.fit(rows, states)(rows))
-    found = [float(r2(aligned[:, [i]], states.numpy()[:, [i]])) for i in range(states.shape[1])]
+    scores = [float(r2(aligned[:, [i]], states.numpy()[:, [i]])) for i in range(states.shape[1])]
     return {
         f"{name}_terms": int(np.count_nonzero(model.coefficients())),
         f"{name}_score": float(model.score(z, list(train.t))),
-        f"{name}_r2": min(found),
+        f"{name}_r2": min(scores),
     }
 
 
@@ -99,7 +99,7 @@ def autoencoded(train: Trajectories, dim: int, seed: int, steps: int = 3000) -> 
     with torch.no_grad():
         z = encode(x).double().numpy()
     z = (z - z.mean(0)) / z.std(0)
-    return np.split(z, np.cumsum([len(own) for own in train.x])[:-1])
+    return np.split(z, np.cumsum([len(states) for states in train.x])[:-1])
 
 
 def compared(system: str, kind: str, seed: int) -> dict[str, Any]:

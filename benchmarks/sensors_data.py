@@ -79,8 +79,8 @@ def observed(
     step, points = SAMPLING[system]
     row = replace(SYSTEMS[system], step=step, points=points, trajectories=trajectories + test)
     states = np.stack(simulate(row, seed=seed).x)
-    seen = states[:trajectories].reshape(-1, states.shape[-1])
-    x = sensor(kind, states.shape[-1], seed)((states - seen.mean(0)) / seen.std(0))
+    rows = states[:trajectories].reshape(-1, states.shape[-1])
+    x = sensor(kind, states.shape[-1], seed)((states - rows.mean(0)) / rows.std(0))
     rng = np.random.default_rng([seed, 1])
     x = x + NOISE * x.std(axis=(0, 1)) * rng.normal(size=x.shape)
     everything = Trajectories(list(x), step, state=list(states))

@@ -35,7 +35,7 @@ def same_structure(law: Law, system: str) -> bool:
     A constant that a shift of the coordinates makes, and sin written as cos, count as the same.
     """
     row = SYSTEMS[system]
-    found = [_terms(e, law.inputs) for e in law.sympy()]
+    terms = [_terms(e, law.inputs) for e in law.sympy()]
     for equations in (row.equations, OTHERS.get(system)):
         if equations is None:
             continue
@@ -48,8 +48,8 @@ def same_structure(law: Law, system: str) -> bool:
                     strict=True,
                 )
             )  # fmt: skip
-            own = [_terms(e.subs(swap, simultaneous=True), names) for e in wanted]
-            if all(found[order[j]] == own[j] for j in range(len(own))):
+            candidate = [_terms(e.subs(swap, simultaneous=True), names) for e in wanted]
+            if all(terms[order[j]] == candidate[j] for j in range(len(candidate))):
                 return True
     return False
 
@@ -91,16 +91,16 @@ def shifted_r2(model: Any, test: Trajectories) -> float:
     system that conserves something, coordinates are determined up to such shifts and no better.
     Ends that are shifted out of the trajectory are left out.
     """
-    z = [np.asarray(own) for own in model.encode(test)]
+    z = [np.asarray(path) for path in model.encode(test)]
     length = len(z[0])
     reach = REACH * length
     inner = np.arange(int(np.ceil(reach)), length - int(np.ceil(reach)))
     shifts = np.linspace(-reach, reach, STEPS)
     moved = np.stack([  # (trajectory, shift, time, state)
-        [np.stack([np.interp(inner + s, np.arange(length), c) for c in own.T], 1) for s in shifts]
-        for own in test.state
+        [np.stack([np.interp(inner + s, np.arange(length), c) for c in path.T], 1) for s in shifts]
+        for path in test.state
     ])  # fmt: skip
-    rows = np.stack([np.column_stack([own[inner], np.ones(len(inner))]) for own in z])
+    rows = np.stack([np.column_stack([path[inner], np.ones(len(inner))]) for path in z])
     best = np.full(len(z), STEPS // 2)
     for _ in range(20):
         states = moved[np.arange(len(z)), best]
@@ -108,10 +108,10 @@ def shifted_r2(model: Any, test: Trajectories) -> float:
             rows.reshape(-1, rows.shape[-1]), states.reshape(-1, states.shape[-1]), rcond=None
         )[0]
         missed = np.square((rows @ matrix)[:, None] - moved).mean(2) / states.var((0, 1))
-        again = missed.sum(-1).argmin(1)
-        if (again == best).all():
+        best_shift = missed.sum(-1).argmin(1)
+        if (best_shift == best).all():
             break
-        best = again
+        best = best_shift
     states = moved[np.arange(len(z)), best]
     left = np.square(rows @ matrix - states).mean((0, 1)) / states.var((0, 1))
     return float(1 - left.max())

@@ -15,7 +15,7 @@ import pandas as pd
 
 from sjepa.storage import write_whole, writing
 from sjepa.studies.backends import COLUMNS, PROBLEMS, plot_results
-from sjepa.studies.backends.finished_cells import rows_in
+from sjepa.studies.backends.sweep import finished_rows
 
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "static.md"
@@ -27,7 +27,7 @@ def read(folder: Path) -> pd.DataFrame:
     finished = folder / "results.parquet"
     if finished.exists():
         return pd.read_parquet(finished)
-    return pd.DataFrame(rows_in(folder), columns=list(COLUMNS))
+    return pd.DataFrame(finished_rows(folder), columns=list(COLUMNS))
 
 
 def markdown(frame: pd.DataFrame) -> str:
@@ -57,7 +57,7 @@ def totals(table: pd.DataFrame) -> pd.DataFrame:
 def by_problem(table: pd.DataFrame) -> pd.DataFrame:
     backends = sorted(table["backend"].unique())
     columns = [(b, n) for n in sorted(table["noise"].unique()) for b in backends]
-    found = {
+    cells = {
         (r.system, r.backend, r.noise): (WORDS[bool(r.recovered)], r.seconds)
         for r in table.itertuples()
     }
@@ -65,7 +65,7 @@ def by_problem(table: pd.DataFrame) -> pd.DataFrame:
     for system in (s for s in PROBLEMS if s in set(table["system"])):
         row = {"problem": system, "formula": f"`{PROBLEMS[system].formula}`"}
         for b, n in columns:
-            word = found.get((system, b, n))
+            word = cells.get((system, b, n))
             row[f"`{b}`, {n:g}"] = "" if word is None else f"{word[0]}, {word[1]:.0f} s"
         rows.append(row)
     return pd.DataFrame(rows)

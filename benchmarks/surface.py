@@ -130,11 +130,11 @@ def non_dominated(values: np.ndarray, admissible: Any = None) -> np.ndarray:
     fine = np.isfinite(values).all(axis=1)
     if admissible is not None:
         fine &= np.asarray(admissible, dtype=bool)
-    found = fine.copy()
+    front = fine.copy()
     for i in np.flatnonzero(fine):
         no_worse = (values[fine] <= values[i]).all(axis=1)
-        found[i] = not (no_worse & (values[fine] < values[i]).any(axis=1)).any()
-    return found
+        front[i] = not (no_worse & (values[fine] < values[i]).any(axis=1)).any()
+    return front
 
 
 def plot_surface(table: pd.DataFrame) -> Any:
@@ -203,21 +203,21 @@ def main() -> None:
     parser.add_argument("--columns", nargs="+", help="observed; by default all others")
     parser.add_argument("--epochs", type=int, help="of each phase of the training")
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    weights = {k: v for k, v in vars(given).items() if k.startswith("lambda_")}
-    search = Alternating() if given.epochs is None else Alternating(dynamics_epochs=given.epochs)
+    args = parser.parse_args()
+    weights = {k: v for k, v in vars(args).items() if k.startswith("lambda_")}
+    search = Alternating() if args.epochs is None else Alternating(dynamics_epochs=args.epochs)
     try:
-        data = read(given.data, time=given.time, id=given.id, columns=given.columns)
-        settings = {} if given.terms is None else {"library": given.terms}
+        data = read(args.data, time=args.time, id=args.id, columns=args.columns)
+        settings = {} if args.terms is None else {"library": args.terms}
         table = sweep(
-            data, out=given.out, seed=given.seed, search=search, encoder="identity", **weights,
+            data, out=args.out, seed=args.seed, search=search, encoder="identity", **weights,
             **settings, progress=lambda line, share: print(f"{share:4.0%} {line}", flush=True),
         )  # fmt: skip
     except SjepaError as error:
         parser.exit(2, f"{error}\n")
-    with writing(given.out / "surface.png") as file:
+    with writing(args.out / "surface.png") as file:
         plot_surface(table).savefig(file, format="png", dpi=150)
-    write_whole(given.out / "surface.html", surface_page(table).encode())
+    write_whole(args.out / "surface.html", surface_page(table).encode())
     best = table[table["front"]].sort_values("omega")
     print(best.to_string(index=False, float_format=lambda v: f"{v:.3g}"))
 

@@ -52,13 +52,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=20261118)
     parser.add_argument("--points", type=int, default=500)
-    given = parser.parse_args()
-    rng = np.random.default_rng(given.seed)
+    args = parser.parse_args()
+    rng = np.random.default_rng(args.seed)
     right, reachable, seconds = 0, 0, []
     for name, (equations, start, duration) in SYSTEMS.items():
         states = ["x", "y", "z"][: len(start)]
         true = Law.from_string(equations, states)
-        f, t = true.numpy(), np.linspace(0, duration, given.points)
+        f, t = true.numpy(), np.linspace(0, duration, args.points)
         begin = np.array(start) * rng.uniform(0.9, 1.1, len(start))
         x = solve_ivp(
             lambda _, z, f=f: f(z[None])[0], (0, duration), begin, t_eval=t, rtol=1e-9, atol=1e-11

@@ -80,8 +80,8 @@ def constrained(out: Path, seed: int) -> None:
         *(("λ_s", v, lambda v: {"lambda_s": v}) for v in (*WEIGHTS, 1.5e-2)),
         *(("δ", v, lambda v: {"delta": v}) for v in (2e-6, 1e-5, 5e-5, 2e-4)),
     ]
-    for what, value, given in plan:
-        begin, settings = process_time(), given(value)
+    for what, value, options in plan:
+        begin, settings = process_time(), options(value)
         search = Alternating(
             **SIZES["exp2"][1], integrator="euler", lambda_s=settings.pop("lambda_s", 1.5e-2)
         )
@@ -140,14 +140,14 @@ def main() -> None:
     parser.add_argument("what", choices=["exp1", "exp2", "constrained", "backends"])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=200)
-    given = parser.parse_args()
+    args = parser.parse_args()
     torch.set_num_threads(1)
-    if given.what == "constrained":
-        constrained(given.out, given.seed)
-    elif given.what == "backends":
-        backends(given.out, given.seed)
+    if args.what == "constrained":
+        constrained(args.out, args.seed)
+    elif args.what == "backends":
+        backends(args.out, args.seed)
     else:
-        surface(given.what, given.out, given.seed)
+        surface(args.what, args.out, args.seed)
 
 
 if __name__ == "__main__":

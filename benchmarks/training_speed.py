@@ -63,8 +63,10 @@ def check_expectation(condition: Condition, data: TrajectoryBatch, settings: Tra
                 ours.append([float(terms.prediction), float(terms.rollout or 0.0)])
         literal = TrainingConfig()
         for x, dt in window_batches(data, literal, generator):
-            found = window_loss(model, condition, literal, x, dt, generator)
-            theirs.append([float(found["prediction"]), float(found.get("rollout", 0.0))])
+            literal_loss = window_loss(model, condition, literal, x, dt, generator)
+            theirs.append(
+                [float(literal_loss["prediction"]), float(literal_loss.get("rollout", 0.0))]
+            )
     a, b = torch.tensor(ours, dtype=torch.float64), torch.tensor(theirs, dtype=torch.float64)
     error = (a.var(0) / len(a) + b.var(0) / len(b)).sqrt()
     off = ((a.mean(0) - b.mean(0)).abs() / error.clamp(min=1e-12)).max()

@@ -52,7 +52,7 @@ def noisy(kind: str, data: Trajectories, level: float, rng: np.random.Generator)
     """The data with noise of one kind, `level` times the spread of each state."""
     every = np.concatenate(data.x)
     spread, width = every.std(axis=0), np.ptp(every, axis=0)
-    found = []
+    noisy_data = []
     for x in data.x:
         e = rng.standard_normal(x.shape)
         if kind == "level by trajectory":
@@ -70,8 +70,8 @@ def noisy(kind: str, data: Trajectories, level: float, rng: np.random.Generator)
             noise = np.round(x / step) * step - x
         else:
             noise = level * spread * e
-        found.append(x + noise)
-    return Trajectories(found, data.t, data.u, names=data.names, input_names=data.input_names)
+        noisy_data.append(x + noise)
+    return Trajectories(noisy_data, data.t, data.u, names=data.names, input_names=data.input_names)
 
 
 NOISES = (
@@ -98,18 +98,18 @@ def lacking(system: System, law: Law, data: Trajectories) -> list[str]:
     library = Library.polynomial(names, 2)
     if system in WIDE:
         return library.names
-    own = list(dict.fromkeys(t for row in law.terms for _, t in row))
+    true_terms = list(dict.fromkeys(t for row in law.terms for _, t in row))
     inputs = np.concatenate(
         [np.concatenate([x, *(() if data.u is None else (data.u[i],))], axis=1)
          for i, x in enumerate(data.x)]
     )  # fmt: skip
-    values = Library(own, names, canonical=False).numpy()(inputs).std(axis=0)
-    spread = dict(zip(own, values.tolist(), strict=True))
+    values = Library(true_terms, names, canonical=False).numpy()(inputs).std(axis=0)
+    spread = dict(zip(true_terms, values.tolist(), strict=True))
     pairs = [pair for row in law.terms for pair in row]
     pairs.sort(key=lambda pair: abs(pair[0]) * spread[pair[1]])
     gone = pairs[-min(2, len(pairs))][1]
-    kept = [t for t in dict.fromkeys([*library.terms, *own]) if t != gone]
-    return Library(kept, names, canonical=False).names
+    remaining = [t for t in dict.fromkeys([*library.terms, *true_terms]) if t != gone]
+    return Library(remaining, names, canonical=False).names
 
 
 def cells() -> Iterator[tuple[System, str, float, bool, bool]]:
@@ -138,21 +138,21 @@ def trial(
     def right(law: Law) -> bool:
         return terms(law) == terms(true) or shapes(law) == shapes(true)
 
-    found = front.best()
+    law_found = front.best()
     return {
         "system": system.name, "noise": noise, "level": level, "library": "full" if whole else
         "lacks a term", "trajectories": "several" if several else "one", "seed": seed,
-        "right": right(found),
+        "right": right(law_found),
         "verdict": "none" if verdict is None else verdict.word,
         "excused": verdict is not None and any(right(r.law) for r in verdict.rivals),
         "p": None if verdict is None else verdict.figures.get("p_value"),
-        "seconds": round(seconds, 2), "law": "; ".join(found.lines(digits=3)),
+        "seconds": round(seconds, 2), "law": "; ".join(law_found.lines(digits=3)),
     }  # fmt: skip
 
 
 def table(rows: pd.DataFrame) -> str:
     """Right and wrong laws against the verdict, a row for each noise and number of trajectories."""
-    found = []
+    summary = []
     for (several, noise), part in rows.groupby(["trajectories", "noise"], sort=False):
         right, wrong = part[part.right], part[~part.right]
         row: dict[str, Any] = {"trajectories": several, "noise": noise}
@@ -163,8 +163,8 @@ def table(rows: pd.DataFrame) -> str:
             ((wrong.verdict == "adequate") & ~wrong.excused).sum()
         )
         row["right flagged"] = f"{100 * (right.verdict == 'not adequate').mean():.1f} %"
-        found.append(row)
-    return pd.DataFrame(found).to_string(index=False)
+        summary.append(row)
+    return pd.DataFrame(summary).to_string(index=False)
 
 
 def p_values(count: int, seed: int) -> str:
@@ -174,7 +174,7 @@ def p_values(count: int, seed: int) -> str:
 
     rng = np.random.default_rng(seed)
     names = [n for n in SYSTEMS if n not in ("michaelis_menten", "forced_oscillator")]
-    found = []
+    values = []
     for noise in NOISES:
         ps = []
         for k in range(count):
@@ -187,12 +187,12 @@ def p_values(count: int, seed: int) -> str:
             if p is not None:
                 ps.append(p)
         below = np.array(ps)
-        found.append(
+        values.append(
             {"noise": noise, "data sets": len(ps), "p < 0.01": (below < 0.01).mean(),
              "p < 0.1": (below < 0.1).mean(), "p < 0.5": (below < 0.5).mean()}
         )  # fmt: skip
-        print(found[-1], flush=True)
-    return pd.DataFrame(found).round(3).to_string(index=False)
+        print(values[-1], flush=True)
+    return pd.DataFrame(values).round(3).to_string(index=False)
 
 
 def main() -> None:
@@ -202,19 +202,19 @@ def main() -> None:
     parser.add_argument("--part", default="1/1", help="k/n: every n-th cell, from the k-th")
     parser.add_argument("--out", help="a CSV file; rows are added as they come")
     parser.add_argument("--p-values", type=int, default=0, help="data sets for each noise")
-    given = parser.parse_args()
-    if given.p_values:
-        print(p_values(given.p_values, given.seed))
+    args = parser.parse_args()
+    if args.p_values:
+        print(p_values(args.p_values, args.seed))
         return
-    k, n = map(int, given.part.split("/"))
-    rng = np.random.default_rng(given.seed)
-    drawn = [(c, int(rng.integers(2**31))) for c in cells() if rng.random() < given.share]
+    k, n = map(int, args.part.split("/"))
+    rng = np.random.default_rng(args.seed)
+    drawn = [(c, int(rng.integers(2**31))) for c in cells() if rng.random() < args.share]
     rows = []
     for cell, seed in drawn[k - 1 :: n]:
         rows.append(trial(*cell, seed))
         print(" ".join(f"{v}" for v in rows[-1].values()), flush=True)
-        if given.out:
-            pd.DataFrame(rows).to_csv(given.out, index=False)
+        if args.out:
+            pd.DataFrame(rows).to_csv(args.out, index=False)
     print("\n" + table(pd.DataFrame(rows)))
 
 

@@ -22,6 +22,7 @@ import pandas as pd
 import torch
 
 from benchmarks.encoders import diagnose
+from benchmarks.encoders.random_cnn import random_cnn
 from benchmarks.patches import discover_spatial
 from benchmarks.pretrained import face_network
 from sjepa import SJEPA, Library, encoders
@@ -40,23 +41,25 @@ def compare(seeds: list[int], folder: Path | None) -> None:
         start, cpu = perf_counter(), process_time()
         train = rendered("pendulum", seed, trajectories=40, length=100)
         test = rendered("pendulum", 1000 + seed, trajectories=10, length=100)
-        given = {
+        encoders_given = {
             "pixels": (encoders.pixels(), "pca"),
             "pixels, slow": (encoders.pixels(), "slow"),
-            "random CNN": (encoders.random_cnn(seed), "pca"),
-            "random CNN, slow": (encoders.random_cnn(seed), "slow"),
-            "random CNN, learned": (encoders.random_cnn(seed), "learned"),
+            "random CNN": (random_cnn(seed), "pca"),
+            "random CNN, slow": (random_cnn(seed), "slow"),
+            "random CNN, learned": (random_cnn(seed), "learned"),
             **_pretrained(),
             "end to end": ("identity", "learned"),
         }
-        found = diagnose(given, train, test=test, latent_dim=1, order=2, delta=DELTA, seed=seed)
-        table = found.to_frame().assign(seed=seed)
+        comparison = diagnose(
+            encoders_given, train, test=test, latent_dim=1, order=2, delta=DELTA, seed=seed
+        )
+        table = comparison.to_frame().assign(seed=seed)
         tables.append(table)
         print(f"\nseed {seed}: {perf_counter() - start:.0f} s, {process_time() - cpu:.0f} s of CPU")
         columns = ["encoder", "embedding", "C_dyn", "rollout", "rollout_state", "probe_r2", "law"]
         print(table[columns].to_string(index=False), flush=True)
         if folder is not None:
-            found.save(folder / f"seed{seed}")
+            comparison.save(folder / f"seed{seed}")
     both = pd.concat(tables)
     print("\nover seeds (lowest, highest)")
     figures = both.groupby("encoder", sort=False)[["C_dyn", "rollout", "probe_r2"]]
@@ -108,9 +111,9 @@ def sharp(seed: int) -> None:
         ("texture in front", 1.0, 0.0, lambda x: np.maximum(x, texture)),
         ("sharp, texture in front", 0.45, 0.0, lambda x: np.maximum(x, texture)),
     ]
-    for name, width, noise, seen in cases:
+    for name, width, noise, background in cases:
         train, test = (
-            rendered("pendulum", s, trajectories=n, width=width, noise=noise).map(seen)
+            rendered("pendulum", s, trajectories=n, width=width, noise=noise).map(background)
             for s, n in ((seed, 40), (1000 + seed, 10))
         )
         cpu, called = process_time(), ""
@@ -143,9 +146,9 @@ def masked(seed: int) -> None:
     rows, columns = np.mgrid[:24, :24] - 12
     images = level + 0.06 * right * columns + 0.02 * down * rows
     images += 0.002 * rng.normal(size=images.shape)
-    found = discover_spatial(images, patch=6, pairs=6, delta=0.005, seed=seed)
-    print(found)
-    print(f"R2 on other images {found.r2:.4f}; copying the context {found.copy_r2:.4f}")
+    law = discover_spatial(images, patch=6, pairs=6, delta=0.005, seed=seed)
+    print(law)
+    print(f"R2 on other images {law.r2:.4f}; copying the context {law.copy_r2:.4f}")
 
 
 def main() -> None:

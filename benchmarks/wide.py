@@ -52,8 +52,8 @@ def _fraction(expr: sympy.Expr) -> tuple[frozenset[str], frozenset[str]]:
                 size = sympy.Abs(rest)
                 if size not in known:
                     known.append(size)
-                one = sympy.Symbol(f"exp{known.index(size)}[{'+'.join(inside)}]", positive=True)
-                return 1 / one if rest.could_extract_minus_sign() else one
+                symbol = sympy.Symbol(f"exp{known.index(size)}[{'+'.join(inside)}]", positive=True)
+                return 1 / symbol if rest.could_extract_minus_sign() else symbol
             return sympy.Symbol(f"{node.func.__name__}[{'+'.join(inside)}]", positive=True)
         if node.is_Pow and not node.exp.is_Integer:
             exponent = round(float(node.exp) * 12) / 12
@@ -118,13 +118,13 @@ def main() -> None:
     parser.add_argument("--searches", default="default", help="default,pysindy,operon,trees")
     parser.add_argument("--systems", default="")
     add_option(parser)
-    given = parser.parse_args()
-    record = Record(given.out)
-    for search in given.searches.split(","):
-        for noise in map(float, given.noise.split(",")):
-            for seed in map(int, given.seeds.split(",")):
+    args = parser.parse_args()
+    record = Record(args.out)
+    for search in args.searches.split(","):
+        for noise in map(float, args.noise.split(",")):
+            for seed in map(int, args.seeds.split(",")):
                 for system in SUITE:
-                    if given.systems in system.name:
+                    if args.systems in system.name:
                         record.add(trial(system, seed, noise, search))
     print("\n" + table(record.outcomes))
 

@@ -75,46 +75,46 @@ def data(seed: int) -> Trajectories:
     return states.map(lambda x: x @ mix + 0.01 * rng.normal(size=(len(x), 32)))
 
 
-def search(own: Trajectories, **where: Any) -> SearchResult:
-    return joint_search(own, LIBRARY, 2, budget=SearchBudget(grow=False, **where))
+def search(trajectories: Trajectories, **where: Any) -> SearchResult:
+    return joint_search(trajectories, LIBRARY, 2, budget=SearchBudget(grow=False, **where))
 
 
-def bits(found: SearchResult) -> list[bytes]:
-    numbers = found.encoder.state_dict().values()
-    return [found.law.to_json().encode(), *(t.numpy().tobytes() for t in numbers)]
+def bits(result: SearchResult) -> list[bytes]:
+    numbers = result.encoder.state_dict().values()
+    return [result.law.to_json().encode(), *(t.numpy().tobytes() for t in numbers)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--wall", action="store_true")
-    given = parser.parse_args()
-    own, executor = data(given.seed), Clocked()
+    args = parser.parse_args()
+    trajectories, executor = data(args.seed), Clocked()
     torch.set_num_threads(1)
     start = time.process_time()
-    found = search(own, executor=executor)
+    result = search(trajectories, executor=executor)
     whole = time.process_time() - start
-    print("; ".join(found.law.lines(4)))
+    print("; ".join(result.law.lines(4)))
     rest = whole - executor.packing - executor.needed(1)
     needed = {n: rest + executor.packing + executor.needed(n) for n in (1, 2, 4)}
     alone = whole - executor.packing
     print(
-        f"joint, seed {given.seed}: {alone:.1f} s of CPU time, {rest:.1f} of it outside of tasks,"
+        f"joint, seed {args.seed}: {alone:.1f} s of CPU time, {rest:.1f} of it outside of tasks,"
         f" packing {executor.packing:.2f}; idle cores would need "
         + ", ".join(f"{n}: {s:.1f} s ({alone / s:.2f} times faster)" for n, s in needed.items())
     )
-    if given.wall:
+    if args.wall:
         answers = []
         for workers in (1, 2):
             where = {"executor": "local", "workers": workers}
-            joint_search(own, LIBRARY, 2, budget=SearchBudget(
+            joint_search(trajectories, LIBRARY, 2, budget=SearchBudget(
                 grow=False, structures=4, effort=0.1, refinement=5, rollout=2, **where,
             ))  # fmt: skip
             start = time.perf_counter()
-            answers.append(search(own, **where))
+            answers.append(search(trajectories, **where))
             spent = time.perf_counter() - start
             print(f"{workers} processes: {spent:.1f} s by the clock, load {os.getloadavg()[0]:.1f}")
-        print("same bytes:", bits(answers[0]) == bits(answers[1]) == bits(found))
+        print("same bytes:", bits(answers[0]) == bits(answers[1]) == bits(result))
 
 
 if __name__ == "__main__":

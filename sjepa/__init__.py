@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sjepa.discovery.units import Units
     from sjepa.estimator import SJEPA, SymbolicRegressor, load
     from sjepa.metrics.induced import induced_complexity
-    from sjepa.metrics.operator import operator_complexity
+    from sjepa.metrics.operator_complexity import operator_complexity
     from sjepa.models.pretrained.heads import ReadOut
     from sjepa.studies.compare import compare
     from sjepa.symbolic import Candidate, Front, Gram, Grammar, Law, Library
@@ -104,7 +104,7 @@ _LAZY = {
     "make_backend": "sjepa.backend.registry:make_backend",
     "metrics": "sjepa.metrics",
     "models": "sjepa.models",
-    "operator_complexity": "sjepa.metrics.operator:operator_complexity",
+    "operator_complexity": "sjepa.metrics.operator_complexity:operator_complexity",
     "report": "sjepa.report",
     "studies": "sjepa.studies",
     "symbolic": "sjepa.symbolic",

@@ -109,8 +109,8 @@ class Log(Callback):
 
     def on_start(self, model: Any) -> None:
         settings = model.get_params(deep=False)
-        given = {k: v for k, v in settings.items() if k != "verbose"}
-        logger.info("fit starts: %s", " ".join(f"{k}={v!r}" for k, v in given.items()))
+        shown = {k: v for k, v in settings.items() if k != "verbose"}
+        logger.info("fit starts: %s", " ".join(f"{k}={v!r}" for k, v in shown.items()))
 
     def on_step(self, step: Step) -> None:
         logger.debug("%3.0f %% %s", 100 * step.share, step.text)
@@ -301,12 +301,12 @@ def _in_notebook() -> bool:
     return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
-def read_verbose(given: Any) -> tuple[bool | None, list[Callback]]:
+def read_verbose(verbose: Any) -> tuple[bool | None, list[Callback]]:
     """Whether to show a bar (None: where one can be drawn), and who else gets the reports."""
-    if given is None or isinstance(given, bool):
-        return given, []
+    if verbose is None or isinstance(verbose, bool):
+        return verbose, []
     listeners: list[Callback] = []
-    parts = given if isinstance(given, list | tuple) else [given]
+    parts = verbose if isinstance(verbose, list | tuple) else [verbose]
     for part in parts:
         if isinstance(part, bool):
             continue

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.encoders.diagnose import diagnose
+from benchmarks.encoders.random_cnn import random_cnn
 from sjepa import encoders
 from sjepa.data import Trajectories, read, rendered
 from sjepa.errors import SjepaError
@@ -26,7 +27,7 @@ def data_of(text: str, step: float | None, seed: int) -> Trajectories:
     return read(text, time=step)
 
 
-ENCODERS = {"pixels": encoders.pixels, "random-cnn": encoders.random_cnn}
+ENCODERS = {"pixels": encoders.pixels, "random-cnn": random_cnn}
 
 
 def main() -> None:
@@ -40,25 +41,25 @@ def main() -> None:
     parser.add_argument("--step", type=float, help="time between frames or rows")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="folder for table, JSON and plot")
-    given = parser.parse_args()
+    args = parser.parse_args()
     try:
         chosen: dict[str, Any] = {}
-        for name in given.encoders:
+        for name in args.encoders:
             if name == "end-to-end":
                 chosen[name] = ("identity", "learned")
             else:
                 encoder = ENCODERS[name]()
-                chosen |= {f"{name}, {head}": (encoder, head) for head in given.heads}
-        found = diagnose(
-            chosen, data_of(given.data, given.step, given.seed), latent_dim=given.latent_dim,
-            order=given.order, delta=given.delta, seed=given.seed,
+                chosen |= {f"{name}, {head}": (encoder, head) for head in args.heads}
+        comparison = diagnose(
+            chosen, data_of(args.data, args.step, args.seed), latent_dim=args.latent_dim,
+            order=args.order, delta=args.delta, seed=args.seed,
         )  # fmt: skip
-        if given.out is not None:
-            found.save(given.out)
+        if args.out is not None:
+            comparison.save(args.out)
     except SjepaError as error:
         parser.exit(2, f"{error}\n")
-    print(found)
-    for row in found:
+    print(comparison)
+    for row in comparison:
         print("", row.name, *row.notes, *row.findings, sep="\n  ")
 
 

@@ -21,9 +21,8 @@ from sjepa.data import Trajectories
 from sjepa.data.names import numbered, with_velocity_names
 from sjepa.errors import ConfigError, DataError, NumericalWarning
 from sjepa.metrics.induced import induced_complexity
-from sjepa.models.pretrained.embedder import encode_all
+from sjepa.models.pretrained.embedder import encode_all, pixels
 from sjepa.models.pretrained.heads import HeadedEncoder
-from sjepa.models.pretrained.plain import pixels
 from sjepa.symbolic import Library
 from sjepa.training import fit_frozen
 
@@ -77,26 +76,26 @@ def diagnose(
         raise ConfigError(f"order must be 1 or 2, got {order}.")
     if data.u is not None:
         raise DataError("Encoders are diagnosed without actions; leave u out.")
-    train, held = data.split((0.8, 0.2), seed=seed) if test is None else (data, test)
-    steps = horizon or max(2, min(LONGEST, int(SHARE * held.lengths.min())))
-    room = int(held.lengths.max()) - 1 - (2 if order == 2 else 0)
+    train, rest = data.split((0.8, 0.2), seed=seed) if test is None else (data, test)
+    steps = horizon or max(2, min(LONGEST, int(SHARE * rest.lengths.min())))
+    room = int(rest.lengths.max()) - 1 - (2 if order == 2 else 0)
     if not 1 <= steps <= room:
         raise ConfigError(f"A rollout of {steps} steps does not fit; use 1 to {room}.")
     if library is None:
         names = numbered("z", latent_dim)
         speeds = with_velocity_names(names)[latent_dim:] if order == 2 else ()
         library = Library.paper(names, velocities=speeds)
-    found = []
-    for i, (name, given) in enumerate(encoders.items()):
-        encoder, own = given if isinstance(given, tuple) else (given, head)
+    rows = []
+    for i, (name, entry) in enumerate(encoders.items()):
+        encoder, kind = entry if isinstance(entry, tuple) else (entry, head)
         if progress is not None:
             progress(f"encoding with {name}", i / len(encoders))
-        found.append(
-            _one(name, encoder, own, train, held, latent_dim, order, library, delta, steps, seed)
+        rows.append(
+            _one(name, encoder, kind, train, rest, latent_dim, order, library, delta, steps, seed)
         )
     if progress is not None:
         progress("done", 1.0)
-    return Comparison(found, delta, order, steps)
+    return Comparison(rows, delta, order, steps)
 
 
 def _one(
@@ -104,7 +103,7 @@ def _one(
     encoder: Encoder | str,
     head: str,
     train: Trajectories,
-    held: Trajectories,
+    test: Trajectories,
     latent_dim: int,
     order: int,
     library: Library,
@@ -119,9 +118,9 @@ def _one(
             train, encoder, library, "subset", seed, latent_dim, None, head=head, order=order
         )
     names = list(library.inputs[:latent_dim])
-    own, other = (encode_all(learned.encoder, part.x) for part in (train, held))
-    near = Trajectories(own, train.t, state=train.state, names=names, gaps="keep")
-    far = Trajectories(other, held.t, state=held.state, names=names, gaps="keep")
+    z_train, z_test = (encode_all(learned.encoder, part.x) for part in (train, test))
+    near = Trajectories(z_train, train.t, state=train.state, names=names, gaps="keep")
+    far = Trajectories(z_test, test.t, state=test.state, names=names, gaps="keep")
     complexity = induced_complexity(None, near, library, delta, random_state=seed, order=order)
     law = complexity.law if complexity.law is not None else learned.law
     rollout, physical = score_rollouts(law, near, far, order, steps)
@@ -129,13 +128,13 @@ def _one(
     headed = inner is not None or head == "learned"
     base = inner if inner is not None else pixels()
     whole, whole_held = (
-        (encode_all(base, train.x), encode_all(base, held.x)) if headed else (own, other)
+        (encode_all(base, train.x), encode_all(base, test.x)) if headed else (z_train, z_test)
     )
-    check_report, findings = shortcuts(far, held, order)
+    check_report, findings = shortcuts(far, test, order)
     kind = "learned" if head == "learned" else _kind(learned) if headed else "none"
     return Diagnosis(
         name, kind, int(np.prod(whole[0].shape[1:])), complexity, law, rollout, physical,
-        probe(near, far, order), probe_embedding(whole, whole_held, train, held, order),
+        probe(near, far, order), probe_embedding(whole, whole_held, train, test, order),
         check_report, findings, _told(learned),
     )  # fmt: skip
 

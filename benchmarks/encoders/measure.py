@@ -117,11 +117,11 @@ def score_rollouts(
     latent = rollout_score((path - mean) / std, (goal - mean) / std)
     if train.state is None or test.state is None:
         return latent, None
-    seen = _visible(train, order)
-    reference = np.concatenate(train.state)[:, :seen]
+    visible = _visible(train, order)
+    reference = np.concatenate(train.state)[:, :visible]
     spread = reference.std(0) + 1e-300
     align = AffineMap.fit(rows, reference / spread)
-    truth = np.stack([test.state[i][s + 1 : s + 1 + horizon, :seen] / spread for i, s in where])
+    truth = np.stack([test.state[i][s + 1 : s + 1 + horizon, :visible] / spread for i, s in where])
     return latent, rollout_score(path, truth, align, latent_limit=np.inf)
 
 
@@ -146,23 +146,23 @@ def probe_embedding(
     train: Sequence[np.ndarray],
     test: Sequence[np.ndarray],
     data: Trajectories,
-    held: Trajectories,
+    held_out: Trajectories,
     order: int,
 ) -> float | None:
     """The same from the leading components of the whole embedding.
 
     For second order only the positions are asked for: one frame shows no velocity.
     """
-    if data.state is None or held.state is None:
+    if data.state is None or held_out.state is None:
         return None
     rows = torch.as_tensor(np.concatenate(list(train)))
-    most = min(PROBE_RANK, *rows.shape)
+    rank = min(PROBE_RANK, *rows.shape)
     if float(rows.var(0).sum()) <= 0:
         return 0.0
-    lens = Whitening.fit(rows, rows.shape[1], rank=most, max_rank=most)
+    lens = Whitening.fit(rows, rows.shape[1], rank=rank, max_rank=rank)
     z, y = lens(rows), lens(torch.as_tensor(np.concatenate(list(test))))
-    seen = _visible(data, order)
-    truth, unseen = (np.concatenate(s)[:, :seen] for s in (data.state, held.state))
+    visible = _visible(data, order)
+    truth, unseen = (np.concatenate(s)[:, :visible] for s in (data.state, held_out.state))
     return probe_r2(z, truth, y, unseen).test
 
 
@@ -174,8 +174,8 @@ def shortcuts(
     Coordinates are brought to unit variance together first: their common scale is a gauge.
     """
     rows = torch.as_tensor(np.concatenate([x.reshape(len(x), -1) for x in observed.x])).double()
-    most = min(LOOK_RANK, *rows.shape)
-    lens = Whitening.fit(rows, rows.shape[1], rank=most, max_rank=most)
+    rank = min(LOOK_RANK, *rows.shape)
+    lens = Whitening.fit(rows, rows.shape[1], rank=rank, max_rank=rank)
     spread = 1.0 / lens.matrix.norm(dim=0)  # components in their own units keep distances
     looks = [(lens(torch.as_tensor(x.reshape(len(x), -1)).double()) * spread).numpy()
              for x in observed.x]  # fmt: skip

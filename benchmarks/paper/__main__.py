@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--conditions", nargs="+", help="only these")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    given = parser.parse_args()
+    args = parser.parse_args()
     console = Console()
     columns = (
         TextColumn("{task.description}"), BarColumn(bar_width=20),
@@ -46,15 +46,15 @@ def main() -> None:
 
         try:
             run(
-                given.experiment, list(dict.fromkeys(given.seeds)), given.backend, given.profile,
-                given.out, conditions=given.conditions, device=given.device, n_jobs=given.jobs,
+                args.experiment, list(dict.fromkeys(args.seeds)), args.backend, args.profile,
+                args.out, conditions=args.conditions, device=args.device, n_jobs=args.jobs,
                 progress=progress,
             )  # fmt: skip
         except SjepaError as error:
             bars.stop()
             parser.exit(2, f"{error}\n")
-    console.print(Markdown((given.out / "tables.md").read_text(encoding="utf-8")))
-    console.print(f"Written to {given.out}")
+    console.print(Markdown((args.out / "tables.md").read_text(encoding="utf-8")))
+    console.print(f"Written to {args.out}")
 
 
 if __name__ == "__main__":

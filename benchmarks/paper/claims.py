@@ -32,9 +32,9 @@ class Claim:
         return self.least <= value <= self.most
 
 
-def _smaller(text: str, metric: str, one: str, other: str) -> Claim:
+def _smaller(text: str, metric: str, smaller: str, larger: str) -> Claim:
     """The metric of `one` is smaller than that of `other`: the quantity is how many times."""
-    return Claim(text, lambda v: _times(v(other, metric), v(one, metric)), least=1 + 1e-12)
+    return Claim(text, lambda v: _times(v(larger, metric), v(smaller, metric)), least=1 + 1e-12)
 
 
 def _times(large: float, small: float) -> float:
@@ -174,12 +174,12 @@ def claims_table(
     printed["sjepa", "cross_coupled"] = 1.0  # said of all three seeds
     rows = []
     for claim in CLAIMS[experiment]:
-        values = [q for one in ours.values() if (q := _value(claim, one)) is not None]
+        values = [q for seed in ours.values() if (q := _value(claim, seed)) is not None]
         if values:
-            held = sum(map(claim.holds, values))
+            holds = sum(map(claim.holds, values))
             rows.append(
                 (claim.text, _value(claim, printed), float(np.median(values)), min(values),
-                 max(values), held, len(values))
+                 max(values), holds, len(values))
             )  # fmt: skip
     columns = ["claim", "paper", "median", "least", "greatest", "holds", "seeds"]
     return pd.DataFrame(rows, columns=columns)

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from benchmarks.paper.common import EVALUATION_STEPS, EVALUATION_TRAJECTORIES, Split
+from benchmarks.paper.scores import mean_squared_error
 from sjepa.metrics import (
     AffineMap,
     latent_spread,
     lipschitz,
-    mean_squared_error,
     neighbor_test,
     probe_r2,
     rollout_bound,

@@ -122,10 +122,10 @@ class SeedRun:
                 before = latent_spread(model.encode(self.train.x)).min_std
                 law = self._diagnostic(model, name)
             elif name == "pysindy_pca":
-                found = self._pca()
-                if found is None:
+                pca = self._pca()
+                if pca is None:
                     continue
-                model, law = found
+                model, law = pca
             else:
                 assert warm is not None
                 model = deepcopy(warm)
@@ -205,11 +205,11 @@ class SeedRun:
         model.eval()
         z = model.encode(self.train.x)
         rows = latent_rows(z, self.train.dt, integrator=self.profile.integrator)
-        found = propose(
+        proposal = propose(
             make_backend(self.plan.backend), *rows, LIBRARY,
             seed=self.seed, seconds=self.plan.seconds,
         )  # fmt: skip
-        model.symbolic = as_part(found.law, LIBRARY, self.plan.policy).to(self.device)
+        model.symbolic = as_part(proposal.law, LIBRARY, self.plan.policy).to(self.device)
 
     def _phase(self, model: LatentModel, name: str) -> None:
         Phase(
@@ -241,8 +241,8 @@ class SeedRun:
         diagnostics: list[dict[str, Any]],
     ) -> Result:
         uses: tuple[Component, ...] = ("neural",) if law is None else ("symbolic",)
-        own = name in ("post_hoc", "pysindy_pca")
-        metrics, curves = evaluate_latents(model, uses, own, self.data)
+        fixed_coordinates = name in ("post_hoc", "pysindy_pca")
+        metrics, curves = evaluate_latents(model, uses, fixed_coordinates, self.data)
         metrics = {**law_metrics(law, LIBRARY), **metrics, "seconds": seconds}
         if diagnostics:
             metrics["best_cycle"] = float(next(r["cycle"] for r in diagnostics if r["selected"]))

@@ -19,17 +19,12 @@ from benchmarks.paper.common import (
     load,
 )
 from benchmarks.paper.profiles import Profile
+from benchmarks.paper.scores import correction_recovery, mean_squared_error
 from sjepa.backend import Progress
 from sjepa.backend.registry import available_backends, make_backend
 from sjepa.callbacks import Step
 from sjepa.data import pendulum_field
-from sjepa.metrics import (
-    RolloutScore,
-    correction_ratio,
-    correction_recovery,
-    mean_squared_error,
-    rollout_score,
-)
+from sjepa.metrics import RolloutScore, correction_ratio, rollout_score
 from sjepa.models import Correction, NeuralField, Transition, make_encoder
 from sjepa.symbolic import Law, Library
 from sjepa.training.alternating import (
@@ -218,24 +213,24 @@ def _allocation(
         correction[split] = c[:, 1]
     metrics: dict[str, float] = {}
     for name, target in (("residual", residual), ("drag", drag)):
-        found = correction_recovery(
+        recovery = correction_recovery(
             correction["train"], target["train"], correction["test"], target["test"]
         )
-        metrics |= {f"{name}_corr": found.correlation, f"{name}_r2": found.r2}
+        metrics |= {f"{name}_corr": recovery.correlation, f"{name}_r2": recovery.r2}
         curves[f"{name}_target"] = target["test"][::8]
-        curves[f"{name}_correction"] = found.scale * correction["test"][::8]
+        curves[f"{name}_correction"] = recovery.scale * correction["test"][::8]
     return metrics
 
 
 def coefficient_metrics(law: Law) -> dict[str, float]:
     """The coefficients of the true terms, 0 where a law does not have them."""
     names = {"q": {"p": "coef_q_p"}, "p": {"sin(q)": "coef_p_sin", "p*Abs(p)": "coef_p_drag"}}
-    found = {name: 0.0 for row in names.values() for name in row.values()}
+    values = {name: 0.0 for row in names.values() for name in row.values()}
     for output, pairs in zip(law.outputs, law.terms, strict=True):
         for value, term in pairs:
             if (name := names[output].get(str(term))) is not None:
-                found[name] = float(value)
-    return found
+                values[name] = float(value)
+    return values
 
 
 def _array(x: Tensor) -> np.ndarray:

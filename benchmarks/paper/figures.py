@@ -153,10 +153,10 @@ def recovery(results: Sequence[Result], target: str, label: str) -> Figure | Non
     figure, axes = _axes(len(names), width=4.3 * len(names), height=4.0, sharex=True, sharey=True)
     for ax, name in zip(axes, names, strict=True):
         r = next(r for r in results if r.condition == name)
-        goal, found = r.curves[f"{target}_target"], r.curves[f"{target}_correction"]
-        reach = 1.08 * max(np.abs(goal).max(), np.abs(found).max())
+        goal, correction = r.curves[f"{target}_target"], r.curves[f"{target}_correction"]
+        reach = 1.08 * max(np.abs(goal).max(), np.abs(correction).max())
         ax.plot([-reach, reach], [-reach, reach], color="0.35", lw=1, ls="--", zorder=3)
-        ax.scatter(goal, found, s=4, lw=0, alpha=0.5, color=COLORS[name], rasterized=True)
+        ax.scatter(goal, correction, s=4, lw=0, alpha=0.5, color=COLORS[name], rasterized=True)
         score = np.mean([r.metrics[f"{target}_r2"] for r in results if r.condition == name])
         ax.set(title=f"{LABELS[name]}  ($R^2$ = {score:.3f})", xlabel=label)
         ax.set_aspect("equal", "box")

@@ -42,11 +42,11 @@ class Parts:
 
     def results(self, conditions: Sequence[str], seeds: Sequence[int]) -> list[Result]:
         """What earlier tries have finished of these."""
-        found = [self._read(f"{c}_{s}") for c in conditions for s in seeds]
+        parts = [self._read(f"{c}_{s}") for c in conditions for s in seeds]
         return [
-            Result(**{**one, "curves": {k: v.numpy() for k, v in one["curves"].items()}})
-            for one in found
-            if one is not None
+            Result(**{**result, "curves": {k: v.numpy() for k, v in result["curves"].items()}})
+            for result in parts
+            if result is not None
         ]
 
     def keep_warm(self, seed: int, snapshot: dict[str, Any]) -> None:

@@ -196,9 +196,9 @@ def _exp1_jobs(
         warm[seed] = snapshot
     tasks = [(task, s) for s in seeds for task in exp1.tasks(left[s])]
     # The longest tasks first, so that no process is left waiting at the end.
-    tasks.sort(key=lambda one: "sjepa" not in one[0])
-    found = workers(delayed(_exp1_task)(task, s, warm.get(s), setup) for task, s in tasks)
-    return results + _kept(found, parts)
+    tasks.sort(key=lambda task: "sjepa" not in task[0])
+    trained = workers(delayed(_exp1_task)(task, s, warm.get(s), setup) for task, s in tasks)
+    return results + _kept(trained, parts)
 
 
 def _warm(seed: int, setup: _Setup) -> tuple[int, dict[str, Any]]:
@@ -221,7 +221,7 @@ def _exp2_jobs(
 ) -> list[Result]:
     results = parts.results(wanted, seeds)
     tasks = [(c, s) for s in seeds for c in _left(wanted, s, results)]
-    tasks.sort(key=lambda one: "hybrid" not in one[0])
+    tasks.sort(key=lambda task: "hybrid" not in task[0])
     return results + _kept(workers(delayed(_exp2_task)(c, s, setup) for c, s in tasks), parts)
 
 
@@ -239,10 +239,10 @@ def _left(wanted: Sequence[str], seed: int, results: Sequence[Result]) -> list[s
     return [c for c in wanted if c not in done]
 
 
-def _kept(found: Iterable[list[Result]], parts: Parts) -> list[Result]:
+def _kept(batches: Iterable[list[Result]], parts: Parts) -> list[Result]:
     results = []
-    for some in found:
-        for result in some:
+    for batch in batches:
+        for result in batch:
             parts.keep(result)
             results.append(result)
     return results

@@ -124,11 +124,11 @@ def render(
 
 
 def _claims(experiment: str, metrics: pd.DataFrame, laws: Sequence[dict[str, object]]) -> list[str]:
-    found = claims_table(experiment, metrics, laws)
-    if not len(found):
+    table = claims_table(experiment, metrics, laws)
+    if not len(table):
         return []
     lines = ["| The paper's claim | paper | ours (range) | holds |", "|---|---|---|---|"]
-    for row in found.itertuples(index=False):
+    for row in table.itertuples(index=False):
         paper = "–" if row.paper is None or isnan(row.paper) else number(row.paper)
         ours = number(row.median)
         if row.seeds > 1:

@@ -54,21 +54,21 @@ def propose(
         for i, sample in enumerate(samples[:1] if backend.trees else samples)
     ]
     budget = budget or Budget()
-    asked = {
+    search = {
         "library": library, "grammar": grammar, "derivatives": derivatives,
         "budget": Budget(budget.seconds, budget.iterations, budget.cpu),
     }  # fmt: skip
-    return list(run_on(budget.executor, partial(_proposed, asked), jobs, budget.workers))
+    return list(run_on(budget.executor, partial(_proposed, search), jobs, budget.workers))
 
 
 def _proposed(
-    asked: Mapping[str, Any], number: int, job: tuple[Backend, Trajectories, int, bool]
+    search: Mapping[str, Any], number: int, job: tuple[Backend, Trajectories, int, bool]
 ) -> Front:
-    backend, sample, seed, again = job
+    backend, sample, seed, resampled = job
     with warnings.catch_warnings():
         # A resample has fewer different rows; what is wrong with them all is said once.
-        warnings.simplefilter("ignore" if again else "default", NumericalWarning)
-        return discover(sample, backend=backend, random_state=seed, verbose=False, **asked)
+        warnings.simplefilter("ignore" if resampled else "default", NumericalWarning)
+        return discover(sample, backend=backend, random_state=seed, verbose=False, **search)
 
 
 def structures(
@@ -83,19 +83,19 @@ def structures(
     Laws that differ in their coefficients only are one structure. `measure` is the complexity
     C_sym; "auto" takes the fronts' own, or "tree" where they disagree or there is none.
     """
-    given = [fronts] if isinstance(fronts, Front | Law) else list(fronts)
+    proposals = [fronts] if isinstance(fronts, Front | Law) else list(fronts)
     if measure == "auto":
-        measures = {f.measure for f in given if isinstance(f, Front)}
+        measures = {f.measure for f in proposals if isinstance(f, Front)}
         plain = "terms" if library is not None else "tree"
         measure = measures.pop() if len(measures) == 1 else plain
     laws: list[tuple[Law, Candidate | None]] = []
-    for item in given:
+    for item in proposals:
         if not isinstance(item, Front | Law):
             raise ConfigError(f"Candidates are fronts or laws, got {type(item).__name__}.")
         laws += [(item, None)] if isinstance(item, Law) else [(c.law, c) for c in item]
     if not laws:
         raise LawError("There is no candidate law; give more data, a larger library or budget.")
-    found: dict[Any, ParametricLaw] = {}
+    by_structure: dict[Any, ParametricLaw] = {}
     for law, candidate in laws:
         if measure == "terms" and candidate is not None:
             cost = candidate.terms
@@ -104,15 +104,15 @@ def structures(
         else:
             cost = _tree(law, weights)
         structure = ParametricLaw(law, cost)
-        found.setdefault(structure.key, structure)
-    kinds = {(s.law.inputs, s.law.outputs, s.law.dynamics) for s in found.values()}
+        by_structure.setdefault(structure.key, structure)
+    kinds = {(s.law.inputs, s.law.outputs, s.law.dynamics) for s in by_structure.values()}
     if len(kinds) > 1:
         raise LawError(f"The candidates disagree about inputs, outputs or kind: {sorted(kinds)}.")
-    return sorted(found.values(), key=lambda s: (s.complexity, str(s.law)))
+    return sorted(by_structure.values(), key=lambda s: (s.complexity, str(s.law)))
 
 
 def retain(
-    found: Sequence[ParametricLaw],
+    proposed: Sequence[ParametricLaw],
     rows: Transitions,
     step: StepModel,
     max_candidates: int,
@@ -131,16 +131,16 @@ def retain(
     scored: list[tuple[float, bool, ParametricLaw]] = []
     values: list[Tensor] = []
     lowest = float("inf")
-    for structure in sorted(found, key=lambda s: s.complexity):
+    for structure in sorted(proposed, key=lambda s: s.complexity):
         value = structure(rows.inputs, structure.start)
-        left = residuals(structure, structure.start, rows, step) / step.spread(rows.dt)
+        residual = residuals(structure, structure.start, rows, step) / step.spread(rows.dt)
         size = value.square().mean(0).sqrt().clamp_min(1e-300)
-        if not (value.isfinite().all() and left.isfinite().all()):
+        if not (value.isfinite().all() and residual.isfinite().all()):
             continue
         if any((((value - v) / size).abs() < SAME).all() for v in values):
             continue
         values.append(value)
-        error = left.square().mean(0).clamp_min(1e-300)
+        error = residual.square().mean(0).clamp_min(1e-300)
         loss = 0.5 * len(rows) * float(error.log().sum())
         scored.append((loss + gamma * structure.complexity, loss < lowest, structure))
         lowest = min(lowest, loss)
@@ -148,11 +148,11 @@ def retain(
         raise LawError("No candidate law is defined on all of the data.")
     scored.sort(key=lambda row: row[0])
     if rule == "pareto":
-        chosen = [row for row in scored if row[1]][:max_candidates]
-        return sorted((s for _, _, s in chosen), key=lambda s: s.complexity)
-    chosen = [row for row in scored if row[1]][: (max_candidates + 1) // 2]
-    chosen += [row for row in scored if row not in chosen][: max_candidates - len(chosen)]
-    return sorted((s for _, _, s in chosen), key=lambda s: s.complexity)
+        retained = [row for row in scored if row[1]][:max_candidates]
+        return sorted((s for _, _, s in retained), key=lambda s: s.complexity)
+    retained = [row for row in scored if row[1]][: (max_candidates + 1) // 2]
+    retained += [row for row in scored if row not in retained][: max_candidates - len(retained)]
+    return sorted((s for _, _, s in retained), key=lambda s: s.complexity)
 
 
 def _tree(law: Law, weights: Mapping[str, float] | None) -> float:

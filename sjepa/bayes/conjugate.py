@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from sjepa.bayes.covariance import wishart_norm
-from sjepa.bayes.jacobian import jacobian
 from sjepa.bayes.joint import JointDensity, log_volume
+from sjepa.bayes.parametric import jacobian
 from sjepa.bayes.prior import residuals
 
 
@@ -43,17 +43,17 @@ class ConjugateBlock:
         gram = x.T @ x + precision * torch.eye(m, dtype=x.dtype)
         root = torch.linalg.cholesky(gram)
         mean = torch.cholesky_solve(x.T @ y, root)
-        left = y - x @ mean
-        scale = torch.eye(q, dtype=x.dtype) + left.T @ left + precision * mean.T @ mean
-        after = nu + n
+        residual = y - x @ mean
+        scale = torch.eye(q, dtype=x.dtype) + residual.T @ residual + precision * mean.T @ mean
+        nu_posterior = nu + n
         evidence = (
-            wishart_norm(after, q)
+            wishart_norm(nu_posterior, q)
             - wishart_norm(nu, q)
-            - 0.5 * after * float(torch.logdet(scale))
+            - 0.5 * nu_posterior * float(torch.logdet(scale))
             - 0.5 * n * q * math.log(2 * math.pi)
             + 0.5 * q * (m * math.log(precision) - 2 * float(root.diagonal().log().sum()))
         )
-        return cls(columns, mean, root, scale, after, evidence)
+        return cls(columns, mean, root, scale, nu_posterior, evidence)
 
     def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draws of b (n, m, q) and of a Cholesky factor of Σ (n, q, q)."""
@@ -123,23 +123,25 @@ def closed_form(joint: JointDensity) -> ClosedForm:
         return ClosedForm(joint, (block,), block.log_evidence - volume)
     x, y = x / c.scale[:, None], y / c.scale
     volume += n * float(c.scale.log().sum())
-    every, nu = torch.arange(k), c.strength
+    coefficients, nu = torch.arange(k), c.strength
     # b = a, whose prior variance is that of Σ̃ times the strength.
     precision = 1.0 / c.strength
     if c.kind == "isotropic":
         blocks = [
             ConjugateBlock.fit(
-                x.reshape(n * d, k), y.reshape(-1, 1), precision, 2 + nu, every[None]
+                x.reshape(n * d, k), y.reshape(-1, 1), precision, 2 + nu, coefficients[None]
             )
         ]
     elif c.kind == "diagonal":
-        own = [every[structure.owner == j] for j in range(d)]
+        of_output = [coefficients[structure.owner == j] for j in range(d)]
         blocks = [
-            ConjugateBlock.fit(x[:, j, own[j]], y[:, j : j + 1], precision, 2 + nu, own[j][None])
+            ConjugateBlock.fit(
+                x[:, j, of_output[j]], y[:, j : j + 1], precision, 2 + nu, of_output[j][None]
+            )
             for j in range(d)
         ]
     else:
-        columns = every.reshape(d, -1)
+        columns = coefficients.reshape(d, -1)
         blocks = [ConjugateBlock.fit(x[:, 0, columns[0]], y, precision, d + 1 + nu, columns)]
     return ClosedForm(joint, tuple(blocks), sum(b.log_evidence for b in blocks) - volume)
 

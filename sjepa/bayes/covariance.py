@@ -70,14 +70,9 @@ class Covariance:
         d = self.d
         if self.kind == "isotropic":
             return torch.diag_embed(free.expand(*free.shape[:-1], d).exp())
-        diagonal = torch.diag_embed(free[..., :d].exp())
         if self.kind == "diagonal":
-            return diagonal
-        below = torch.tril_indices(d, d, -1)
-        place = torch.zeros(below.shape[1], d, d, dtype=free.dtype)
-        place[torch.arange(below.shape[1]), below[0], below[1]] = 1.0
-        # A product instead of writing into a tensor: it stays differentiable under torch.func.
-        return diagonal + torch.einsum("...k,kij->...ij", free[..., d:], place)
+            return torch.diag_embed(free.exp())
+        return lower_factor(free, d)
 
     def factor(self, free: Tensor) -> Tensor:
         """L (..., d, d) with Σ = L Lᵀ."""
@@ -110,6 +105,16 @@ class Covariance:
             (_log_prior(x.exp()[None, None], x[None], self.strength) for x in free),
             start=free.new_zeros(()),
         )
+
+
+def lower_factor(free: Tensor, d: int) -> Tensor:
+    """The lower triangle (..., d, d) of its log-diagonal and the entries below: (..., d(d+1)/2)."""
+    below = torch.tril_indices(d, d, -1)
+    place = torch.zeros(below.shape[1], d, d, dtype=free.dtype)
+    place[torch.arange(below.shape[1]), below[0], below[1]] = 1.0
+    # A product instead of writing into a tensor: it stays differentiable under torch.func.
+    lower = torch.einsum("...k,kij->...ij", free[..., d:], place)
+    return torch.diag_embed(free[..., :d].exp()) + lower
 
 
 def _log_prior(root: Tensor, logs: Tensor, strength: float) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from sjepa.bayes.fit import Group
+from sjepa.bayes.structure_fit import Group
 from sjepa.bayes.transitions import StepModel
 from sjepa.errors import DataError
 from sjepa.models.integrators import join
@@ -66,7 +66,7 @@ class Draws(nn.Module):
         step = self._checked(z, dt)
 
         def move(group: Group, zg: Tensor, sg: Tensor | None, i: Tensor) -> Tensor:
-            return self._move(group, zg, sg, _rows(step, i, z))  # type: ignore[arg-type]
+            return self._move(group, zg, sg, _of_draws(step, i, z))  # type: ignore[arg-type]
 
         return self._gather(z, u, move)
 
@@ -110,9 +110,9 @@ class Draws(nn.Module):
             z = self.add_noise(z, None, generator)  # the state is not where it is seen
         for dt, u in steps:
             mean = self(z, dt, u)
-            seen = self.add_noise(mean, dt, generator) if noise else mean
-            yield mean, seen
-            z = mean if observed else seen
+            state = self.add_noise(mean, dt, generator) if noise else mean
+            yield mean, state
+            z = mean if observed else state
 
     def rollout(
         self,
@@ -141,7 +141,7 @@ class Draws(nn.Module):
     def _gather(self, z: Tensor, u: Tensor | None, part: Callable[..., Tensor]) -> Tensor:
         """Each group's result for its own draws, back in the order of the draws."""
         results = [
-            part(group, z[i], _rows(u, i, z), i)
+            part(group, z[i], _of_draws(u, i, z), i)
             for group, i in zip(self.groups, self.members, strict=True)
         ]
         return torch.cat(results)[self.place]
@@ -164,7 +164,7 @@ def _wide(coefficients: Tensor, z: Tensor) -> Tensor:
     return coefficients.reshape(len(coefficients), *[1] * (z.ndim - 2), -1)
 
 
-def _rows(value: Tensor | float | None, i: Tensor, z: Tensor) -> Tensor | float | None:
+def _of_draws(value: Tensor | float | None, i: Tensor, z: Tensor) -> Tensor | float | None:
     """The rows of the draws i, if the value has an axis for the draws."""
     if isinstance(value, Tensor) and value.ndim == z.ndim and len(value) == len(z):
         return value[i]

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sjepa.bayes.fit import FailedFit, Group, StructureFit
+from sjepa.bayes.covariance import lower_factor
+from sjepa.bayes.function_draws import Paths, draw_paths
 from sjepa.bayes.joint import JointDensity
-from sjepa.bayes.kernels import Kernel
 from sjepa.bayes.laplace import PosteriorMode, find_mode
 from sjepa.bayes.parametric import ParametricLaw
-from sjepa.bayes.paths import Paths, draw_paths
 from sjepa.bayes.prior import GP, Sizes, residuals
-from sjepa.bayes.process import KernelBlock, ProcessRows, safe_cholesky
+from sjepa.bayes.process import Kernel, KernelBlock, ProcessRows, safe_cholesky
+from sjepa.bayes.structure_fit import FailedFit, Group, StructureFit
 from sjepa.bayes.transitions import Transitions
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Law
@@ -77,11 +77,7 @@ class HybridJoint:
         d, s = self.d, self.s
         middle = math.log(self.joint.prior.lengthscale)
         if self.settings.outputs == "multi":
-            lower = eta[s : s + d].exp().diag()
-            below = torch.tril_indices(d, d, -1)
-            place = torch.zeros(below.shape[1], d, d, dtype=torch.float64)
-            place[torch.arange(below.shape[1]), below[0], below[1]] = 1.0
-            mix = self.unit[:, None] * (lower + torch.einsum("k,kij->ij", eta[s + d :], place))
+            mix = self.unit[:, None] * lower_factor(eta[s:], d)
             return [KernelBlock(torch.arange(d), middle + eta[:s], mix, root)]
         if self.settings.outputs == "shared":
             logs = (middle + eta[:s]).expand(d, s)
@@ -108,8 +104,8 @@ class HybridJoint:
     def log_marginal(self, theta: Tensor) -> Tensor:
         """log p(D | E, α, η, Σ), the negative of the paper's criterion for the correction."""
         alpha, root, eta = self.split(theta)
-        left = self.errors(alpha)
-        terms = [self.rows.log_marginal(b, left[:, b.columns]) for b in self.blocks(eta, root)]
+        residual = self.errors(alpha)
+        terms = [self.rows.log_marginal(b, residual[:, b.columns]) for b in self.blocks(eta, root)]
         return torch.stack(terms).sum()
 
     def __call__(self, theta: Tensor) -> Tensor:
@@ -172,18 +168,23 @@ class HybridFit:
     def _group(self, theta: Tensor, generator: torch.Generator) -> Group:
         target = self.target
         alpha, root, eta = target.split(theta)
-        left = target.errors(alpha)
+        residual = target.errors(alpha)
         paths = tuple(
-            draw_paths(target.rows, b, left[..., b.columns], target.settings.features, generator)
+            draw_paths(
+                target.rows, b, residual[..., b.columns], target.settings.features, generator
+            )
             for b in target.blocks(eta[0], root[0])
         )
         return Group(self.structure, alpha, root, Paths(target.rows.kernel, paths))
 
     def _conditional(self) -> tuple[Tensor, Tensor]:
         """How a depends on the other parameters in the Gaussian, and the factor of what is left."""
-        k, h = self.structure.size, (self.mode.vectors * self.mode.values) @ self.mode.vectors.T
-        own = torch.linalg.inv(h[:k, :k])
-        return -own @ h[:k, k:], safe_cholesky(0.5 * (own + own.T))
+        k, hessian = (
+            self.structure.size,
+            (self.mode.vectors * self.mode.values) @ self.mode.vectors.T,
+        )
+        covariance = torch.linalg.inv(hessian[:k, :k])
+        return -covariance @ hessian[:k, k:], safe_cholesky(0.5 * (covariance + covariance.T))
 
 
 def fit_hybrid(
@@ -195,10 +196,12 @@ def fit_hybrid(
     target = HybridJoint(joint, settings, sizes)
     start, axes, n = target.start(), None, len(joint.rows)
     if n > _FIRST_ROWS:
-        some = torch.linspace(0, n - 1, _FIRST_ROWS).long()
-        u = None if joint.rows.u is None else joint.rows.u[some]
-        few = Transitions(joint.rows.z[some], joint.rows.target[some], joint.rows.dt[some], u)
-        first = find_mode(HybridJoint(joint, settings, sizes, few), start, large=True)
+        subset = torch.linspace(0, n - 1, _FIRST_ROWS).long()
+        u = None if joint.rows.u is None else joint.rows.u[subset]
+        thinned = Transitions(
+            joint.rows.z[subset], joint.rows.target[subset], joint.rows.dt[subset], u
+        )
+        first = find_mode(HybridJoint(joint, settings, sizes, thinned), start, large=True)
         if first is not None:
             start, axes = first.theta, first.axes
     mode = find_mode(target, start, large=n > _FIRST_ROWS, axes=axes)
@@ -215,5 +218,5 @@ def _centers(x: Tensor, count: int) -> Tensor:
     """Inducing points: centers of clusters of the inputs."""
     from sklearn.cluster import KMeans
 
-    found = KMeans(min(count, len(x)), n_init=1, random_state=0).fit(x.numpy())
-    return torch.as_tensor(found.cluster_centers_)
+    clusters = KMeans(min(count, len(x)), n_init=1, random_state=0).fit(x.numpy())
+    return torch.as_tensor(clusters.cluster_centers_)

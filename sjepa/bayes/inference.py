@@ -9,17 +9,17 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from sjepa.backend import Backend, Budget
 from sjepa.backend.executors import run_on
 from sjepa.bayes.candidates import propose, retain, structures
-from sjepa.bayes.checks import check_inputs, check_movement, warn_observed
-from sjepa.bayes.fit import METHODS, StructureFit, fit
 from sjepa.bayes.joint import JointDensity
-from sjepa.bayes.observed import fit_observed
+from sjepa.bayes.observation_noise import fit_observed
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import GP, Prior, Sizes
 from sjepa.bayes.result import Posterior
+from sjepa.bayes.structure_fit import METHODS, StructureFit, fit
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
@@ -29,6 +29,11 @@ from sjepa.inference.constants import MIN_BLOCKS
 from sjepa.inference.segments import Segments
 from sjepa.settings import RandomState, draw_seed
 from sjepa.symbolic import Front, Grammar, Law, Library
+
+
+# Correlation of successive residuals below which the noise looks like observation noise, whose
+# correlation is -0.5.
+ALTERNATING = -0.25
 
 
 def posterior(
@@ -147,41 +152,41 @@ def posterior(
             first, backends, library=library, grammar=grammar, derivatives=derivatives,
             n_bootstrap=n_bootstrap, seed=seed, budget=effort,
         )  # fmt: skip
-    found = structures(
+    proposed = structures(
         proposals,
         measure=measure,
         library=library if isinstance(library, Library) else None,
         weights=None if grammar is None else grammar.weights,
     )
-    step = StepModel(found[0].law.dynamics, integrator, noise)
+    step = StepModel(proposed[0].law.dynamics, integrator, noise)
     rows, holdout = Transitions.of(second), Transitions.of(first)
-    check_inputs(found[0].law, trajectories)
-    check_movement(rows, found[0].law)
-    kept = retain(found, holdout, step, max_candidates, gamma, retained)
-    sizes = Sizes.of(kept, holdout, step)
+    _check_inputs(proposed[0].law, trajectories)
+    _check_movement(rows, proposed[0].law)
+    compared = retain(proposed, holdout, step, max_candidates, gamma, retained)
+    sizes = Sizes.of(compared, holdout, step)
     gp = GP.make(correction)
-    seen = _segments(second, gp, covariance, evidence) if noise == "observation" else None
+    segments = _segments(second, gp, covariance, evidence) if noise == "observation" else None
     if covariance == "auto":
         covariance = "full" if gp is None or gp.outputs == "multi" else "diagonal"
     fits: list[StructureFit] = []
-    work = _Evidence(rows, step, sizes, settings, covariance, evidence, gp, seen)
-    results = run_on(effort.executor, work, kept, effort.workers)
+    work = _Evidence(rows, step, sizes, settings, covariance, evidence, gp, segments)
+    results = run_on(effort.executor, work, compared, effort.workers)
     with ProgressBar(verbose, "evidence of candidates") as bar:
-        for i in range(len(kept)):
-            bar.show(f"evidence of candidate {i + 1} of {len(kept)}", i / len(kept))
-            fits += [] if (one := next(results)) is None else [one]
+        for i in range(len(compared)):
+            bar.show(f"evidence of candidate {i + 1} of {len(compared)}", i / len(compared))
+            fits += [] if (structure_fit := next(results)) is None else [structure_fit]
         bar.show("done", 1.0)
-    if len(fits) < len(kept):
+    if len(fits) < len(compared):
         text = (
-            f"{len(kept) - len(fits)} of {len(kept)} candidates have no finite evidence on these "
-            "data: rescale the columns, or leave out terms that depend on each other."
+            f"{len(compared) - len(fits)} of {len(compared)} candidates have no finite evidence on "
+            "these data: rescale the columns, or leave out terms that depend on each other."
         )
         if not fits:
             raise DataError(text)
         warnings.warn(text, NumericalWarning, stacklevel=2)
     result = Posterior(fits, gamma, step)
-    if gp is None and seen is None:
-        warn_observed(result, second)
+    if gp is None and segments is None:
+        _warn_observed(result, second)
     return result
 
 
@@ -196,7 +201,7 @@ class _Evidence:
     covariance: Any
     method: Any
     gp: GP | None
-    seen: Segments | None
+    segments: Segments | None
 
     def __call__(self, number: int, structure: ParametricLaw) -> StructureFit | None:
         """None where a covariance has no Cholesky factor in double precision."""
@@ -206,8 +211,8 @@ class _Evidence:
             return None
 
     def fit(self, structure: ParametricLaw) -> StructureFit:
-        if self.seen is not None:
-            return fit_observed(structure, self.seen, self.sizes, self.prior)
+        if self.segments is not None:
+            return fit_observed(structure, self.segments, self.sizes, self.prior)
         joint = JointDensity(
             structure, self.rows, self.step, self.sizes, self.prior, self.covariance
         )
@@ -233,21 +238,64 @@ def _segments(data: Trajectories, gp: GP | None, covariance: Any, evidence: str)
 def _split(
     trajectories: Trajectories,
     fraction: float,
-    other: Trajectories | None,
-    given: bool,
+    proposal_data: Trajectories | None,
+    has_candidates: bool,
     seed: int,
 ) -> tuple[Trajectories, Trajectories]:
     """Where candidates come from, which also sets the units of the priors, and the evidence."""
-    if other is not None:
-        if other.obs_shape != trajectories.obs_shape:
+    if proposal_data is not None:
+        if proposal_data.obs_shape != trajectories.obs_shape:
             raise DataError(
-                f"proposal_data has observations of shape {other.obs_shape}, "
+                f"proposal_data has observations of shape {proposal_data.obs_shape}, "
                 f"x of {trajectories.obs_shape}."
             )
-        return other.map(lambda a: a, names=trajectories.names), trajectories
-    if given:
+        return proposal_data.map(lambda a: a, names=trajectories.names), trajectories
+    if has_candidates:
         return trajectories, trajectories
     if not 0 < fraction < 1:
         raise ConfigError(f"proposal_fraction is a share between 0 and 1, got {fraction!r}.")
     first, second = trajectories.split((fraction, 1 - fraction), seed=seed)
     return first, second
+
+
+def _check_inputs(law: Law, trajectories: Trajectories) -> None:
+    d = trajectories.obs_shape[0]
+    m = trajectories.u[0].shape[1] if trajectories.u else 0
+    if len(law.outputs) != d or len(law.inputs) != d + m:
+        raise DataError(
+            f"The candidates have {len(law.outputs)} equations in {', '.join(law.inputs)}; the "
+            f"data have {d} coordinates and {m} actions."
+        )
+
+
+def _check_movement(rows: Transitions, law: Law) -> None:
+    still = ((rows.target - rows.z).abs().amax(0) == 0).tolist()
+    if any(still):
+        raise DataError(
+            f"{law.outputs[still.index(True)]} never changes in the evidence; leave it out."
+        )
+
+
+def _warn_observed(result: Posterior, evidence: Trajectories) -> None:
+    """Observation noise makes successive one-step residuals anticorrelated: warn of it."""
+    rows, law = Transitions.of(evidence), result.law
+
+    def field(inputs: Tensor) -> Tensor:
+        return torch.as_tensor(law.numpy()(inputs.numpy()))
+
+    residual = (rows.target - result.step.mean(field, rows.z, rows.dt, rows.u)).numpy()
+    parts = np.split(residual, np.cumsum(evidence.lengths - 1)[:-1])
+    before = np.concatenate([p[:-1] for p in parts])
+    after = np.concatenate([p[1:] for p in parts])
+    if len(before) < 30:
+        return
+    size = np.sqrt((before**2).sum(axis=0) * (after**2).sum(axis=0))
+    lag = float(((before * after).sum(axis=0) / np.maximum(size, 1e-300)).min())
+    if lag < ALTERNATING:
+        warnings.warn(
+            f"One-step residuals alternate (correlation {lag:.2f}), as with observation noise. "
+            "They are treated as noise of the transition, so intervals of long rollouts will be "
+            "too wide; use noise='observation'.",
+            NumericalWarning,
+            stacklevel=3,
+        )

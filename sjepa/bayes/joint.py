@@ -69,15 +69,15 @@ class JointDensity:
 
     def start(self) -> Tensor:
         """The candidate's own coefficients, and the covariance of the residuals."""
-        left = residuals(self.structure, self.structure.start, self.rows, self.step)
-        left = (left / self.step.spread(self.rows.dt)).nan_to_num(0.0, 0.0, 0.0)
-        return torch.cat([self.structure.start / self.scales, self.covariance.start(left)])
+        residual = residuals(self.structure, self.structure.start, self.rows, self.step)
+        residual = (residual / self.step.spread(self.rows.dt)).nan_to_num(0.0, 0.0, 0.0)
+        return torch.cat([self.structure.start / self.scales, self.covariance.start(residual)])
 
     def log_likelihood(self, theta: Tensor) -> Tensor:
         alpha, root = self.split(theta)
-        left = residuals(self.structure, alpha, self.rows, self.step)
+        residual = residuals(self.structure, alpha, self.rows, self.step)
         spread = self.step.spread(self.rows.dt)
-        return log_normal(left / spread, root) - log_volume(spread, *left.shape)
+        return log_normal(residual / spread, root) - log_volume(spread, *residual.shape)
 
     def log_prior(self, theta: Tensor) -> Tensor:
         k = self.structure.size

@@ -79,22 +79,22 @@ def find_mode(
     large: bool = False,
     axes: Tensor | None = None,
 ) -> PosteriorMode | None:
-    """The mode reached from the start, or None if that leads nowhere finite.
+    """The mode reached from the start, or None if none is finite.
 
     `large` saves memory and time where the density itself is expensive: one direction of the
     Hessian at a time, and no steps with the true curvature. `axes` (d, d) are directions in
     which the density is expected to be round, which makes the way shorter.
     """
     if axes is None:
-        found = climb(log_joint, start, newton=not large)
+        reached = climb(log_joint, start, newton=not large)
     else:
-        found = climb(
+        reached = climb(
             lambda x: log_joint(start + axes @ x), torch.zeros_like(start), newton=not large
         )
-        found = found and (start + axes @ found[0], found[1])
-    if found is None:
+        reached = reached and (start + axes @ reached[0], reached[1])
+    if reached is None:
         return None
-    theta, value = found
+    theta, value = reached
     curvature = -hessian(log_joint, theta, 1 if large else None)
     if not curvature.isfinite().all():
         return None

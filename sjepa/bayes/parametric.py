@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import sympy
 import torch
 from torch import Tensor
+from torch.func import jacfwd
 
 from sjepa.symbolic.emit import run
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.torch_law import TORCH
+
+
+# Levels of torch's forward differentiation belong to the process: a second thread ends the first's.
+_ONE_AT_A_TIME = Lock()
+
+
+def jacobian(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
+    """Derivatives of a function (...,) of k numbers by them: (..., k). Threads may share it."""
+    with _ONE_AT_A_TIME:
+        return jacfwd(function)(at)
 
 
 class ParametricLaw:

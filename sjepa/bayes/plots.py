@@ -36,10 +36,11 @@ def plot_structures(posterior: Posterior, ax: Axes | None = None, max_structures
         )  # fmt: skip
     ax.set(xlim=(0, 1.0), ylim=(-0.6, rows - 0.4), xlabel="posterior weight")
     ax.set_yticks(place, [f"C = {c:g}" for c in table["complexity"]], fontsize=8)
-    left = 1.0 - float(table["weight"].sum())
+    remaining = 1.0 - float(table["weight"].sum())
     if len(posterior.structures) > rows:
         ax.set_title(
-            f"{len(posterior.structures) - rows} further structures hold {left:.2g}", fontsize=9
+            f"{len(posterior.structures) - rows} further structures hold {remaining:.2g}",
+            fontsize=9,
         )
     _plain(ax)
     # Text to the right of long bars would leave the axes.

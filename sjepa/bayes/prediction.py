@@ -98,8 +98,8 @@ class Rollout:
 
 def log_mixture(target: Tensor, means: Tensor, roots: Tensor) -> Tensor:
     """log of the mean over draws of N(target; mean, root rootᵀ): (B,) from (N, B, d)."""
-    left = (target - means).unsqueeze(-1)
-    white = torch.linalg.solve_triangular(roots, left, upper=False).squeeze(-1)
+    error = (target - means).unsqueeze(-1)
+    white = torch.linalg.solve_triangular(roots, error, upper=False).squeeze(-1)
     logs = roots.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     d = means.shape[-1]
     value = -0.5 * white.square().sum(-1) - logs - 0.5 * d * math.log(2 * math.pi)

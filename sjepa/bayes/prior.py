@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sjepa.bayes.jacobian import jacobian
-from sjepa.bayes.parametric import ParametricLaw
+from sjepa.bayes.parametric import ParametricLaw, jacobian
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.errors import ConfigError
 
@@ -29,8 +28,8 @@ class Prior:
         Let the standard deviation grow in proportion to that of the noise. Laws that are linear
         in their coefficients then have an evidence in closed form.
     noise : float, optional
-        Guess of the standard deviation of the transition noise; by default what the best
-        candidate leaves over on the data of the proposals.
+        Guess of the standard deviation of the transition noise; by default the
+        residual of the best candidate on the proposal data.
     strength : float
         How many observations the guess of the noise is worth.
 
@@ -56,7 +55,7 @@ class Prior:
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
-    """What the data say about sizes: of right-hand sides, of noise, and where inputs lie.
+    """Scales of the data: of right-hand sides, of the noise, and the rows they were taken from.
 
     ``signal`` and ``noise`` are (d,); ``rows`` are the transitions they were taken from.
     """
@@ -77,8 +76,8 @@ class Sizes:
             if error < lowest:
                 best, lowest = structure, error
         signal = best(rows.inputs, best.start).square().mean(0).sqrt()
-        left = residuals(best, best.start, rows, step) / step.spread(rows.dt)
-        noise = left.square().mean(0).sqrt().maximum(1e-6 * spread)
+        residual = residuals(best, best.start, rows, step) / step.spread(rows.dt)
+        noise = residual.square().mean(0).sqrt().maximum(1e-6 * spread)
         return cls(signal.maximum(1e-6 * spread), noise, rows)
 
     def coefficient_scales(self, structure: ParametricLaw, prior: Prior) -> Tensor:
@@ -89,9 +88,9 @@ class Sizes:
             return torch.ones(0, dtype=torch.float64)
         slope = jacobian(lambda a: structure(self.rows.inputs, a), structure.start)  # (n, d, K)
         size = slope.square().nan_to_num(0.0, 0.0, 0.0).mean(0).sqrt()  # (d, K)
-        own = size[structure.owner, torch.arange(structure.size)]
-        own = torch.where(own > 0, own, self.signal[structure.owner])
-        return prior.width * self.signal[structure.owner] / own
+        term_size = size[structure.owner, torch.arange(structure.size)]
+        term_size = torch.where(term_size > 0, term_size, self.signal[structure.owner])
+        return prior.width * self.signal[structure.owner] / term_size
 
 
 def residuals(

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from sjepa.bayes.calibration import Calibration, calibrate
 from sjepa.bayes.draws import Draws
-from sjepa.bayes.fit import StructureFit
 from sjepa.bayes.prediction import Prediction, Rollout
+from sjepa.bayes.structure_fit import StructureFit
 from sjepa.bayes.transitions import StepModel
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError, LawError
@@ -67,9 +67,9 @@ class Posterior:
     def of_observations(self, encode: Callable[[Any], np.ndarray], obs_ndim: int) -> Posterior:
         """The same posterior, taking observations (of `obs_ndim` axes) that `encode` turns into
         coordinates (B, d)."""
-        other = copy(self)
-        other._encoder, other._obs_ndim = encode, obs_ndim
-        return other
+        result = copy(self)
+        result._encoder, result._obs_ndim = encode, obs_ndim
+        return result
 
     @cached_property
     def structures(self) -> pd.DataFrame:

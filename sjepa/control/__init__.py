@@ -1,17 +1,21 @@
 """Actions: local analysis of a learned transition, and planning with it."""
 
-from sjepa.control.controller import Controller
+from sjepa.control.controller import Controller, Observer
 from sjepa.control.equilibria import Equilibria, Equilibrium, classify, equilibria
-from sjepa.control.gradient import GradientShooting
 from sjepa.control.gymnasium import collect, evaluate, make_env
 from sjepa.control.ilqr import ILQR
-from sjepa.control.linearize import LawJacobian, Linearization, Linearizer, linearize
-from sjepa.control.local import ContinuousModel, DiscreteModel
+from sjepa.control.linearize import (
+    ContinuousModel,
+    DiscreteModel,
+    LawJacobian,
+    Linearization,
+    Linearizer,
+    linearize,
+)
 from sjepa.control.lqr import LQR, Controllability, controllability, lqr
-from sjepa.control.observer import Observer
 from sjepa.control.planner import Plan, Planner
 from sjepa.control.portrait import phase_portrait
-from sjepa.control.shooting import CEM, MPPI, RandomShooting
+from sjepa.control.shooting import CEM, MPPI, GradientShooting, RandomShooting
 from sjepa.control.task import CVaR, Task, expected
 
 

@@ -13,9 +13,8 @@ import torch
 from scipy.linalg import null_space
 from torch import Tensor
 
-from sjepa.control.exact import exact_roots
-from sjepa.control.linearize import LawJacobian, Linearizer
-from sjepa.control.local import ContinuousModel, DiscreteModel
+from sjepa.control.exact_roots import exact_roots
+from sjepa.control.linearize import ContinuousModel, DiscreteModel, LawJacobian, Linearizer
 from sjepa.control.lqr import controllability
 from sjepa.control.task import numbers
 from sjepa.errors import ConfigError, DataError
@@ -132,7 +131,7 @@ def equilibria(
     actions = np.zeros(m) if u is None else np.atleast_1d(numbers(u, "u"))
     if law is not None and actions.shape != (m,):
         raise DataError(f"u needs {m} values for {', '.join(law.inputs[len(names) :])}, got {u!r}.")
-    given = actions if len(actions) else None
+    constant_inputs = actions if len(actions) else None
     if isinstance(constraints, str):
         constraints = [constraints]
     if not isinstance(constraints, Sequence):
@@ -146,21 +145,21 @@ def equilibria(
         exact = _exact(law, names, actions, limits, extra)
     if exact is None:
         notes.append("not solvable in closed form: found by Newton searches from spread starts")
-    found = _search(linearizer, limits, given, extra, starts, tolerance, seed)
+    roots = _search(linearizer, limits, constant_inputs, extra, starts, tolerance, seed)
     points: list[Equilibrium] = []
     kinks = 0
-    for z, form in [*(exact or []), *((z, None) for z in found)]:
+    for z, form in [*(exact or []), *((z, None) for z in roots)]:
         near = 1e-5 * (limits[:, 1] - limits[:, 0])
         if any((np.abs(p.z - z) <= near).all() for p in points):
             continue
-        point = _describe(linearizer, z, given, form, extra)
+        point = _describe(linearizer, z, constant_inputs, form, extra)
         kinks += point is None
         points += [] if point is None else [point]
     if kinks:
         notes.append(f"{kinks} points were left out where derivatives are not finite")
     loose = [p for p in points if not p.isolated]
     if len(loose) > 4:
-        notes.append(f"{len(loose)} points of a continuum of equilibria were met; 4 are listed")
+        notes.append(f"{len(loose)} points of a continuum of equilibria were found; 4 are listed")
         points = [p for p in points if p.isolated] + loose[:4]
     points.sort(key=lambda p: tuple(np.round(p.z, 9)))
     return Equilibria(tuple(points), tuple(names), tuple(notes))
@@ -188,8 +187,8 @@ def _exact(
     law: Law, names: Sequence[str], u: np.ndarray, limits: np.ndarray, extra: Law | None
 ) -> list[tuple[np.ndarray, tuple[sympy.Expr, ...]]] | None:
     symbols = law.symbols[: len(names)]
-    held = dict(zip(law.symbols[len(names) :], map(sympy.Float, u.tolist()), strict=True))
-    equations = [e.subs(held) for e in law.expressions]
+    constants = dict(zip(law.symbols[len(names) :], map(sympy.Float, u.tolist()), strict=True))
+    equations = [e.subs(constants) for e in law.expressions]
     if law.dynamics == "discrete":
         equations = [e - s for e, s in zip(equations, symbols, strict=True)]
     equations += [] if extra is None else list(extra.expressions)
@@ -223,18 +222,18 @@ def _search(
     low, high = torch.as_tensor(limits).unbind(-1)
     spread = torch.quasirandom.SobolEngine(d, scramble=True, seed=seed)
     z = low + (high - low) * spread.draw(starts).double()
-    held = None if u is None else torch.as_tensor(u)
+    inputs = None if u is None else torch.as_tensor(u)
     with torch.no_grad():
-        residual, jacobian = _defined(*_equations(linearizer, z, held, extra))
+        residual, jacobian = _defined(*_equations(linearizer, z, inputs, extra))
         size = residual.norm(dim=-1)
         for _ in range(60):
-            left = residual.nan_to_num(0.0, 0.0, 0.0).unsqueeze(-1)
-            step = -(torch.linalg.pinv(jacobian, rtol=1e-12) @ left).squeeze(-1)
+            residual_finite = residual.nan_to_num(0.0, 0.0, 0.0).unsqueeze(-1)
+            step = -(torch.linalg.pinv(jacobian, rtol=1e-12) @ residual_finite).squeeze(-1)
             length = torch.ones(starts, 1, dtype=z.dtype)
             best, lowest = z, size
             for _ in range(6):
                 trial = z + length * step
-                value = _equations(linearizer, trial, held, extra, False)[0].norm(dim=-1)
+                value = _equations(linearizer, trial, inputs, extra, False)[0].norm(dim=-1)
                 better = value.nan_to_num(torch.inf) < lowest
                 best = torch.where(better[:, None], trial, best)
                 lowest = torch.where(better, value, lowest)
@@ -242,7 +241,7 @@ def _search(
             if bool((lowest >= size).all()):
                 break
             z, size = best, lowest
-            residual, jacobian = _defined(*_equations(linearizer, z, held, extra))
+            residual, jacobian = _defined(*_equations(linearizer, z, inputs, extra))
     finite = size[size.isfinite()]
     scale = 1.0 + float(finite.median()) if len(finite) else 1.0
     good = (size <= tolerance * scale) & (z >= low).all(-1) & (z <= high).all(-1)
@@ -293,9 +292,9 @@ def _describe(
     extra: Law | None,
 ) -> Equilibrium | None:
     """The point with its local model; None where the derivatives are not finite."""
-    held = None if u is None else torch.as_tensor(u)
+    inputs = None if u is None else torch.as_tensor(u)
     with torch.no_grad():
-        value, jacobian = _equations(linearizer, torch.as_tensor(z), held, extra)
+        value, jacobian = _equations(linearizer, torch.as_tensor(z), inputs, extra)
     if not bool(jacobian.isfinite().all()):
         return None
     around = linearizer.around(z, u)

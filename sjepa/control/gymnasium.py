@@ -64,25 +64,25 @@ def collect(
     limits = (made.observation_space.low, made.observation_space.high)
     x: list[np.ndarray] = []
     u: list[np.ndarray] = []
-    taken = episode = 0
-    while taken < transitions:
-        seen, _ = made.reset(seed=seed * 100_003 + episode)
-        observations, done = [seen], False
+    steps = episode = 0
+    while steps < transitions:
+        observation, _ = made.reset(seed=seed * 100_003 + episode)
+        observations, done = [observation], False
         actions: list[np.ndarray] = []
-        while not done and taken < transitions:
+        while not done and steps < transitions:
             if policy is not None:
-                action = np.asarray(policy(np.asarray(seen)))
+                action = np.asarray(policy(np.asarray(observation)))
             elif len(actions) % hold == 0:
                 action = rng.uniform(space.low, space.high)
-            seen, _, terminated, truncated, _ = made.step(action.astype(space.dtype))
-            observations.append(seen)
+            observation, _, terminated, truncated, _ = made.step(action.astype(space.dtype))
+            observations.append(observation)
             actions.append(action)
-            done, taken = terminated or truncated, taken + 1
+            done, steps = terminated or truncated, steps + 1
         episode += 1
-        for stretch in _segments(np.array(observations, dtype=float), limits, saturated):
-            x.append(np.array(observations, dtype=float)[stretch])
+        for segment in _segments(np.array(observations, dtype=float), limits, saturated):
+            x.append(np.array(observations, dtype=float)[segment])
             row = np.array(actions + actions[-1:], dtype=float)  # one for each observation
-            u.append(row[stretch])
+            u.append(row[segment])
     made.close()
     if not x:
         raise DataError("Every step ended at a limit of the observation space; set saturated=True.")
@@ -111,18 +111,18 @@ def evaluate(
     seeds = list(seeds)
     made = [_make(env) for _ in seeds]
     space = made[0].action_space
-    seen = np.stack([e.reset(seed=s)[0] for e, s in zip(made, seeds, strict=True)])
+    observations = np.stack([e.reset(seed=s)[0] for e, s in zip(made, seeds, strict=True)])
     if hasattr(policy, "reset"):
         policy.reset()
     returns, steps = np.zeros(len(seeds)), np.zeros(len(seeds), dtype=int)
     running = np.ones(len(seeds), dtype=bool)
     for _ in range(max_steps):
-        actions = np.asarray(policy(seen), dtype=float)
+        actions = np.asarray(policy(observations), dtype=float)
         if actions.shape != (len(seeds), *space.shape):
             raise DataError(f"The policy gave {actions.shape}, not {(len(seeds), *space.shape)}.")
         actions = np.clip(actions, space.low, space.high).astype(space.dtype)
         for i in np.flatnonzero(running):
-            seen[i], reward, terminated, truncated, _ = made[i].step(actions[i])
+            observations[i], reward, terminated, truncated, _ = made[i].step(actions[i])
             returns[i] += float(reward)
             steps[i] += 1
             running[i] = not (terminated or truncated)
@@ -151,7 +151,7 @@ def make_env(
     if not np.isfinite(states).all():
         raise DataError("starts contain NaN or infinity.")
     if task.draws is not None:
-        raise ConfigError("An environment has one world; give a task without draws.")
+        raise ConfigError("An environment has one transition; give a task without draws.")
     size = states.shape[1]
     low, high = (-np.inf, np.inf) if state_limits is None else state_limits
     box = (
@@ -170,9 +170,9 @@ def make_env(
             self, *, seed: int | None = None, options: dict[str, Any] | None = None
         ) -> tuple[np.ndarray, dict[str, Any]]:
             super().reset(seed=seed)
-            given = (options or {}).get("state")
-            chosen = states[self.np_random.integers(len(states))]
-            self.state = np.array(chosen if given is None else given, dtype=np.float64)
+            start = (options or {}).get("state")
+            drawn = states[self.np_random.integers(len(states))]
+            self.state = np.array(drawn if start is None else start, dtype=np.float64)
             self.count = 0
             return self.state.copy(), {}
 

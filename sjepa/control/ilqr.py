@@ -46,14 +46,14 @@ class ILQR(Planner):
         damping = torch.full_like(cost, self.damping)
         for _ in range(self.iterations):
             gains = _backward(task, states, actions, damping)
-            found, value = _forward(task, z, states, actions, gains, cost)
+            proposed, value = _forward(task, z, states, actions, gains, cost)
             better = value < cost
             gain = (
                 float(((cost - value) / cost.abs().clamp(min=1e-9))[better].max())
                 if bool(better.any())
                 else 0.0
             )
-            actions = torch.where(better[:, None, None], found, actions)
+            actions = torch.where(better[:, None, None], proposed, actions)
             cost = torch.where(better, value, cost)
             damping = torch.where(better, damping / 5, damping * 10).clamp(1e-8, 1e8)
             if gain < 1e-6 and bool((better | (damping > 1e6)).all()):
@@ -108,14 +108,14 @@ def _forward(
     feedforward, feedback = gains
     lengths = actions.new_tensor([1.0, 0.5, 0.25, 0.1, 0.03, 0.01])
     state = z[:, None].expand(-1, len(lengths), -1)  # (E, S, d)
-    taken = []
+    inputs = []
     for k in range(actions.shape[1]):
         away = (state - states[:, None, k])[..., None]
         change = lengths[:, None] * feedforward[:, None, k] + (feedback[:, None, k] @ away)[..., 0]
         u = task.clamp(actions[:, None, k] + change.nan_to_num(0.0, 0.0, 0.0))
-        taken.append(u)
+        inputs.append(u)
         state = task.step(state, u)
-    plans = torch.stack(taken, dim=2)  # (E, S, K, m)
+    plans = torch.stack(inputs, dim=2)  # (E, S, K, m)
     values = task.cost(z[:, None], plans)
     at = values.argmin(1)
     rows = torch.arange(len(z))
@@ -177,9 +177,9 @@ def minimize_in_box(quu: Tensor, qu: Tensor, low: Tensor, high: Tensor) -> tuple
     free = torch.ones_like(qu)
     step = torch.zeros_like(qu)
     for _ in range(qu.shape[-1] + 1):
-        held = step * (1.0 - free)
-        right = (qu + (quu @ held[..., None]).squeeze(-1)) * free
-        step = held - torch.linalg.solve(_restricted(quu, free), right[..., None]).squeeze(-1)
+        at_edge = step * (1.0 - free)
+        right = (qu + (quu @ at_edge[..., None]).squeeze(-1)) * free
+        step = at_edge - torch.linalg.solve(_restricted(quu, free), right[..., None]).squeeze(-1)
         outside = (step < low) | (step > high)
         step = torch.minimum(torch.maximum(step, low), high)
         slope = qu + (quu @ step[..., None]).squeeze(-1)

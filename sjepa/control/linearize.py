@@ -1,7 +1,14 @@
-"""Local linear models of a transition, of its field or one step, from exact Jacobians."""
+"""Local linear models of a transition, of its field or one step, from exact Jacobians.
+
+Continuous and discrete time are two classes. dz/dt = A z + B u is stable when every eigenvalue of
+A has a negative real part (Hurwitz); z' = A z + B u when every eigenvalue lies inside the unit
+circle (Schur). The same matrix can pass one test and fail the other, so neither class has a plain
+"stable".
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +19,100 @@ import torch
 from torch import Tensor, nn
 from torch.func import jacrev, vmap
 
-from sjepa.control.local import ContinuousModel, DiscreteModel
 from sjepa.errors import DataError
 from sjepa.models import Transition
 from sjepa.models.integrators import INTEGRATORS, join
 from sjepa.symbolic import Law
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LocalModel(ABC):
+    """A (..., d, d) and B (..., d, m), each the sum of the law's part and the correction's.
+
+    For an integrated step the law's part is what would remain if the correction did not react
+    to the state or the action along the same path; everything else is the correction's.
+    """
+
+    A_symbolic: np.ndarray
+    B_symbolic: np.ndarray
+    A_correction: np.ndarray
+    B_correction: np.ndarray
+
+    @property
+    def A(self) -> np.ndarray:
+        return self.A_symbolic + self.A_correction
+
+    @property
+    def B(self) -> np.ndarray:
+        return self.B_symbolic + self.B_correction
+
+    @property
+    def eigenvalues(self) -> np.ndarray:
+        """Of A, largest real part (continuous) or largest size (discrete) first."""
+        values = np.linalg.eigvals(self.A)
+        order = np.argsort(-self._order(values), axis=-1, kind="stable")
+        return np.take_along_axis(values, order, axis=-1)
+
+    @abstractmethod
+    def _order(self, values: np.ndarray) -> np.ndarray:
+        """What eigenvalues are sorted by, largest first."""
+
+    @property
+    def action_share(self) -> dict[str, np.ndarray]:
+        """How much of the action sensitivity is the law's and how much the correction's.
+
+        |B_F| / (|B_F| + |B_c|) in Frobenius norms, and the rest; both NaN where no action acts.
+        """
+        law = np.linalg.norm(self.B_symbolic, axis=(-2, -1))
+        rest = np.linalg.norm(self.B_correction, axis=(-2, -1))
+        with np.errstate(invalid="ignore"):
+            share = law / (law + rest)
+        return {"symbolic": share, "correction": 1.0 - share}
+
+    def __repr__(self) -> str:
+        lines = [type(self).__name__]
+        for name in ("A", "B"):
+            if getattr(self, name).size:
+                lines.append(f"{name} =\n{np.array2string(getattr(self, name), precision=4)}")
+        lines.append(f"eigenvalues = {np.array2string(self.eigenvalues, precision=4)}")
+        if self.B.size:
+            share = np.array2string(self.action_share["symbolic"], precision=3)
+            lines.append(f"action sensitivity in the law: {share}")
+        return "\n".join(lines)
+
+
+class ContinuousModel(LocalModel):
+    """dz/dt = A z + B u around a point: derivatives of the vector field itself."""
+
+    def _order(self, values: np.ndarray) -> np.ndarray:
+        return values.real
+
+    @property
+    def spectral_abscissa(self) -> np.ndarray:
+        """Largest real part of the eigenvalues of A."""
+        return np.linalg.eigvals(self.A).real.max(axis=-1)
+
+    @property
+    def hurwitz(self) -> np.ndarray:
+        """Whether every eigenvalue has a negative real part."""
+        return self.spectral_abscissa < 0
+
+
+class DiscreteModel(LocalModel):
+    """z' = A z + B u around a point: derivatives of a map, or of one integrated step."""
+
+    def _order(self, values: np.ndarray) -> np.ndarray:
+        return np.abs(values)
+
+    @property
+    def spectral_radius(self) -> np.ndarray:
+        """Largest size of the eigenvalues of A."""
+        return np.abs(np.linalg.eigvals(self.A)).max(axis=-1)
+
+    @property
+    def schur(self) -> np.ndarray:
+        """Whether every eigenvalue lies inside the unit circle."""
+        return self.spectral_radius < 1
 
 
 class LawJacobian(nn.Module):
@@ -134,12 +230,12 @@ class Linearizer:
             shape = torch.broadcast_shapes(state.shape[:-1], action.shape[:-1])
             state = state.expand(*shape, state.shape[-1])
             action = action.expand(*shape, action.shape[-1])
-        law, given = self.transition.law(), join(state, action).shape[-1]
-        if law is not None and given != len(law.inputs):
+        law, size = self.transition.law(), join(state, action).shape[-1]
+        if law is not None and size != len(law.inputs):
             d = len(law.outputs) * self.transition.order
             raise DataError(
                 f"The law has inputs {', '.join(law.inputs)}: give z (..., {d}) and "
-                f"u (..., {len(law.inputs) - d}), got {given} values."
+                f"u (..., {len(law.inputs) - d}), got {size} values."
             )
         field = step = None
         with torch.no_grad():
@@ -149,11 +245,11 @@ class Linearizer:
                 step = DiscreteModel(*self._blocks(state, action))
             elif dt is not None:
                 whole = self.step_matrices(state, action, dt)
-                own = whole
+                law_part = whole
                 if self.transition.correction is not None:
-                    own = self.step_matrices(state, action, dt, law_only=True)
-                rest = [a - b for a, b in zip(whole, own, strict=True)]
-                step = DiscreteModel(*(m.numpy() for m in (*own, *rest)))
+                    law_part = self.step_matrices(state, action, dt, law_only=True)
+                correction_part = [a - b for a, b in zip(whole, law_part, strict=True)]
+                step = DiscreteModel(*(m.numpy() for m in (*law_part, *correction_part)))
         return Linearization(
             state.numpy(), None if action is None else action.numpy(), dt, field, step
         )
@@ -178,8 +274,8 @@ class Linearizer:
         if dt is None:
             raise DataError("A step of a vector field needs its length; pass dt.")
         step = INTEGRATORS[self.transition.integrator]
-        moved = step(self._variational(law_only), states, dt, actions)[1:].movedim(0, -1)
-        return moved[..., :d], moved[..., d:]
+        derivatives = step(self._variational(law_only), states, dt, actions)[1:].movedim(0, -1)
+        return derivatives[..., :d], derivatives[..., d:]
 
     def _variational(self, law_only: bool) -> Callable[[Tensor], Tensor]:
         transition = self.transition
@@ -188,8 +284,8 @@ class Linearizer:
             base, tangents = stacked[0], stacked[1:]
             jacobian = self._jacobian(base, law_only)
             value = transition.velocity(base)
-            moved = torch.einsum("...ij,t...j->t...i", jacobian, tangents)
-            return torch.cat([value.unsqueeze(0), moved])
+            change = torch.einsum("...ij,t...j->t...i", jacobian, tangents)
+            return torch.cat([value.unsqueeze(0), change])
 
         return field
 
@@ -199,19 +295,19 @@ class Linearizer:
 
     def _jacobian(self, inputs: Tensor, law_only: bool) -> Tensor:
         """Of the whole state's velocity (or of the next state), the identity of dq/dt included."""
-        found = self.parts.symbolic(inputs) if law_only else self.parts(inputs)
-        if found is None:
+        jacobian = self.parts.symbolic(inputs) if law_only else self.parts(inputs)
+        if jacobian is None:
             size = self.transition.field(inputs).shape[-1]
-            found = inputs.new_zeros((*inputs.shape[:-1], size, inputs.shape[-1]))
-        return self._with_velocity(found)
+            jacobian = inputs.new_zeros((*inputs.shape[:-1], size, inputs.shape[-1]))
+        return self._with_velocity(jacobian)
 
-    def _with_velocity(self, found: Tensor) -> Tensor:
+    def _with_velocity(self, jacobian: Tensor) -> Tensor:
         if self.transition.order == 1:
-            return found
-        n = found.shape[-2]
-        top = torch.zeros_like(found)
+            return jacobian
+        n = jacobian.shape[-2]
+        top = torch.zeros_like(jacobian)
         top[..., range(n), range(n, 2 * n)] = 1.0
-        return torch.cat([top, found], dim=-2)
+        return torch.cat([top, jacobian], dim=-2)
 
     def _blocks(self, z: Tensor, u: Tensor | None) -> list[np.ndarray]:
         """A and B of the law, then of the correction."""

@@ -14,8 +14,7 @@ from scipy.linalg import (
     solve_discrete_lyapunov,
 )
 
-from sjepa.control.linearize import Linearization
-from sjepa.control.local import ContinuousModel, DiscreteModel
+from sjepa.control.linearize import ContinuousModel, DiscreteModel, Linearization
 from sjepa.errors import ConfigError, DataError
 
 
@@ -84,8 +83,8 @@ def lqr(
     return LQR(gain, p, around.z, around.u, a - b @ gain, *ends)
 
 
-def _cost(given: Any, size: int, name: str) -> np.ndarray:
-    array = np.asarray(given, dtype=float)
+def _cost(weight: Any, size: int, name: str) -> np.ndarray:
+    array = np.asarray(weight, dtype=float)
     matrix = (
         array * np.eye(size) if array.ndim == 0 else np.diag(array) if array.ndim == 1 else array
     )

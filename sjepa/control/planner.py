@@ -71,11 +71,11 @@ def keep_best(plan: Plan | None, actions: Tensor, cost: Tensor) -> Plan:
     """The better of the best so far and the best of candidates (E, N, ...) with costs (E, N)."""
     at = cost.argmin(dim=1)
     rows = torch.arange(len(cost))
-    found, value = actions[rows, at], cost[rows, at]
+    cheapest, value = actions[rows, at], cost[rows, at]
     if plan is None:
-        return Plan(found, value)
+        return Plan(cheapest, value)
     better = value < plan.cost
     return Plan(
-        torch.where(better[:, None, None], found, plan.actions),
+        torch.where(better[:, None, None], cheapest, plan.actions),
         torch.where(better, value, plan.cost),
     )

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from sjepa.control.equilibria import Equilibria, equilibria
-from sjepa.control.local import ContinuousModel
+from sjepa.control.linearize import ContinuousModel
 from sjepa.errors import DataError
 from sjepa.models import Transition
 from sjepa.models.simulate import plane_velocity
@@ -59,17 +59,17 @@ def phase_portrait(
     for i, color in enumerate(("#b5651d", "#5a8f3c")):
         if velocity[..., i].min() < 0 < velocity[..., i].max():
             ax.contour(x, y, velocity[..., i], [0.0], colors=color, linewidths=0.8)
-    seen = set()
+    kinds = set()
     for p in points:
         assert isinstance(p.model, ContinuousModel)
         face = "black" if p.model.hurwitz else "gray" if "first order" in p.kind else "white"
         marker = "X" if p.kind == "saddle" else "o"
-        label = p.kind if p.kind not in seen else None
-        seen.add(p.kind)
+        label = p.kind if p.kind not in kinds else None
+        kinds.add(p.kind)
         ax.plot(*p.z, marker, ms=8, mfc=face, mec="black", ls="", label=label, zorder=5)
     names = transition.state_names(2)
     ax.set(xlabel=names[0], ylabel=names[1], xlim=box[0], ylim=box[1])
-    if seen:
+    if kinds:
         ax.legend(loc="upper right", fontsize="small", framealpha=0.9)
     return ax
 

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sjepa.control.predictor import mover
-from sjepa.control.rollouts import Step
+from sjepa.control.predictor import Step, predictor_of
 from sjepa.errors import ConfigError, DataError
 
 
@@ -147,11 +146,14 @@ class Task:
                 raise ConfigError(f"state_limits is (low, high), got {state_limits!r:.60}.")
             ends = [torch.as_tensor(numbers(v, "state_limits"), dtype=dtype) for v in state_limits]
             limits = (ends[0], ends[1])
-        moved = mover(model, len(low), dt=dt, draws=draws, integrator=integrator, dtype=dtype)
-        step, rollout = moved.within(limits)
+        predictor = predictor_of(
+            model, len(low), dt=dt, draws=draws, integrator=integrator, dtype=dtype
+        )
+        step, rollout = predictor.within(limits)
         return cls(
             step=step, rollout=rollout, stage=stage, low=low, high=high, terminal=terminal,
-            horizon=horizon, hold=hold, draws=moved.draws, risk=risk, matrices=moved.matrices,
+            horizon=horizon, hold=hold, risk=risk,
+            draws=predictor.draws, matrices=predictor.matrices,
         )  # fmt: skip
 
     @property

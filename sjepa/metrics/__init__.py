@@ -1,12 +1,11 @@
 """Every figure that is reported about a model; plain arrays or tensors in, floats out."""
 
-from sjepa.metrics.alignment import AffineMap, ProbeScore, mean_squared_error, probe_r2, r2
+from sjepa.metrics.alignment import AffineMap, ProbeScore, probe_r2, r2
 from sjepa.metrics.diagnostics import (
     Diagnostic,
     diagnose_latents,
     diagnose_law,
     diagnose_residual,
-    plain,
 )
 from sjepa.metrics.latents import (
     LatentSpread,
@@ -16,13 +15,11 @@ from sjepa.metrics.latents import (
     within_trajectory_share,
 )
 from sjepa.metrics.rollouts import (
-    CorrectionRecovery,
     LipschitzEstimate,
     RolloutCheck,
     RolloutScore,
     check_rollout_bound,
     correction_ratio,
-    correction_recovery,
     lipschitz,
     path_r2,
     rollout_bound,
@@ -36,7 +33,6 @@ __all__ = [
     "AffineMap",
     "CollapseChecks",
     "CollapseReport",
-    "CorrectionRecovery",
     "Diagnostic",
     "LatentSpread",
     "LipschitzEstimate",
@@ -46,16 +42,13 @@ __all__ = [
     "WithinShare",
     "check_rollout_bound",
     "correction_ratio",
-    "correction_recovery",
     "diagnose_latents",
     "diagnose_law",
     "diagnose_residual",
     "latent_spread",
     "lipschitz",
-    "mean_squared_error",
     "neighbor_test",
     "path_r2",
-    "plain",
     "probe_r2",
     "r2",
     "rollout_bound",

@@ -1,4 +1,4 @@
-"""Errors in latent and in physical coordinates, and the affine map between the two."""
+"""The affine map between latent and physical coordinates, and what it explains."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -7,17 +7,6 @@ import numpy as np
 
 from sjepa.errors import DataError
 from sjepa.metrics.arrays import as_array, as_rows
-
-
-def mean_squared_error(predicted: Any, target: Any) -> float:
-    """Mean over everything, coordinates included.
-
-    The paper's latent, state and field MSE are this, on embeddings, states and velocities.
-    """
-    predicted, target = as_array(predicted), as_array(target)
-    if predicted.shape != target.shape:
-        raise DataError(f"Cannot compare {predicted.shape} with {target.shape}.")
-    return float(np.mean((predicted - target) ** 2))
 
 
 @dataclass(frozen=True)

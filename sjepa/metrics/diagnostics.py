@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -213,10 +212,3 @@ def times_noise(risk: float, noise_floor: float) -> str:
         return f"where the noise floor is {noise_floor:.2g}"
     size = f"{times:.0f} times" if times >= 9.5 else f"{times:.1f} times"
     return f"{size} the noise floor ({noise_floor:.2g})"
-
-
-def plain(findings: Sequence[Diagnostic]) -> str:
-    """One line for each finding, or that there is none."""
-    if not findings:
-        return "No shortcut was seen: coordinates and law pass every check."
-    return "\n".join(str(f) for f in findings)

@@ -1,6 +1,6 @@
 """Induced-dynamics complexity of laws alone: how simple a law the coordinates of an encoder admit.
 
-The paper's C_dyn, with a correction, is in :mod:`sjepa.metrics.operator`.
+The paper's C_dyn, with a correction, is in :mod:`sjepa.metrics.operator_complexity`.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def induced_complexity(
     if order not in (1, 2):
         raise ConfigError(f"order must be 1 or 2, got {order}.")
     latents = encode(encoder, data, source.inputs, order)
-    z, dz, names, outputs = _rows(latents, source, order)
+    z, dz, names, outputs = _regression_rows(latents, source, order)
     measure = "terms" if isinstance(source, Library) else "tree"
     seed = draw_seed(random_state)
     problems = [_problem(source, z, dz, j, outputs, seed) for j in range(len(outputs))]
@@ -135,7 +135,7 @@ def induced_complexity(
     return InducedComplexity(value, law, limit, "exact" if exact else "upper bound", table)
 
 
-def _rows(
+def _regression_rows(
     latents: Trajectories, source: Library | Grammar, order: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...], tuple[str, ...]]:
     """What the terms see, what they explain, and the names of the law's inputs and outputs."""
@@ -173,8 +173,8 @@ def _problem(
     """The search for one equation: the cheapest of each make the cheapest law."""
     name = outputs[j]
     if isinstance(source, Library):
-        own = source.with_mask(source.mask(outputs)[:, [j]])
-        return Problem(z, dz[:, [j]], source.inputs, [name], library=own, seed=seed)
+        library = source.with_mask(source.mask(outputs)[:, [j]])
+        return Problem(z, dz[:, [j]], source.inputs, [name], library=library, seed=seed)
     return Problem(z, dz[:, [j]], source.inputs, [name], grammar=source, seed=seed)
 
 
@@ -211,19 +211,19 @@ def _curve(
     rows: list[dict[str, Any]] = []
     for level in levels:
         picked = [next((c for c in f if c.loss <= level), None) for f in fronts]
-        chosen = [c for c in picked if c is not None]
-        if len(chosen) < len(fronts):
+        candidates = [c for c in picked if c is not None]
+        if len(candidates) < len(fronts):
             break
-        complexity = float(sum(getattr(c, measure) for c in chosen))
+        complexity = float(sum(getattr(c, measure) for c in candidates))
         if rows and rows[-1]["complexity"] == complexity:
             continue
-        law = Law([c.law.expressions[0] for c in chosen], names, outputs, canonical=False)
+        law = Law([c.law.expressions[0] for c in candidates], names, outputs, canonical=False)
         rows.append(
             {
                 "delta": level,
                 "complexity": complexity,
                 "equation": "; ".join(law.lines(digits=5)),
-                "certified": all(c.certified for c in chosen),
+                "certified": all(c.certified for c in candidates),
                 "law": law,
             }
         )

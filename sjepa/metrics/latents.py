@@ -102,7 +102,10 @@ def neighbor_test(
     valid = valid[:, :steps] & valid[:, ahead:]
     inputs_ahead = None
     if actions is not None and ahead and steps:
-        inputs_ahead, own = _input_means(as_array(actions), ahead)[valid], np.nonzero(valid)[0]
+        inputs_ahead, trajectory = (
+            _input_means(as_array(actions), ahead)[valid],
+            np.nonzero(valid)[0],
+        )
     z, x = z[:, :steps][valid], x[:, ahead:][valid]
     if len(z) < 3:
         raise DataError(f"The neighbor test needs at least 3 valid points, got {len(z)}.")
@@ -120,7 +123,7 @@ def neighbor_test(
         x = x - effect
         apart = ((effect[:, None] - effect[index[:, 1:]]) ** 2).sum(-1)
         # Points of one trajectory share what is hidden, and their actions if they are close.
-        apart[own[chosen][index[:, 1:]] == own[chosen][:, None]] = np.inf
+        apart[trajectory[chosen][index[:, 1:]] == trajectory[chosen][:, None]] = np.inf
         nearest = np.take_along_axis(index[:, 1:], apart.argmin(1)[:, None], 1)[:, 0]
     near = ((x - x[nearest]) ** 2).sum(1).mean()
     random = 2.0 * x.var(0, ddof=1).sum()  # expected squared distance of two different points

@@ -64,15 +64,15 @@ def segment_errors(
     data = TrajectoryBatch.make(states, dtype=torch.float64)
     horizon = min(horizon, data.dt.shape[1])
     cut = windows(data.x, data.dt, horizon, mask=data.mask, u=data.u)
-    every = -(-int(cut.valid.sum()) // max_starts)
-    z, dt = cut.z[cut.valid][::every], cut.dt[cut.valid][::every]
-    u = None if cut.u is None else cut.u[cut.valid][::every][:, :-1]
+    stride = -(-int(cut.valid.sum()) // max_starts)
+    z, dt = cut.z[cut.valid][::stride], cut.dt[cut.valid][::stride]
+    u = None if cut.u is None else cut.u[cut.valid][::stride][:, :-1]
     with torch.no_grad():
         path = transition.rollout(z[:, 0], dt, u)
     return (path - z)[:, 1:].square().nan_to_num(torch.inf).numpy()
 
 
-def path_r2(paths: Sequence[Simulation], seen: Sequence[np.ndarray]) -> float:
+def path_r2(paths: Sequence[Simulation], measured: Sequence[np.ndarray]) -> float:
     """R² of simulated paths against the coordinates (T, d) seen beside them, over all together.
 
     Velocities that a path has behind its coordinates are not compared. A path that does not reach
@@ -80,8 +80,8 @@ def path_r2(paths: Sequence[Simulation], seen: Sequence[np.ndarray]) -> float:
     """
     if any(path.status != "ok" for path in paths):
         return float("-inf")
-    together = [path.z[:, : z.shape[1]] for path, z in zip(paths, seen, strict=True)]
-    return r2(np.concatenate(together), np.concatenate(list(seen)))
+    together = [path.z[:, : z.shape[1]] for path, z in zip(paths, measured, strict=True)]
+    return r2(np.concatenate(together), np.concatenate(list(measured)))
 
 
 def correction_ratio(correction: Any, total: Any, eta: float = 1e-12) -> float:
@@ -92,33 +92,6 @@ def correction_ratio(correction: Any, total: Any, eta: float = 1e-12) -> float:
     """
     energy = (as_rows(correction) ** 2).sum(-1).mean()
     return float(energy / ((as_rows(total) ** 2).sum(-1).mean() + eta))
-
-
-@dataclass(frozen=True)
-class CorrectionRecovery:
-    """The scale a* fitted on training data; correlation and calibrated R² on test data."""
-
-    scale: float
-    correlation: float
-    r2: float
-
-
-def correction_recovery(c_train: Any, r_train: Any, c_test: Any, r_test: Any) -> CorrectionRecovery:
-    """Does one coordinate of the correction, up to a factor, equal the residual r of the law?
-
-    a* = argmin E_train (r - a c)², without an offset; then R² of a* c_test against r_test. The
-    correlation of a constant is NaN.
-    """
-    c_train, r_train, c_test, r_test = (
-        as_array(x).ravel() for x in (c_train, r_train, c_test, r_test)
-    )
-    energy = c_train @ c_train
-    scale = float(c_train @ r_train / energy) if energy > 0 else 0.0
-    centered = r_test - r_test.mean()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        score = 1.0 - ((r_test - scale * c_test) ** 2).sum() / (centered @ centered)
-        correlation = np.corrcoef(c_test, r_test)[0, 1]
-    return CorrectionRecovery(scale, float(correlation), float(score))
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from sjepa.metrics.arrays import as_array
 from sjepa.metrics.latents import latent_spread, neighbor_test, within_trajectory_share
 
 
-# Neighbors may differ by FORGETFUL times what those in other coordinates of the same data do, and
-# by FORGOTTEN of what random pairs differ by in any case.
+# Neighbors may differ by LOSS_FACTOR times what those in other coordinates of the same data do, and
+# by NEGLIGIBLE_LOSS of what random pairs differ by in any case.
 LOSS_FACTOR, NEGLIGIBLE_LOSS = 5.0, 0.004
 
 

@@ -9,11 +9,12 @@ if TYPE_CHECKING:
     from sjepa.models.blur import Blur, choose_blur
     from sjepa.models.ema import EMATarget
     from sjepa.models.encoders import ENCODERS, GaussianEncoder, make_encoder
-    from sjepa.models.fields import Correction, NeuralField
     from sjepa.models.integrators import INTEGRATORS
-    from sjepa.models.laws import SparseLaw, TreeLaw
     from sjepa.models.layers import AffineHead, Residual, Scaled
-    from sjepa.models.simulate import Simulation, Simulator, integrate
+    from sjepa.models.neural_fields import Correction, NeuralField
+    from sjepa.models.simulate import Simulator
+    from sjepa.models.solvers import Simulation, integrate
+    from sjepa.models.trainable_laws import SparseLaw, TreeLaw
     from sjepa.models.transition import Transition
     from sjepa.models.whitening import Whitening
     from sjepa.models.windows import HistoryWindow, sliding_windows
@@ -49,23 +50,23 @@ __getattr__, __dir__ = _lazy(
     {
         "AffineHead": "sjepa.models.layers:AffineHead",
         "Blur": "sjepa.models.blur:Blur",
-        "Correction": "sjepa.models.fields:Correction",
+        "Correction": "sjepa.models.neural_fields:Correction",
         "EMATarget": "sjepa.models.ema:EMATarget",
         "ENCODERS": "sjepa.models.encoders:ENCODERS",
         "GaussianEncoder": "sjepa.models.encoders:GaussianEncoder",
         "HistoryWindow": "sjepa.models.windows:HistoryWindow",
         "INTEGRATORS": "sjepa.models.integrators:INTEGRATORS",
-        "NeuralField": "sjepa.models.fields:NeuralField",
+        "NeuralField": "sjepa.models.neural_fields:NeuralField",
         "Residual": "sjepa.models.layers:Residual",
         "Scaled": "sjepa.models.layers:Scaled",
-        "Simulation": "sjepa.models.simulate:Simulation",
+        "Simulation": "sjepa.models.solvers:Simulation",
         "Simulator": "sjepa.models.simulate:Simulator",
-        "SparseLaw": "sjepa.models.laws:SparseLaw",
+        "SparseLaw": "sjepa.models.trainable_laws:SparseLaw",
         "Transition": "sjepa.models.transition:Transition",
-        "TreeLaw": "sjepa.models.laws:TreeLaw",
+        "TreeLaw": "sjepa.models.trainable_laws:TreeLaw",
         "Whitening": "sjepa.models.whitening:Whitening",
         "choose_blur": "sjepa.models.blur:choose_blur",
-        "integrate": "sjepa.models.simulate:integrate",
+        "integrate": "sjepa.models.solvers:integrate",
         "make_encoder": "sjepa.models.encoders:make_encoder",
         "sliding_windows": "sjepa.models.windows:sliding_windows",
     },

@@ -14,8 +14,8 @@ from sjepa.models.layers import ObsShape, as_shape, flatten_observations
 class Angle(nn.Module):
     """The direction of two linear read-outs: (..., *obs) to (..., 1), between -π and π.
 
-    A full circle has no single coordinate. Along a trajectory the angle is followed from turn to
-    turn where observations are encoded (:func:`sjepa.models.pretrained.embedder.encode_all`).
+    A full circle has no single coordinate. Where trajectories are encoded, the angle is unwrapped
+    (:func:`sjepa.models.pretrained.embedder.encode_all`).
     """
 
     weight: Tensor
@@ -29,7 +29,7 @@ class Angle(nn.Module):
         self.register_buffer("offset", torch.zeros(2))
 
     def point(self, x: Tensor) -> Tensor:
-        """The two read-outs (..., 2): about 1 from the center wherever the thing is."""
+        """The two read-outs (..., 2), on a circle of radius about 1."""
         flat = flatten_observations(x, self.obs_shape)
         return flat @ self.weight.to(x.dtype) + self.offset.to(x.dtype)
 
@@ -40,14 +40,14 @@ class Angle(nn.Module):
 def turn(encoder: object) -> float | None:
     """The period of the coordinate of an encoder; None if it is not circular."""
     parts = list(_parts(encoder)) if isinstance(encoder, nn.Module) else []
-    place = next((i for i, part in enumerate(parts) if isinstance(part, Angle)), None)
-    if place is None:
+    position = next((i for i, part in enumerate(parts) if isinstance(part, Angle)), None)
+    if position is None:
         return None
-    found = parts[place]
-    assert isinstance(found, Angle)
-    once = torch.tensor([[0.0], [2 * math.pi]]).to(found.offset)
+    angle = parts[position]
+    assert isinstance(angle, Angle)
+    full_turn = torch.tensor([[0.0], [2 * math.pi]]).to(angle.offset)
     with torch.no_grad():
-        start, end = nn.Sequential(*parts[place + 1 :])(once)
+        start, end = nn.Sequential(*parts[position + 1 :])(full_turn)
     return abs(float(end - start))
 
 

@@ -1,7 +1,7 @@
-"""Blurring of frames: a small thing that moves far is a thousand unrelated pixels until blurred.
+"""Blurring of frames: without it a small moving object is a thousand unrelated pixels.
 
-Each position of a sharp blob is a direction of its own, so principal components neither end nor
-come in an order. Blurred, the same motion is a few smooth components, coarse ones first, and a
+Each position of a sharp blob is a direction of its own, so principal components are many and
+in no order. Blurred, the same motion is a few smooth components, coarse ones first, and a
 linear read-out of them can be the position. White noise averages out on the way.
 """
 
@@ -27,8 +27,9 @@ MIN_SIDE = 16
 class Blur(nn.Module):
     """A Gaussian of `width` pixels over the last two axes, then every k-th pixel.
 
-    (..., *obs) with obs = (..., H, W) to (..., *obs) with fewer pixels. Linear, so that what comes
-    behind it stays as simple as it was. Near the border the Gaussian is cut and made whole again.
+    (..., *obs) with obs = (..., H, W) to (..., *obs) with fewer pixels. Linear, so that a
+    linear encoder behind it stays linear. Near the border the Gaussian is truncated and
+    renormalized.
     """
 
     rows: Tensor
@@ -37,20 +38,20 @@ class Blur(nn.Module):
     def __init__(self, obs_shape: ObsShape, width: float) -> None:
         super().__init__()
         self.obs_shape, self.width = as_shape(obs_shape), float(width)
-        every = max(1, int(width / 1.3))
+        stride = max(1, int(width / 1.3))
         height, across = self.obs_shape[-2:]
-        self.register_buffer("rows", _weights(height, width, every))
-        self.register_buffer("columns", _weights(across, width, every))
+        self.register_buffer("rows", _weights(height, width, stride))
+        self.register_buffer("columns", _weights(across, width, stride))
 
     def forward(self, x: Tensor) -> Tensor:
         check_observations(x, self.obs_shape)
         return self.rows.to(x.dtype) @ x @ self.columns.to(x.dtype).T
 
 
-def _weights(size: int, width: float, every: int) -> Tensor:
+def _weights(size: int, width: float, stride: int) -> Tensor:
     """(kept, size): each row is a Gaussian around one of the kept pixels."""
     place = torch.arange(size, dtype=torch.float64)
-    kernel = torch.exp(-((place[::every, None] - place) ** 2) / (2 * width**2))
+    kernel = torch.exp(-((place[::stride, None] - place) ** 2) / (2 * width**2))
     return kernel / kernel.sum(1, keepdim=True)
 
 
@@ -60,16 +61,16 @@ def choose_blur(series: Sequence[np.ndarray]) -> Blur | None:
     if len(shape) < 2 or min(shape[-2:]) < MIN_SIDE:
         return None
     total = sum(map(len, series))
-    every = max(1, total // FRAMES)
-    frames = torch.as_tensor(np.concatenate([x[::every] for x in series])).double()
+    stride = max(1, total // FRAMES)
+    frames = torch.as_tensor(np.concatenate([x[::stride] for x in series])).double()
     best, highest = None, _leading_share(frames)
     for share in WIDTHS:
         if highest >= SHARE:
             break
         blur = Blur(shape, share * min(shape[-2:]))
-        found = _leading_share(blur(frames))
-        if found > highest:
-            best, highest = blur, found
+        share_blurred = _leading_share(blur(frames))
+        if share_blurred > highest:
+            best, highest = blur, share_blurred
     return best
 
 

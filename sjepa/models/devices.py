@@ -35,9 +35,9 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
 def one_thread() -> Iterator[None]:
     """One thread for torch's operations, as a context or a decorator: on small tensors more
     threads mostly wait for each other, and take the cores from whoever else could use them."""
-    before = torch.get_num_threads()
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads)

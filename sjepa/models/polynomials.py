@@ -54,9 +54,9 @@ class PolynomialEncoder(nn.Module):
             weights += [order] * comb(latent_dim + order - 1, order)
         rows = [(i, *[rank] * (degree - 1)) for i in range(rank)]
         rows += [
-            (*own, *[rank] * (degree - size))
+            (*product, *[rank] * (degree - size))
             for size in range(2, degree + 1)
-            for own in _products(weights[:rank], size, degree)
+            for product in _products(weights[:rank], size, degree)
         ]
         factors = torch.tensor(rows)
         values = _monomials(x, factors)
@@ -64,12 +64,12 @@ class PolynomialEncoder(nn.Module):
         added = values.new_zeros(len(rows))  # there may be fewer rows than monomials
         triangle = torch.linalg.qr(values)[1].diagonal()
         added[: len(triangle)] = triangle.abs() / len(x) ** 0.5
-        kept = (added > REDUNDANT) | (torch.arange(len(rows)) < rank)
-        encoder = cls(rank, latent_dim, int(kept.sum()), degree).to(x.dtype)
-        values = _monomials(x, factors[kept])
+        independent = (added > REDUNDANT) | (torch.arange(len(rows)) < rank)
+        encoder = cls(rank, latent_dim, int(independent.sum()), degree).to(x.dtype)
+        values = _monomials(x, factors[independent])
         mean, spread = values.mean(0), values.std(0).clamp_min(1e-300)
         triangle = torch.linalg.qr((values - mean) / spread)[1] / len(x) ** 0.5
-        encoder.factors.copy_(factors[kept])
+        encoder.factors.copy_(factors[independent])
         encoder.mean.copy_(mean)
         encoder.matrix.copy_(torch.linalg.inv(triangle) / spread[:, None])
         encoder.low.copy_(x.amin(0))
@@ -78,8 +78,8 @@ class PolynomialEncoder(nn.Module):
 
     def check(self) -> None:
         """Refuse monomials of components that there are not: numbers may come from a file."""
-        own = self.factors
-        if own.dtype != torch.long or bool(((own < 0) | (own > self.rank)).any()):
+        factors = self.factors
+        if factors.dtype != torch.long or bool(((factors < 0) | (factors > self.rank)).any()):
             raise ValueError(f"a factor is not one of {self.rank} components")
 
     def features(self, x: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ class Ratios(nn.Module):
         middle = (
             series[..., (self.places - 1) // 2, :, :] + series[..., self.places // 2, :, :]
         ) / 2
-        found = [middle.flatten(-2)]
+        features = [middle.flatten(-2)]
         for i in range(series.shape[-1]):
             others = [series[..., 1:, :].flatten(-2)]
             others += [series[..., 0, j, None] for j in range(series.shape[-1]) if j != i]
@@ -63,5 +63,5 @@ class Ratios(nn.Module):
             size = gram.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
             ridge = (RIDGE * size + 1e-300) * torch.eye(3).to(gram)
             moment = design.mT @ torch.cat(others, -1)
-            found.append(torch.linalg.solve(gram + ridge, moment)[..., 0, :])
-        return torch.cat(found, -1)
+            features.append(torch.linalg.solve(gram + ridge, moment)[..., 0, :])
+        return torch.cat(features, -1)

@@ -7,6 +7,7 @@ to be given again, since rebuilding it would mean running code from a file.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 import torch
@@ -24,8 +25,8 @@ from sjepa.models.encoders import (
     MLPEncoder,
     ResidualEncoder,
 )
-from sjepa.models.fields import BoundedField, Correction, NeuralField
 from sjepa.models.layers import AffineHead, Residual, Scaled
+from sjepa.models.neural_fields import BoundedField, Correction, NeuralField
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.models.ratios import Ratios
 from sjepa.models.whitening import Whitening
@@ -39,22 +40,14 @@ MAX_PARTS = 64
 LIMITS = {"depth": MAX_PARTS, "degree": MAX_PARTS, "k": 10_000, "history": 10_000, "order": 10}
 
 
-def _obs(module: Any, latent_dim: int) -> ModuleSpec:
-    return {"obs_shape": list(module.obs_shape), "latent_dim": latent_dim}
-
-
-def _linear(module: LinearEncoder) -> ModuleSpec:
-    return _obs(module, module.linear.out_features)
+def _shape(module: Any) -> ModuleSpec:
+    return {"obs_shape": list(module.obs_shape)}
 
 
 def _mlp(module: MLPEncoder) -> ModuleSpec:
     layers = [m for m in module.net if isinstance(m, nn.Linear)]
-    width = layers[0].out_features
-    return _obs(module, layers[-1].out_features) | {"width": width, "depth": len(layers) - 1}
-
-
-def _residual(module: ResidualEncoder) -> ModuleSpec:
-    return _mlp(module.residual)
+    size = {"width": layers[0].out_features, "depth": len(layers) - 1}
+    return _shape(module) | {"latent_dim": layers[-1].out_features} | size
 
 
 def _polynomial(module: PolynomialEncoder) -> ModuleSpec:
@@ -66,7 +59,7 @@ def _polynomial(module: PolynomialEncoder) -> ModuleSpec:
 def _conv(module: CausalConvEncoder) -> ModuleSpec:
     last: Any = module.net[-1]
     size = {"history": module.history, "width": last.in_channels}
-    return _obs(module, last.out_channels) | size
+    return _shape(module) | {"latent_dim": last.out_channels} | size
 
 
 def _frame(module: FrameEncoder) -> ModuleSpec:
@@ -74,16 +67,7 @@ def _frame(module: FrameEncoder) -> ModuleSpec:
     inner: Any = module.head[0]
     last: Any = module.head[-1]
     size = {"channels": first.out_channels, "width": inner.out_features}
-    return _obs(module, last.out_features) | size
-
-
-def _whitening(module: Whitening) -> ModuleSpec:
-    return {"obs_shape": list(module.obs_shape), "rank": module.rank}
-
-
-def _identity(module: IdentityEncoder) -> ModuleSpec:
-    size = torch.Size(module.obs_shape).numel()
-    return _obs(module, size)
+    return _shape(module) | {"latent_dim": last.out_features} | size
 
 
 def _field(module: BoundedField) -> ModuleSpec:
@@ -97,37 +81,21 @@ def _field(module: BoundedField) -> ModuleSpec:
     }
 
 
-def _history(module: HistoryWindow | Ratios) -> ModuleSpec:
-    return {"k": module.k, "obs_shape": list(module.obs_shape)}
-
-
-def _ratios(module: Ratios) -> ModuleSpec:
-    return _history(module) | {"order": module.order, "step": module.step}
-
-
-def _blur(module: Blur) -> ModuleSpec:
-    return {"obs_shape": list(module.obs_shape), "width": module.width}
-
-
-def _affine(module: AffineHead) -> ModuleSpec:
-    return {"size": module.matrix.shape[0], "dim": module.matrix.shape[1]}
-
-
 # Name in the file, class, and how to find the arguments that build one like it.
 TABLE: Mapping[str, tuple[type[nn.Module], Callable[[Any], ModuleSpec]]] = {
-    "linear": (LinearEncoder, _linear),
+    "linear": (LinearEncoder, lambda m: _shape(m) | {"latent_dim": m.linear.out_features}),
     "mlp": (MLPEncoder, _mlp),
-    "residual": (ResidualEncoder, _residual),
+    "residual": (ResidualEncoder, lambda m: _mlp(m.residual)),
     "polynomial": (PolynomialEncoder, _polynomial),
     "conv1d": (CausalConvEncoder, _conv),
     "cnn": (FrameEncoder, _frame),
-    "identity": (IdentityEncoder, _identity),
-    "whitening": (Whitening, _whitening),
-    "history": (HistoryWindow, _history),
-    "ratios": (Ratios, _ratios),
-    "blur": (Blur, _blur),
-    "angle": (Angle, lambda module: {"obs_shape": list(module.obs_shape)}),
-    "affine": (AffineHead, _affine),
+    "identity": (IdentityEncoder, lambda m: _shape(m) | {"latent_dim": prod(m.obs_shape)}),
+    "whitening": (Whitening, lambda m: _shape(m) | {"rank": m.rank}),
+    "history": (HistoryWindow, lambda m: _shape(m) | {"k": m.k}),
+    "ratios": (Ratios, lambda m: _shape(m) | {"k": m.k, "order": m.order, "step": m.step}),
+    "blur": (Blur, lambda m: _shape(m) | {"width": m.width}),
+    "angle": (Angle, _shape),
+    "affine": (AffineHead, lambda m: {"size": m.matrix.shape[0], "dim": m.matrix.shape[1]}),
     "neural_field": (NeuralField, _field),
     "correction": (Correction, _field),
 }
@@ -186,24 +154,24 @@ def from_spec(description: Any, tensors: Mapping[str, Tensor]) -> nn.Module:
 def _build(description: Any, depth: int = 0) -> nn.Module:
     if not isinstance(description, dict) or depth > 4:
         raise FormatError("no description of a network")
-    given = dict(description)
-    kind = given.pop("type", None)
+    arguments = dict(description)
+    kind = arguments.pop("type", None)
     if kind == "sequential":
-        parts = given.get("parts")
+        parts = arguments.get("parts")
         if not isinstance(parts, list) or len(parts) > MAX_PARTS:
             raise FormatError("no list of parts")
         return nn.Sequential(*(_build(part, depth + 1) for part in parts))
     if kind in WRAPPERS:
-        inner = _build(given.pop("part", None), depth + 1)
-        for name, value in given.items():
+        inner = _build(arguments.pop("part", None), depth + 1)
+        for name, value in arguments.items():
             _check_argument(name, value)
-        wrapped: nn.Module = WRAPPERS[kind][3](inner, **given)
+        wrapped: nn.Module = WRAPPERS[kind][3](inner, **arguments)
         return wrapped
     if kind not in TABLE:
         raise FormatError(f"no network is called {kind!r:.40}")
-    for name, value in given.items():
+    for name, value in arguments.items():
         _check_argument(name, value)
-    return TABLE[kind][0](**given)
+    return TABLE[kind][0](**arguments)
 
 
 def _check_argument(name: str, value: Any) -> None:

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from time import monotonic
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
-from scipy import integrate as scipy_integrate
 
 from sjepa.data import Trajectories
 from sjepa.data.clock import TIME, with_time
 from sjepa.data.derivatives import initial_state
 from sjepa.data.history import lag_of, with_lags
-from sjepa.errors import DataError, LawError, lookup
+from sjepa.errors import DataError, LawError
+from sjepa.models.solvers import Simulation, integrate, integrate_zoh, iterate
 from sjepa.models.transition import Transition
 from sjepa.symbolic import Law
 
 
-SOLVERS: Mapping[str, Any] = {
-    name: getattr(scipy_integrate, name) for name in ("BDF", "DOP853", "LSODA", "RK45", "Radau")
-}
 # Observations that the first velocity of a second-order path is taken from.
 START_ROWS = 5
 # A trained network is far less exact than the usual tolerances, and each evaluation is expensive.
@@ -196,28 +192,28 @@ class Simulator:
 
         Lagged values that the data lack are taken from the rows before, the time from theirs.
         """
-        found = self._variables(data)
-        return with_time(found, self.actions.index(TIME)) if self.timed else found
+        variables = self._variables(data)
+        return with_time(variables, self.actions.index(TIME)) if self.timed else variables
 
     def _variables(self, data: Trajectories) -> Trajectories:
-        own = data.names or ()
+        names = data.names or ()
         lags = max(map(lag_of, self.names))
         present = [name for name in self.names if not lag_of(name)]
-        if lags and not set(self.names) <= set(own) and data.obs_shape[0] == len(present):
+        if lags and not set(self.names) <= set(names) and data.obs_shape[0] == len(present):
             named = Trajectories(
                 data.x, data.t, data.u, names=present, ids=data.ids,
                 input_names=self.given if data.u is not None and self.given else None,
                 gaps="keep",
             )  # fmt: skip
             data = with_lags(named, lags)
-            own = data.names or ()
-        if own == self.names or not set(self.names) <= set(own):
+            names = data.names or ()
+        if names == self.names or not set(self.names) <= set(names):
             return data
-        rows = [own.index(name) for name in self.names]
+        rows = [names.index(name) for name in self.names]
         u, inputs = data.u, data.input_names
         missing = [a for a in self.given if a not in (inputs or ())]
-        if missing and set(self.given) <= set(own):
-            actions = [own.index(name) for name in self.given]
+        if missing and set(self.given) <= set(names):
+            actions = [names.index(name) for name in self.given]
             u, inputs = [x[:, actions] for x in data.x], self.given
         return Trajectories(
             [x[:, rows] for x in data.x], data.t, u, names=self.names, input_names=inputs,
@@ -262,145 +258,3 @@ def rows_of_actions(u: Any, count: int, names: Sequence[str]) -> np.ndarray | No
     if not np.isfinite(rows).all():
         raise DataError("u contains NaN or infinity.")
     return rows
-
-
-@dataclass(frozen=True)
-class Simulation:
-    """A simulated trajectory, and how it ended.
-
-    ``z`` is (T, d), NaN from the first time that was not reached; ``reached`` counts the times
-    that were. ``status`` is "ok", "diverged" (beyond the limit, non-finite, or so steep that
-    the solver's steps vanished) or "budget" (evaluations or seconds used up).
-    """
-
-    z: np.ndarray
-    status: Literal["ok", "diverged", "budget"]
-    reached: int
-    evaluations: int
-
-
-class _BudgetSpent(Exception):
-    """Leaves a solver from inside the field it is evaluating."""
-
-
-def integrate(
-    field: Callable[[float, np.ndarray], np.ndarray],
-    z0: np.ndarray,
-    t: np.ndarray,
-    *,
-    method: str = "DOP853",
-    rtol: float = 1e-8,
-    atol: float = 1e-10,
-    limit: float = 1e8,
-    max_evaluations: int = 200_000,
-    max_seconds: float = 60.0,
-) -> Simulation:
-    """Solve dz/dt = field(t, z) from z0 (d,) and sample it at increasing times t (T,).
-
-    A search proposes many laws that blow up in finite time; such a law gives a trajectory that
-    ends in NaN and says so, never an exception and never a wait without end. Use "LSODA",
-    "Radau" or "BDF" for stiff laws.
-    """
-    z0, t = np.array(z0, dtype=float), np.asarray(t, dtype=float)
-    if z0.ndim != 1 or t.ndim != 1 or len(t) == 0 or not (np.diff(t) > 0).all():
-        raise DataError(f"Needs z0 (d,) and increasing t (T,), got {z0.shape} and {t.shape}.")
-    if not np.isfinite(z0).all():
-        raise DataError(f"z0 must be finite, got {z0}.")
-    solver_class = lookup(SOLVERS, method, "solver")
-    deadline = monotonic() + max_seconds
-    evaluations, finite = 0, True
-
-    def guarded(time: float, z: np.ndarray) -> np.ndarray:
-        nonlocal evaluations, finite
-        evaluations += 1
-        if evaluations > max_evaluations or monotonic() > deadline:
-            raise _BudgetSpent
-        slope = np.asarray(field(time, z), dtype=float)
-        finite = finite and bool(np.isfinite(slope).all())
-        return slope
-
-    z = np.full((len(t), len(z0)), np.nan)
-    z[0], reached = z0, 1
-    status: Literal["ok", "diverged", "budget"] = "ok"
-    # A law on its way to infinity overflows; that is an answer here, not a warning.
-    with np.errstate(all="ignore"):
-        try:
-            solver = solver_class(guarded, t[0], z0, t[-1], rtol=rtol, atol=atol)
-            while reached < len(t):
-                solver.step()
-                if solver.status == "failed" or not (np.abs(solver.y) < limit).all():
-                    status = "diverged"
-                    break
-                stop = int(np.searchsorted(t, solver.t, side="right"))
-                if stop > reached:
-                    z[reached:stop] = solver.dense_output()(t[reached:stop]).T
-                    reached = stop
-        except _BudgetSpent:
-            status = "budget"
-        except ValueError:  # implicit solvers refuse a Jacobian that is not finite
-            if finite:
-                raise
-            status = "diverged"
-    return Simulation(z, status, reached, evaluations)
-
-
-def integrate_zoh(
-    field: Callable[[np.ndarray], np.ndarray],
-    z0: np.ndarray,
-    t: np.ndarray,
-    u: np.ndarray,
-    **options: Any,
-) -> Simulation:
-    """Solve dz/dt = field((z, u)) where row i of u (T, m) is held from t[i] to t[i + 1].
-
-    Each segment of equal actions is integrated on its own: a solver that steps over a jump would
-    lose its accuracy. Options are those of :func:`integrate`.
-    """
-    z0, t, u = np.asarray(z0, dtype=float), np.asarray(t, dtype=float), np.asarray(u, dtype=float)
-    if u.shape[:1] != t.shape:
-        raise DataError(f"Needs one row of actions per time, got {u.shape} for {t.shape} times.")
-    deadline = monotonic() + float(options.pop("max_seconds", 60.0))  # for all segments together
-    z = np.full((len(t), len(z0)), np.nan)
-    z[0], reached, evaluations, start = z0, 1, 0, 0
-    while start < len(t) - 1:
-        end = start + 1
-        while end < len(t) - 1 and (u[end] == u[start]).all():
-            end += 1
-        held = u[start]
-        run = integrate(
-            lambda _, state, held=held: field(np.concatenate([state, held])),  # type: ignore[misc]
-            z[start],
-            t[start : end + 1],
-            max_seconds=max(deadline - monotonic(), 0.0),
-            **options,
-        )
-        z[start : start + run.reached] = run.z[: run.reached]
-        reached = start + run.reached
-        evaluations += run.evaluations
-        if run.status != "ok":
-            return Simulation(z, run.status, reached, evaluations)
-        start = end
-    return Simulation(z, "ok", reached, evaluations)
-
-
-def iterate(
-    step: Callable[[np.ndarray], np.ndarray],
-    z0: np.ndarray,
-    steps: int,
-    u: np.ndarray | None = None,
-    limit: float = 1e8,
-) -> Simulation:
-    """Apply a map z' = step((z, u)) again and again: states (steps + 1, d), the start included."""
-    z0 = np.asarray(z0, dtype=float)
-    if u is not None and len(u) < steps:
-        raise DataError(f"{steps} steps need as many rows of actions, got {len(u)}.")
-    z = np.full((steps + 1, len(z0)), np.nan)
-    z[0] = z0
-    with np.errstate(all="ignore"):  # as in integrate: overflow is an answer
-        for i in range(steps):
-            state = z[i] if u is None else np.concatenate([z[i], u[i]])
-            following = np.asarray(step(state), dtype=float)
-            if not (np.abs(following) < limit).all():
-                return Simulation(z, "diverged", i + 1, i + 1)
-            z[i + 1] = following
-    return Simulation(z, "ok", steps + 1, steps)

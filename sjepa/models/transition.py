@@ -71,8 +71,8 @@ class Transition(nn.Module):
         """
         if isinstance(source, Transition):
             return source
-        if isinstance(found := getattr(source, "transition_", None), Transition):
-            return found
+        if isinstance(fitted := getattr(source, "transition_", None), Transition):
+            return fitted
         if not isinstance(source, Law):
             raise ConfigError(
                 f"Expected a law, a transition or a fitted model, got {type(source).__name__}"
@@ -85,8 +85,8 @@ class Transition(nn.Module):
     def law(self) -> Law | None:
         """The law in this transition, with its present coefficients; None for a neural one."""
         read = getattr(self.symbolic, "law", None)
-        found = read() if callable(read) else None
-        return found if isinstance(found, Law) else None
+        law = read() if callable(read) else None
+        return law if isinstance(law, Law) else None
 
     def state_names(self, dimension: int) -> tuple[str, ...]:
         """Names of the coordinates; z1, z2, ... where no law says better."""

@@ -11,7 +11,7 @@ import torch
 
 import sjepa
 from sjepa.bayes import posterior
-from sjepa.bayes.jacobian import jacobian
+from sjepa.bayes.parametric import jacobian
 from sjepa.data import simulate
 from sjepa.errors import ConfigError, NumericalWarning
 

@@ -7,10 +7,9 @@ from scipy import stats
 from benchmarks.bayes_data import drag_pendulum
 from sjepa.bayes import GP, posterior
 from sjepa.bayes.hybrid import HybridJoint, fit_hybrid
-from sjepa.bayes.kernels import Kernel
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import Sizes
-from sjepa.bayes.process import KernelBlock, ProcessRows
+from sjepa.bayes.process import Kernel, KernelBlock, ProcessRows
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.errors import ConfigError
 from sjepa.models import Transition
@@ -114,7 +113,7 @@ def test_the_bound_is_titsias_formula_written_with_dense_matrices(q: int) -> Non
 @pytest.mark.parametrize("inducing", [False, True])
 @pytest.mark.parametrize("q", [1, 2])
 def test_drawn_functions_have_the_posterior_mean_and_variance(q: int, inducing: bool) -> None:
-    from sjepa.bayes.paths import Paths, draw_paths
+    from sjepa.bayes.function_draws import Paths, draw_paths
 
     rows, block, errors = toy(30, q)
     if inducing:  # one at every input, where the answer is known

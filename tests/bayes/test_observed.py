@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from sjepa import Law
 from sjepa.bayes import Prior, posterior
-from sjepa.bayes.observed import fit_observed
+from sjepa.bayes.observation_noise import fit_observed
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import Sizes
 from sjepa.bayes.transitions import StepModel, Transitions

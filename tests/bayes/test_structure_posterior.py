@@ -219,8 +219,8 @@ def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyP
 
 
 def test_every_doubtful_evidence_is_marked_in_the_table() -> None:
-    from sjepa.bayes.fit import FailedFit
     from sjepa.bayes.result import Posterior
+    from sjepa.bayes.structure_fit import FailedFit
 
     good = posterior(DATA, candidates=LAWS[:2]).fits
     failed = FailedFit(structures(LAWS[3])[0], "no finite posterior mode", "laplace")

@@ -20,7 +20,7 @@ from sjepa.control import (
     lqr,
 )
 from sjepa.control.ilqr import minimize_in_box
-from sjepa.control.rollouts import LawRollout, generic_rollout
+from sjepa.control.predictor import LawRollout, generic_rollout
 from sjepa.errors import ConfigError, DataError
 from sjepa.models import Correction, Transition
 from sjepa.symbolic import Law

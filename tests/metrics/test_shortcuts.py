@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sjepa.data import Trajectories, simulate
-from sjepa.metrics import CollapseChecks, diagnose_latents, diagnose_law, plain, probe_r2
+from sjepa.metrics import CollapseChecks, diagnose_latents, diagnose_law, probe_r2
 from sjepa.metrics.shortcuts import max_information_loss, narrowest
 from sjepa.symbolic import Library
 from sjepa.training.joint import SearchBudget, joint_search
@@ -42,7 +42,6 @@ def test_vicreg_terms_alone_end_in_the_shortcut_and_the_search_does_not(case: st
     assert gate in CollapseChecks().check(z, x).reasons
     findings = diagnose_latents(z, x)
     assert [f.name for f in findings] == [name]
-    assert name in plain(findings)
 
     result = joint_search(
         data, Library.from_terms(terms, ["z1", "z2"]), 2,
@@ -103,7 +102,6 @@ def test_laws_have_their_own_diagnoses() -> None:
     underfit, absorbed = diagnose_law(0.1, 0.02, 0.001, correction_share=0.9)
     assert underfit.name == "under-fit law" and "0.001" in underfit.sentence
     assert absorbed.name == "correction absorbing the law" and "90%" in absorbed.sentence
-    assert "No shortcut" in plain([])
 
 
 def test_one_constant_coordinate_is_a_collapse() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 from sjepa.studies.backends import benchmark
-from sjepa.studies.backends.finished_cells import finished
+from sjepa.studies.backends.sweep import read_cell
 
 from .test_faults import bytes_of, fit
 
@@ -87,7 +87,7 @@ def kill_sweep(place: Path, count: int, seed: int) -> Counter[str]:
         now = {p.name: p.read_bytes() for p in (place / "cells").glob("*.safetensors")}
         assert kept.items() <= now.items()
         kept = now
-    rows = [finished(place / "cells" / name) for name in kept]
+    rows = [read_cell(place / "cells" / name) for name in kept]
     assert all(rows)
     table = act()
     assert len(table) == 4 * count and (table["error"] == "").all()

@@ -12,7 +12,7 @@ from sjepa.backend.budget import cpu_time
 from sjepa.errors import ConfigError
 from sjepa.studies.backends import PROBLEMS, Cell, benchmark, plot_results, summary
 from sjepa.studies.backends.cells import static_task
-from sjepa.studies.backends.static import noisy_sample, recovered, static_scores
+from sjepa.studies.backends.problems import noisy_sample, recovered, static_scores
 
 
 def test_there_are_enough_problems_of_each_family() -> None:

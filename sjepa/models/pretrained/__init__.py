@@ -6,9 +6,8 @@
 """
 
 from sjepa.models.pretrained.cache import cache_folder, clear_cache
-from sjepa.models.pretrained.embedder import Embedder
+from sjepa.models.pretrained.embedder import Embedder, frozen, pixels
 from sjepa.models.pretrained.heads import HEADS, ReadOut, fit_head
-from sjepa.models.pretrained.plain import frozen, pixels, random_cnn
 
 
 __all__ = [
@@ -20,5 +19,4 @@ __all__ = [
     "fit_head",
     "frozen",
     "pixels",
-    "random_cnn",
 ]

@@ -30,9 +30,9 @@ SEAL, MAX_BYTES = 32, 2**33
 
 def cache_folder() -> Path:
     """``$SJEPA_CACHE``, or ``sjepa`` in the user's cache folder."""
-    chosen = os.environ.get("SJEPA_CACHE")
-    if chosen:
-        return Path(chosen)
+    folder = os.environ.get("SJEPA_CACHE")
+    if folder:
+        return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sjepa"
 
 
@@ -76,13 +76,13 @@ def cached(folder: Path, name: str, compute: Callable[[], np.ndarray]) -> np.nda
             return _load(path)
         except (FormatError, ValueError, EOFError) as error:
             _warn(f"A cached embedding cannot be used and is computed again: {error!s:.200}")
-    found = compute()
+    array = compute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _store(path, found)
+        _store(path, array)
     except OSError as error:
         _warn(f"Embeddings cannot be kept in {folder} ({error!s:.200}); see SJEPA_CACHE.")
-    return found
+    return array
 
 
 def _load(path: Path) -> np.ndarray:

@@ -89,12 +89,13 @@ def _affine(rows: Tensor, mean: Tensor, matrix: Tensor, kind: str, dim: int) -> 
     matrix = matrix * torch.sign(matrix[top, torch.arange(dim)])
     centered = rows - mean
     basis = torch.linalg.qr(matrix).Q
-    kept = float((centered @ basis).square().sum() / centered.square().sum())
+    explained = float((centered @ basis).square().sum() / centered.square().sum())
     what = {"pca": "principal component", "whiten": "whitened component", "slow": "slow feature"}
     head = AffineHead(
         rows.shape[1], dim,
         f"head {kind}: {dim} {what[kind]}{'s' if dim > 1 else ''} of an embedding of "
-        f"{rows.shape[1]} values; {kept:.1%} of its variance is kept, the law sees nothing else.",
+        f"{rows.shape[1]} values; {explained:.1%} of its variance is kept, the law "
+        "sees nothing else.",
     )  # fmt: skip
     head.mean.copy_(mean)
     head.matrix.copy_(matrix)

@@ -14,11 +14,11 @@ from sjepa.backend.budget import cpu_time
 from sjepa.backend.portfolio import Portfolio
 from sjepa.backend.registry import make_backend
 from sjepa.data import System, Trajectories, dysts_system, find_system, simulate
+from sjepa.data.rows import inputs_of
 from sjepa.discovery import discover
 from sjepa.estimator.table_space import default_grammar
-from sjepa.models import integrate
-from sjepa.studies.backends.problems import PROBLEMS
-from sjepa.studies.backends.static import noise_floor, noisy_sample, static_scores
+from sjepa.models import Simulator
+from sjepa.studies.backends.problems import PROBLEMS, noise_floor, noisy_sample, static_scores
 from sjepa.symbolic import Front, Grammar, Law, Library
 
 
@@ -39,14 +39,14 @@ class Match:
 
 def match(law: Law, truth: Law, tolerance: float = COEFFICIENTS) -> Match:
     """Compare structures; `recovered` also asks for coefficients within `tolerance`."""
-    found = {(j, term): c for j, pairs in enumerate(law.terms) for c, term in pairs}
-    wanted = {(j, term): c for j, pairs in enumerate(truth.terms) for c, term in pairs}
-    common = found.keys() & wanted.keys()
-    close = all(abs(found[k] - wanted[k]) <= tolerance * abs(wanted[k]) for k in common)
+    terms = {(j, term): c for j, pairs in enumerate(law.terms) for c, term in pairs}
+    true_terms = {(j, term): c for j, pairs in enumerate(truth.terms) for c, term in pairs}
+    common = terms.keys() & true_terms.keys()
+    close = all(abs(terms[k] - true_terms[k]) <= tolerance * abs(true_terms[k]) for k in common)
     return Match(
-        recovered=found.keys() == wanted.keys() and close,
-        precision=len(common) / len(found) if found else 0.0,
-        recall=len(common) / len(wanted),
+        recovered=terms.keys() == true_terms.keys() and close,
+        precision=len(common) / len(terms) if terms else 0.0,
+        recall=len(common) / len(true_terms),
     )
 
 
@@ -63,16 +63,11 @@ def field_error(law: Law, truth: Law, inputs: np.ndarray) -> float:
 def valid_time(law: Law, test: Trajectories, threshold: float = VALID) -> float:
     """Mean share of each test trajectory that a simulation from its start follows."""
     spread = np.concatenate(test.x).std(axis=0)
-    run = law.numpy()
-    shares = []
+    simulator, shares = Simulator(law), []
     for i, (x, t) in enumerate(zip(test.x, test.t, strict=True)):
         # Smooth between samples: a kink in the input would make the solver crawl.
         action = None if test.u is None else CubicSpline(t, test.u[i])
-
-        def field(time: float, z: np.ndarray, action: CubicSpline | None = action) -> np.ndarray:
-            return run(z if action is None else np.concatenate([z, action(time)]))
-
-        path = integrate(field, x[0], t, max_seconds=5.0, max_evaluations=20_000).z
+        path = simulator.simulate(x[0], t, action, max_seconds=5.0, max_evaluations=20_000).z
         error = np.sqrt(np.mean(((path - x) / spread) ** 2, axis=1))
         wrong = np.flatnonzero(~(error <= threshold))
         last = t[wrong[0] - 1] if len(wrong) and wrong[0] else t[0] if len(wrong) else t[-1]
@@ -189,20 +184,12 @@ def _chosen(front: Front, enough: float) -> Law:
 
 def _scores(law: Law, system: System, seed: int) -> dict[str, Any]:
     truth = true_law(system)
-    found = match(law, truth)
+    matched = match(law, truth)
     test = simulate(system, seed=TEST_SEED + seed, trajectories=4)
     return {
-        "recovered": found.recovered,
-        "precision": found.precision,
-        "recall": found.recall,
-        "field_error": field_error(law, truth, _rows(test)),
+        "recovered": matched.recovered,
+        "precision": matched.precision,
+        "recall": matched.recall,
+        "field_error": field_error(law, truth, np.concatenate(inputs_of(test))),
         "valid_time": valid_time(law, test),
     }
-
-
-def _rows(test: Trajectories) -> np.ndarray:
-    if test.u is None:
-        return np.concatenate(test.x)
-    return np.concatenate(
-        [np.concatenate([x, u], axis=1) for x, u in zip(test.x, test.u, strict=True)]
-    )

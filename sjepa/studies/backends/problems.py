@@ -1,4 +1,4 @@
-"""Static problems: classic formulas with the ranges their data are drawn from, as plain text.
+"""Static problems: classic formulas, the ranges their data are drawn from, and their scores.
 
 Feynman: equations of the Feynman lectures (Udrescu & Tegmark, 2020), inputs from 1 to 5 unless the
 formula needs otherwise. Nguyen: Uy et al. (2011). Keijzer: Keijzer (2003). Vladislavleva:
@@ -8,11 +8,19 @@ equation of a system as a problem of its own.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from sjepa.symbolic import Law
+
+
+ROWS = 500
+# How far a recovered formula may be from the true one, as a share of its spread: rounding, or the
+# noise that its numbers were fitted to.
+EXACT, MAX_TOLERANCE = 1e-6, 0.01
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,7 @@ class StaticProblem:
         """
         rng = np.random.default_rng(seed)
         low, high = np.array(self.low), np.array(self.high)
-        run, kept, margin = self.law.numpy(), [], 0.5 * (high - low)
+        run, defined, margin = self.law.numpy(), [], 0.5 * (high - low)
         for _ in range(100):
             if beyond:
                 x = rng.uniform(low - margin, high + margin, (4 * rows, len(low)))
@@ -45,14 +53,14 @@ class StaticProblem:
                 x = x[((x > 0) | (low <= 0)).all(axis=1)]
             else:
                 x = rng.uniform(low, high, (rows, len(low)))
-            kept.append(x[np.isfinite(run(x)[:, 0])])
-            if sum(map(len, kept)) >= rows:
+            defined.append(x[np.isfinite(run(x)[:, 0])])
+            if sum(map(len, defined)) >= rows:
                 break
-        x = np.concatenate(kept)[:rows]
+        x = np.concatenate(defined)[:rows]
         return x, run(x)[:, 0]
 
 
-def _rows(family: str, table: str) -> dict[str, StaticProblem]:
+def _problems(family: str, table: str) -> dict[str, StaticProblem]:
     """Lines ``number | formula | inputs | low high [, low high ...]``; one range holds for all."""
     problems = {}
     for line in table.strip().splitlines():
@@ -66,7 +74,7 @@ def _rows(family: str, table: str) -> dict[str, StaticProblem]:
 
 
 PROBLEMS: dict[str, StaticProblem] = {
-    **_rows("nguyen", """
+    **_problems("nguyen", """
         1 | x**3 + x**2 + x | x | -1 1
         2 | x**4 + x**3 + x**2 + x | x | -1 1
         3 | x**5 + x**4 + x**3 + x**2 + x | x | -1 1
@@ -80,7 +88,7 @@ PROBLEMS: dict[str, StaticProblem] = {
         11 | x**y | x y | 0.01 1
         12 | x**4 - x**3 + 0.5*y**2 - y | x y | 0 1
     """),
-    **_rows("keijzer", """
+    **_problems("keijzer", """
         1 | 0.3*x*sin(6.283185307179586*x) | x | -1 1
         4 | x**3*exp(-x)*cos(x)*sin(x)*(sin(x)**2*cos(x) - 1) | x | 0 10
         5 | 30*x*z/((x - 10)*y**2) | x y z | -1 1, 1 2, -1 1
@@ -94,7 +102,7 @@ PROBLEMS: dict[str, StaticProblem] = {
         14 | 8/(2 + x**2 + y**2) | x y | -3 3
         15 | 0.2*x**3 + 0.5*y**3 - y - x | x y | -3 3
     """),
-    **_rows("vladislavleva", """
+    **_problems("vladislavleva", """
         1 | exp(-(x - 1)**2)/(1.2 + (y - 2.5)**2) | x y | 0.3 4
         2 | exp(-x)*x**3*cos(x)*sin(x)*(cos(x)*sin(x)**2 - 1) | x | 0.05 10
         3 | exp(-x)*x**3*cos(x)*sin(x)*(cos(x)*sin(x)**2 - 1)*(y - 5) | x y | 0.05 10
@@ -104,7 +112,7 @@ PROBLEMS: dict[str, StaticProblem] = {
         7 | (x - 3)*(y - 3) + 2*sin((x - 4)*(y - 4)) | x y | 0.05 6
         8 | ((x - 3)**4 + (y - 3)**3 - (y - 3))/((y - 2)**4 + 10) | x y | 0.05 6
     """),
-    **_rows("feynman", """
+    **_problems("feynman", """
         I.6.20a | exp(-theta**2/2)/sqrt(6.283185307179586) | theta | 1 3
         I.8.14 | sqrt((x2 - x1)**2 + (y2 - y1)**2) | x1 x2 y1 y2 | 1 5
         I.11.19 | x1*y1 + x2*y2 + x3*y3 | x1 x2 x3 y1 y2 y3 | 1 5
@@ -137,7 +145,7 @@ PROBLEMS: dict[str, StaticProblem] = {
         III.12.43 | n*h | n h | 1 5
         III.17.37 | beta*(1 + alpha*cos(theta)) | beta alpha theta | 1 5
     """),
-    **_rows("strogatz", """
+    **_problems("strogatz", """
         bacres-x | 20 - x - x*y/(1 + 0.5*x**2) | x y | 0 20
         bacres-y | 10 - x*y/(1 + 0.5*x**2) | x y | 0 20
         barmag-x | 0.5*sin(x - y) - sin(x) | x y | 0 6.283
@@ -153,3 +161,55 @@ PROBLEMS: dict[str, StaticProblem] = {
         vdp-y | -0.1*x | x y | -3 3
     """),
 }  # fmt: skip
+
+
+def noisy_sample(problem: StaticProblem, noise: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows for the search; `noise` is a share of the spread of y."""
+    x, y = problem.sample(ROWS, seed)
+    return x, y + noise * y.std() * np.random.default_rng([seed, 1]).normal(size=len(y))
+
+
+def noise_floor(noise: float, rows: int) -> float:
+    """The loss that the true formula reaches on so many noisy rows, in 39 of 40 draws."""
+    return noise**2 / (1 + noise**2) * (1 + 2 * math.sqrt(2 / rows))
+
+
+def recovered(law: Law, truth: Law, boxes: list[np.ndarray], tolerance: float = EXACT) -> bool:
+    """SRBench's rule: not a constant, and equal to the truth up to a constant sum or factor.
+
+    Compared by canonical form, otherwise by value in every one of the `boxes`, so that what only
+    imitates the truth where the data are does not pass.
+    """
+    if law == truth:
+        return True
+    if not law.expressions[0].free_symbols:
+        return False
+    x = np.concatenate(boxes)
+    values, true_values = law.numpy()(x)[:, 0], truth.numpy()(x)[:, 0]
+    if not np.isfinite(values).all():
+        return False
+    offset = np.mean(true_values - values)
+    factor = float(values @ true_values / max(values @ values, 1e-300))
+    limits = []
+    for box in boxes:
+        f, t = law.numpy()(box)[:, 0], truth.numpy()(box)[:, 0]
+        worst = tolerance * max(float(t.std()), 1e-300)
+        limits.append([np.sqrt(np.mean(e**2)) <= worst for e in (t - f - offset, t - factor * f)])
+    return bool(np.all(limits, axis=0).any())
+
+
+def static_scores(law: Law, problem: StaticProblem, noise: float, seed: int) -> dict[str, Any]:
+    """Recovery, and R² on exact values inside the box and in the shell around it."""
+    (x, y), (far, beyond) = problem.sample(ROWS, seed), problem.sample(ROWS, seed + 1, beyond=True)
+    tolerance = min(max(noise, EXACT), MAX_TOLERANCE)
+    return {
+        "recovered": recovered(law, problem.law, [x, far], tolerance),
+        "r2": _r2(law, x, y),
+        "r2_beyond": _r2(law, far, beyond),
+    }
+
+
+def _r2(law: Law, x: np.ndarray, y: np.ndarray) -> float:
+    """Minus infinity where the formula is not defined on every row."""
+    error = np.mean((law.numpy()(x)[:, 0] - y) ** 2)
+    return float(1.0 - error / y.var()) if np.isfinite(error) else float("-inf")

@@ -1,7 +1,8 @@
-"""Problems x backends x noise x seeds, on as many workers as there are."""
+"""Problems x backends x noise x seeds, on as many workers as there are; finished cells are kept."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -12,13 +13,14 @@ import pandas as pd
 from sjepa.backend.executors import run_on
 from sjepa.backend.registry import make_backend
 from sjepa.data import SYSTEMS
-from sjepa.errors import ConfigError
+from sjepa.errors import ConfigError, FormatError
 from sjepa.storage import make_folder, write_csv, writing
+from sjepa.storage.tensors import read_state, write_state
 from sjepa.studies.backends.cells import COLUMNS, Cell, run_cell, system_of
-from sjepa.studies.backends.finished_cells import finished, keep, kept_at
 from sjepa.studies.backends.problems import PROBLEMS
 
 
+KIND, VERSION = "sjepa-cell", 1
 SUITES = {"odes": (*SYSTEMS,), "static": (*PROBLEMS,), "all": (*SYSTEMS, *PROBLEMS)}
 
 
@@ -83,20 +85,20 @@ def _each(
     """The rows of the cells, first those that an earlier sweep left in the folder."""
     todo = []
     for cell in cells:
-        place = None if out is None else kept_at(out, cell)
-        row = None if place is None else finished(place)
+        place = None if out is None else cell_file(out, cell)
+        row = None if place is None else read_cell(place)
         if row is None:
             todo.append((cell, place))
         else:
             yield row
     for place, row in run_on(executor, _run, todo, workers):
         if place is not None:
-            keep(place, row)
+            write_cell(place, row)
         yield row
 
 
-def _run(_: int, one: tuple[Cell, Path | None]) -> tuple[Path | None, dict[str, Any]]:
-    cell, place = one
+def _run(_: int, job: tuple[Cell, Path | None]) -> tuple[Path | None, dict[str, Any]]:
+    cell, place = job
     return place, run_cell(cell)
 
 
@@ -131,8 +133,8 @@ def matrix(table: pd.DataFrame) -> pd.DataFrame:
     def cell(rows: pd.DataFrame) -> str:
         if (rows["error"] != "").all():
             return "failed"
-        found = f"{rows['recovered'].sum()}/{len(rows)}" if len(rows) > 1 else None
-        word = found or ("yes" if rows["recovered"].iloc[0] else "no")
+        recovered = f"{rows['recovered'].sum()}/{len(rows)}" if len(rows) > 1 else None
+        word = recovered or ("yes" if rows["recovered"].iloc[0] else "no")
         return f"{word}, {rows['seconds'].median():.1f} s"
 
     keys = ["system", "backend", "noise"]
@@ -143,3 +145,34 @@ def matrix(table: pd.DataFrame) -> pd.DataFrame:
         for b, n in columns
     }
     return pd.DataFrame({"system": table["system"].unique(), **data})
+
+
+def cell_file(folder: Path, cell: Cell) -> Path:
+    """The file of a cell; other settings and other releases have files of their own."""
+    from sjepa import __version__
+
+    settings = repr((cell.system, cell.backend, cell.noise, cell.seed, sorted(cell.options.items()),
+                  cell.seconds, __version__))  # fmt: skip
+    return folder / "cells" / f"{hashlib.sha256(settings.encode()).hexdigest()[:24]}.safetensors"
+
+
+def write_cell(place: Path, row: dict[str, Any]) -> None:
+    """Write the row of a finished cell; one that failed is tried again the next time."""
+    if not row["error"]:
+        make_folder(place.parent)
+        write_state(place, KIND, VERSION, row)
+
+
+def read_cell(place: Path) -> dict[str, Any] | None:
+    """The row of a cell, if it was finished; a damaged file is one that was not."""
+    try:
+        row = read_state(place, KIND, VERSION)
+    except FormatError:
+        return None
+    return row if isinstance(row, dict) and row.keys() == {*COLUMNS} else None
+
+
+def finished_rows(folder: Path) -> list[dict[str, Any]]:
+    """The rows of all cells that a sweep in this folder has finished so far."""
+    rows = map(read_cell, sorted((folder / "cells").glob("*.safetensors")))
+    return [row for row in rows if row is not None]

@@ -10,7 +10,7 @@ import numpy as np
 
 from sjepa.report.compare_page import ComparisonRow, write_comparison
 from sjepa.studies.backends.cells import match
-from sjepa.studies.compare.tasks import Entry
+from sjepa.studies.compare.tasks import BackendResult
 from sjepa.symbolic import Law
 
 
@@ -30,7 +30,7 @@ class Comparison:
 
     Attributes
     ----------
-    entries : tuple of Entry
+    entries : tuple of BackendResult
         Of each backend its front, the laws of the folds, and their scores.
     seconds : float
         The CPU budget of every search.
@@ -40,7 +40,7 @@ class Comparison:
         What was searched, in a few words.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[BackendResult, ...]
     seconds: float
     cv: int
     what: str = ""
@@ -84,7 +84,7 @@ class Comparison:
     def __repr__(self) -> str:
         return self.to_frame().drop(columns=["equation"]).to_string(index=False)
 
-    def _row(self, entry: Entry) -> dict[str, object]:
+    def _row(self, entry: BackendResult) -> dict[str, object]:
         row: dict[str, object] = dict.fromkeys(COLUMNS)
         row |= {"backend": entry.label, "seconds": entry.seconds, "error": entry.error}
         if entry.front is None:
@@ -109,12 +109,12 @@ def _mean(scores: tuple[float, ...]) -> float:
     return float(np.mean(scores)) if scores else float("nan")
 
 
-def _length(entry: Entry) -> float:
+def _length(entry: BackendResult) -> float:
     return entry.front.best_candidate().tree if entry.front is not None else 0.0
 
 
-def _same(one: Law, other: Law) -> bool:
+def _same(law: Law, other: Law) -> bool:
     """Whether two laws have the same terms and coefficients within 10 %; constants are zero too."""
-    if not any(one.terms) or not any(other.terms):
-        return not any(one.terms) and not any(other.terms)
-    return match(one, other).recovered
+    if not any(law.terms) or not any(other.terms):
+        return not any(law.terms) and not any(other.terms)
+    return match(law, other).recovered

@@ -17,7 +17,7 @@ from sjepa.errors import BackendUnavailable, ConfigError, DataError, SjepaError
 from sjepa.estimator.checks import check_X_y
 from sjepa.estimator.table_space import output_names
 from sjepa.studies.compare.comparison import Comparison
-from sjepa.studies.compare.tasks import Data, Entry, TableData, Task, TrajectoryData
+from sjepa.studies.compare.tasks import BackendResult, BackendTask, Data, TableData, TrajectoryData
 
 
 # The call without a backend, by this name.
@@ -87,15 +87,15 @@ def compare(
     if not chosen:
         raise ConfigError("Give at least one backend.", "backends")
     labels = _labels(chosen)
-    entries: dict[str, Entry] = {}
+    entries: dict[str, BackendResult] = {}
     tasks = []
     for label, backend in zip(labels, chosen, strict=True):
         try:
-            own = _checked(backend)
+            checked = _checked(backend)
         except SjepaError as error:
-            entries[label] = Entry(label, error=f"{type(error).__name__}: {error}")
+            entries[label] = BackendResult(label, error=f"{type(error).__name__}: {error}")
         else:
-            tasks.append(Task(label, own, data, float(budget), cv, random_state))
+            tasks.append(BackendTask(label, checked, data, float(budget), cv, random_state))
     for entry in run_on(executor, _run, tasks, workers):
         entries[entry.label] = entry
         if progress is not None:
@@ -103,7 +103,7 @@ def compare(
     return Comparison(tuple(entries[label] for label in labels), float(budget), cv, what)
 
 
-def _run(_: int, task: Task) -> Entry:
+def _run(_: int, task: BackendTask) -> BackendResult:
     return task.run()
 
 
@@ -114,9 +114,9 @@ def _data(
         if t is not None or u is not None:
             raise ConfigError("Give y for formulas of a table, or t for trajectories, not both.")
         columns, name = getattr(y, "columns", None), getattr(y, "name", None)
-        given = names if names is not None else getattr(X, "columns", None)
+        labels = names if names is not None else getattr(X, "columns", None)
         X, y = check_X_y(X, y, multi_output=True, y_numeric=True, dtype=np.float64)
-        inputs = numbered("x", X.shape[1]) if given is None else list(map(str, given))
+        inputs = numbered("x", X.shape[1]) if labels is None else list(map(str, labels))
         outputs = output_names([name] if columns is None else list(columns), y, inputs)
         table = TableData(X, y.reshape(len(y), -1), inputs, outputs, dict(settings))
         return table, f"{len(X):,} rows of {X.shape[1]} columns"
@@ -143,11 +143,11 @@ def _checked(backend: Any) -> Any:
 
 def _labels(backends: Sequence[Any]) -> list[str]:
     """A short name for each, numbered where several would have the same."""
-    names = [_label(one) for one in backends]
-    count, seen, labels = Counter(names), Counter[str](), []
+    names = [_label(backend) for backend in backends]
+    count, used, labels = Counter(names), Counter[str](), []
     for name in names:
-        seen[name] += 1
-        labels.append(name if count[name] == 1 else f"{name} {seen[name]}")
+        used[name] += 1
+        labels.append(name if count[name] == 1 else f"{name} {used[name]}")
     return labels
 
 

@@ -1,4 +1,4 @@
-"""What one backend is asked: to search all of the data, then parts of them, scored on the rest."""
+"""The task of one backend: to search all data, then folds of them, scored on the rest."""
 
 from __future__ import annotations
 
@@ -93,23 +93,14 @@ class TrajectoryData:
         cut = KFold(count, shuffle=True, random_state=seed).split(np.arange(len(parts)))
         return [
             (
-                TrajectoryData(_some(parts, train), self.settings),
-                TrajectoryData(_some(parts, test), self.settings),
+                TrajectoryData(parts[train], self.settings),
+                TrajectoryData(parts[test], self.settings),
             )
             for train, test in cut
         ]
 
     def score(self, law: Law) -> float:
         return float(law.score(self.data))
-
-
-def _some(data: Trajectories, rows: np.ndarray) -> Trajectories:
-    keep = rows.tolist()
-    return Trajectories(
-        [data.x[i] for i in keep], [data.t[i] for i in keep],
-        None if data.u is None else [data.u[i] for i in keep],
-        names=data.names, input_names=data.input_names, gaps="keep",
-    )  # fmt: skip
 
 
 def _cut(data: Trajectories, count: int) -> Trajectories:
@@ -133,8 +124,8 @@ def _cut(data: Trajectories, count: int) -> Trajectories:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What became of one backend: its front, the laws and scores of folds, CPU seconds, or why not.
+class BackendResult:
+    """One backend's front, the laws and scores of its folds, CPU seconds, or its error.
 
     `seconds` is the search of all data; those of the folds come on top.
     """
@@ -148,7 +139,7 @@ class Entry:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class BackendTask:
     """One backend on one data set; can be sent to any worker."""
 
     label: str
@@ -158,8 +149,8 @@ class Task:
     cv: int
     seed: int
 
-    def run(self) -> Entry:
-        """Whatever goes wrong is the entry's `error`."""
+    def run(self) -> BackendResult:
+        """Any exception becomes the result's `error`."""
         budget, start = Budget(self.seconds, cpu=True), cpu_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the verdict is in the table
@@ -174,7 +165,7 @@ class Task:
                     scores.append(test.score(law))
             except Exception as error:  # a failing backend is a row, not a crash
                 text = " ".join(str(error).split())[:300]
-                return Entry(
+                return BackendResult(
                     self.label, seconds=cpu_time() - start, error=f"{type(error).__name__}: {text}"
                 )
-        return Entry(self.label, front, tuple(laws), tuple(scores), seconds)
+        return BackendResult(self.label, front, tuple(laws), tuple(scores), seconds)

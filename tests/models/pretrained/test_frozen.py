@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.encoders.random_cnn import random_cnn
 from sjepa import encoders
 from sjepa.errors import ConfigError, DataError
 from tests.models.pretrained import networks
@@ -66,6 +67,6 @@ def test_wrong_requests_are_refused() -> None:
 
 def test_the_baselines_are_the_pixels_and_a_network_of_its_seed() -> None:
     np.testing.assert_array_equal(encoders.pixels()(frames()), frames().reshape(5, -1))
-    one, two = (encoders.random_cnn(seed)(frames()) for seed in (0, 1))
+    one, two = (random_cnn(seed)(frames()) for seed in (0, 1))
     assert one.shape == two.shape == (5, 64) and not np.allclose(one, two)
-    np.testing.assert_array_equal(encoders.random_cnn(0)(frames()), one)
+    np.testing.assert_array_equal(random_cnn(0)(frames()), one)

@@ -1,4 +1,4 @@
-"""Noise of observation: states follow the law exactly, and what is seen of them is noisy.
+"""Observation noise: states follow the law exactly, and their measurements are noisy.
 
 The data are cut into segments. Each is a simulation of the law from a start of its own, and the
 starts are integrated out beside the coefficients, all of it by Laplace's approximation.
@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sjepa.bayes.fit import FailedFit, Group, StructureFit
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import Prior, Sizes
+from sjepa.bayes.structure_fit import FailedFit, Group, StructureFit
 from sjepa.inference.segments import Segments
 from sjepa.inference.shooting import shoot
 from sjepa.symbolic import Law
@@ -50,7 +50,7 @@ class ObservedFit:
 def fit_observed(
     structure: ParametricLaw, segments: Segments, sizes: Sizes, prior: Prior
 ) -> StructureFit:
-    """Coefficients and evidence of a structure; the size of the noise is that of what is left.
+    """Coefficients and evidence of a structure; the noise level is that of the residuals.
 
     Starts have a flat prior, which is the same for every structure and left out.
     """
@@ -58,7 +58,7 @@ def fit_observed(
     curvature, _, volumes = run.normal
     sharp, starts = max(run.sharpness, 1e-3), segments.start.size
     if not (np.isfinite(run.log_likelihood) and np.isfinite(curvature).all()):
-        return FailedFit(structure, "its simulations leave the data", "multiple shooting")
+        return FailedFit(structure, "its simulations diverge from the data", "multiple shooting")
     scales = sizes.coefficient_scales(structure, prior).numpy()
     precision = sharp * curvature.sum(axis=0) + np.diag(scales**-2.0)
     numbers = run.law.coefficients

@@ -51,14 +51,14 @@ def operator_complexity(
     >>> operator_complexity(Law.from_string(["z2", "-sin(z1)"], ["z1", "z2"]), np.eye(2)).value
     3.0
     """
-    moved = Transition.of(transition)
-    law, z = moved.law(), torch.as_tensor(np.asarray(states, dtype=float))
+    model = Transition.of(transition)
+    law, z = model.law(), torch.as_tensor(np.asarray(states, dtype=float))
     energy = 0.0
-    if moved.correction is not None:
+    if model.correction is not None:
         side = None if u is None else torch.as_tensor(np.asarray(u, dtype=float))
         with torch.no_grad():
-            _, c = moved.parts(z, side)
-        size = sum(float(p.detach().square().sum()) for p in moved.correction.parameters())
+            _, c = model.parts(z, side)
+        size = sum(float(p.detach().square().sum()) for p in model.correction.parameters())
         energy = float(c.square().sum(-1).mean()) + tau * size
     omega = 0.0 if law is None else law.complexity("terms", library)
     return OperatorComplexity(omega, energy, lambda_c)

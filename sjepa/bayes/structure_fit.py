@@ -19,7 +19,7 @@ from sjepa.symbolic import Law
 
 
 if TYPE_CHECKING:
-    from sjepa.bayes.paths import Paths
+    from sjepa.bayes.function_draws import Paths
 
 METHODS = ("auto", "laplace", "analytic")
 

@@ -1,4 +1,4 @@
-"""Exact roots of small systems of equations, where elimination leads to them."""
+"""Exact roots of small systems of equations, where elimination finds them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Unsolved(Exception):
 def exact_roots(
     equations: Sequence[sympy.Expr], unknowns: Sequence[sympy.Symbol], box: Box
 ) -> list[Solution] | None:
-    """All real solutions in the box, or None where they cannot be had exactly.
+    """All real solutions in the box, or None where they cannot be solved for exactly.
 
     Products are split into their factors, unknowns that stand alone are eliminated, and what is
     left with one unknown is solved as a polynomial or as an equation in one sine or cosine. No
@@ -29,10 +29,10 @@ def exact_roots(
     """
     exact = [sympy.nsimplify(e, rational=True) for e in equations]
     try:
-        found = _solve([e for e in exact if e != 0], list(unknowns), box)
+        roots = _solve([e for e in exact if e != 0], list(unknowns), box)
     except (_Unsolved, NotImplementedError, sympy.PolynomialError):
         return None
-    inside = [s for s in found if all(_within(s[x], box[x]) for x in unknowns)]
+    inside = [s for s in roots if all(_within(s[x], box[x]) for x in unknowns)]
     return list({tuple(s[x] for x in unknowns): s for s in inside}.values())
 
 
@@ -55,10 +55,10 @@ def _solve(equations: list[sympy.Expr], unknowns: list[sympy.Symbol], box: Box) 
         factors = _factors(e)
         if len(factors) > 1:
             rest = equations[:i] + equations[i + 1 :]
-            found = [s for f in factors for s in _solve([f, *rest], unknowns, box)]
-            if len(found) > MAX_ROOTS:
+            roots = [s for f in factors for s in _solve([f, *rest], unknowns, box)]
+            if len(roots) > MAX_ROOTS:
                 raise _Unsolved
-            return found
+            return roots
     for e in equations:
         for x in unknowns:
             slope = sympy.diff(e, x)
@@ -85,13 +85,13 @@ def _substitute(
     unknowns: list[sympy.Symbol],
     box: Box,
 ) -> list[Solution]:
-    found = []
+    roots = []
     for value in values:
         rest = [sympy.expand(q.subs(x, value)) for q in equations if q is not e]
         others = [y for y in unknowns if y != x]
         for s in _solve([q for q in rest if q != 0], others, box):
-            found.append({**s, x: sympy.simplify(value.subs(s)) if value.free_symbols else value})
-    return found
+            roots.append({**s, x: sympy.simplify(value.subs(s)) if value.free_symbols else value})
+    return roots
 
 
 def _one_unknown(e: sympy.Expr, x: sympy.Symbol, limits: tuple[float, float]) -> list[sympy.Expr]:
@@ -110,7 +110,7 @@ def _one_unknown(e: sympy.Expr, x: sympy.Symbol, limits: tuple[float, float]) ->
     if inner.has(x) or rate.has(x) or not inner.is_polynomial(w):
         raise _Unsolved
     offset = wave.args[0].subs(x, 0)
-    found = []
+    roots = []
     for level in dict.fromkeys(sympy.Poly(inner, w).real_roots()):
         if abs(float(level)) > 1:
             continue
@@ -124,7 +124,7 @@ def _one_unknown(e: sympy.Expr, x: sympy.Symbol, limits: tuple[float, float]) ->
             for turn in range(int(ends[0]) - 1, int(ends[1]) + 2):
                 value = (angle + 2 * sympy.pi * turn - offset) / rate
                 if limits[0] - 1e-9 <= float(value) <= limits[1] + 1e-9:
-                    found.append(sympy.nsimplify(value) if value.is_Rational else value)
-        if len(found) > MAX_ROOTS:
+                    roots.append(sympy.nsimplify(value) if value.is_Rational else value)
+        if len(roots) > MAX_ROOTS:
             raise _Unsolved
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(roots))

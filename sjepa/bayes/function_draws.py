@@ -1,7 +1,7 @@
 """Functions drawn from the posterior of a correction, evaluated wherever a rollout goes.
 
 Path-wise sampling (Matheron's rule): a function from the prior, written in random Fourier
-features, plus the kernel's answer to how far it is from the data. The prior part keeps its
+features, plus a kernel term that takes it to the data. The prior part keeps its
 variance away from the data, and the whole draw is one deterministic function.
 """
 
@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sjepa.bayes.kernels import Kernel
-from sjepa.bayes.process import KernelBlock, ProcessRows
+from sjepa.bayes.process import Kernel, KernelBlock, ProcessRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +57,7 @@ class Paths:
 def draw_paths(
     rows: ProcessRows, block: KernelBlock, errors: Tensor, count: int, generator: torch.Generator
 ) -> BlockPaths:
-    """Functions given errors (n, rows, q): what each of n coefficient vectors leaves over."""
+    """Functions given errors (n, rows, q), the residuals of n coefficient vectors."""
     n, q = len(errors), len(block.columns)
 
     def normal(*shape: int) -> Tensor:
@@ -71,9 +70,9 @@ def draw_paths(
         # One product for all draws; broadcasting would make one of each.
         prior = torch.einsum("rf,nfq->nrq", _features(rows.inputs, omega), waves)
         noise = rows.spread[:, None] * (normal(n, len(rows.inputs), q) @ block.root.T)
-        left = errors - rows.gain[:, None] * prior - noise
-        solved = torch.cholesky_solve(left.reshape(n, -1).T, rows.chol(block)).T
-        answers = (rows.gain[:, None] * solved.reshape(left.shape)) @ (block.mix @ block.mix.T)
+        remainder = errors - rows.gain[:, None] * prior - noise
+        solved = torch.cholesky_solve(remainder.reshape(n, -1).T, rows.chol(block)).T
+        answers = (rows.gain[:, None] * solved.reshape(remainder.shape)) @ (block.mix @ block.mix.T)
         points = rows.inputs
     else:
         root_mm, _, s_root, b = rows.weights(block, errors)
@@ -81,8 +80,8 @@ def draw_paths(
         jump = torch.linalg.solve_triangular(s_root.T, normal(len(s_root), n), upper=True)
         w = (mean + jump).T.reshape(n, -1, q)
         values = root_mm @ (w @ block.mix.T)
-        left = values - torch.einsum("rf,nfq->nrq", _features(rows.inducing, omega), waves)
-        flat = left.transpose(0, 1).reshape(len(left[0]), -1)
+        remainder = values - torch.einsum("rf,nfq->nrq", _features(rows.inducing, omega), waves)
+        flat = remainder.transpose(0, 1).reshape(len(remainder[0]), -1)
         answers = torch.cholesky_solve(flat, root_mm).reshape(-1, n, q).transpose(0, 1)
         points = rows.inducing
     return BlockPaths(block.columns, block.logs, omega, waves, points, answers)
