@@ -56,7 +56,7 @@ def output_of(name: str, primes: str) -> str:
     return velocity_of(name) if primes == "''" else name
 
 
-class Equations(NamedTuple):
+class EquationTexts(NamedTuple):
     """Right-hand sides as texts, and what their left sides say."""
 
     expressions: list[str]
@@ -69,13 +69,13 @@ def has_left_side(text: object) -> bool:
     return isinstance(text, str) and _EQUATION.match(text) is not None
 
 
-def read_equations(texts: Sequence[str], inputs: Sequence[str] | None) -> Equations:
+def read_equations(texts: Sequence[str], inputs: Sequence[str] | None) -> EquationTexts:
     """Take equations apart: either all have a left side, or none has.
 
     Without `inputs` these are what moves, and then every other name in order of appearance.
 
     >>> read_equations(["q'' = u - sin(q)"], None)
-    Equations(expressions=['u - sin(q)'], inputs=['q', 'q_dot', 'u'], outputs=['q_dot'], \
+    EquationTexts(expressions=['u - sin(q)'], inputs=['q', 'q_dot', 'u'], outputs=['q_dot'], \
 dynamics='continuous')
     """
     matches = [_EQUATION.match(text) if isinstance(text, str) else None for text in texts]
@@ -83,7 +83,7 @@ dynamics='continuous')
     if not sides:
         if inputs is None:
             raise LawError('Name the inputs, or write equations with a left side: "q\' = -q".')
-        return Equations(list(texts), inputs, None, None)
+        return EquationTexts(list(texts), inputs, None, None)
     if len(sides) < len(texts):
         raise LawError("Some equations have a left side and some have none; write all alike.")
     rates = {mark.startswith("'") for _, mark, _ in sides}
@@ -102,4 +102,6 @@ dynamics='continuous')
                 f"{output!r} is an input; write {output}' = ... for its rate, or "
                 f"{output}[t+1] = ... for its next value."
             )
-    return Equations(expressions, inputs, outputs, "continuous" if True in rates else "discrete")
+    return EquationTexts(
+        expressions, inputs, outputs, "continuous" if True in rates else "discrete"
+    )
