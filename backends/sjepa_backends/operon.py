@@ -121,6 +121,8 @@ class Operon(Backend):
         if what.missing:
             notes.append(f"{output}: Operon has no {', '.join(what.missing)}")
         refinement = Refinement(problem, j, rows)
+        if problem.explained[j]:
+            return refinement.front(-math.inf), False
         refinement.start_from(law.expressions[j] for law in _warm(problem))
         if what.features and np.ptp(target[rows]) > 1e-12 * np.abs(target[rows]).max():
             names = [f"f{i}" for i in range(len(what.features))]

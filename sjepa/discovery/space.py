@@ -13,7 +13,8 @@ from sjepa.data import Trajectories
 from sjepa.data.clock import TIME
 from sjepa.data.names import state_names, with_velocity_names
 from sjepa.errors import ConfigError, DataError
-from sjepa.symbolic import Grammar, Library
+from sjepa.symbolic import Grammar, Law, Library
+from sjepa.symbolic.known import texts_of
 from sjepa.symbolic.term_templates import TermTemplate, nonlinear_parameters, one_wave
 
 
@@ -30,11 +31,17 @@ SMALL = 64
 
 
 def takes_time(
-    library: Library | Sequence[str] | str | None, grammar: Grammar | None, data: Trajectories
+    library: Library | Sequence[str] | str | None,
+    grammar: Grammar | None,
+    known: Law | str | Sequence[str] | None,
+    data: Trajectories,
 ) -> bool:
     """Whether terms contain the time t, and not a column of that name."""
     if TIME in (data.names or ()):
         return False
+    texts = [] if known is None else texts_of(known)
+    if any(_TIME.search(text.replace("[t+1]", "")) for text in texts):
+        return True
     space = library if grammar is None else grammar
     if isinstance(space, Library | Grammar):
         return TIME in space.inputs

@@ -22,9 +22,15 @@ from sjepa.estimator.fitted import Equations
 from sjepa.estimator.regressor_files import save_regressor
 from sjepa.estimator.robust import LOSSES, ROUNDS, row_weights
 from sjepa.estimator.table_search import Table
-from sjepa.estimator.table_space import given_space, operators_of, output_names
+from sjepa.estimator.table_space import (
+    given_space,
+    operators_of,
+    output_names,
+    with_known_terms,
+)
 from sjepa.settings import draw_seed
 from sjepa.symbolic import Front, Grammar, Law, Library
+from sjepa.symbolic.known import read_known, whole_front
 from sjepa.symbolic.verdict import Verdict
 
 
@@ -64,6 +70,10 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     constraints : list of str, optional
         What is known of coefficients, as in ``"coef(y, x1) = 2"`` or ``"coef(y, x2) >= 0"``; for
         "stlsq", "subset" and "pysindy".
+    known : Law or str, optional
+        What is known of the formula, as ``"2*x1*x2"``: it is this plus what is found beside it.
+        Lower-case letters that are no columns, as ``k`` in ``"k*x1*x2"``, are found with the rest,
+        for backends that combine terms.
     loss : "squared", "huber" or "absolute", optional
         The others fit several times, with less weight for rows that are far off.
     model_selection : "best", "accuracy" or "score"
@@ -120,6 +130,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         grammar: Grammar | None = None,
         units: Mapping[str, str] | None = None,
         constraints: Sequence[str] | None = None,
+        known: Law | str | Sequence[str] | None = None,
         loss: str | None = None,
         model_selection: str = "best",
         budget: Budget | float | None = None,
@@ -137,6 +148,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.grammar = grammar
         self.units = units
         self.constraints = constraints
+        self.known = known
         self.loss = loss
         self.model_selection = model_selection
         self.budget = budget
@@ -171,6 +183,10 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             inputs, len(outputs), self.library, self.grammar,
             operators_of(self.operators, self.unary_operators, self.binary_operators),
         )  # fmt: skip
+        known = read_known(self.known, inputs, outputs, "discrete")
+        if known is not None and known.terms:
+            space = with_known_terms(space, known.terms, X, inputs, outputs, backend, self.library)
+        fixed = None if known is None else known.law
         with ProgressBar(self.verbose, "searching formulas") as bar:
             table = Table(
                 X, y.reshape(len(y), -1), inputs, outputs, backend, space,
@@ -178,8 +194,9 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 units=self.units, constraints=tuple(self.constraints or ()),
                 guesses=_laws(self.guesses or (), inputs, outputs), budget=Budget.of(self.budget),
                 delta=self.delta, seed=self.seed_, progress=bar.listener,
-            )  # fmt: skip
-            self.front_ = _reweighted(table, self.loss or "squared")
+            ).less(fixed)  # fmt: skip
+            front = _reweighted(table, self.loss or "squared")
+            self.front_ = whole_front(front, fixed, None if space is None else space.library)
         self.law_ = self._selected()
         self.verdict_ = self.front_.verdict
         if self.verdict_ is not None and self.verdict_.adequate is False:

@@ -41,7 +41,8 @@ class Segments:
     rounding where there is none, `spread` and `speed` (d,) those of states and velocities.
     `trajectory` (S,) says where a segment was cut from, `places` (S, 2) which trajectory of the
     data it is and at which observation it begins. `weights` (S, n, n) whiten the values of a
-    segment, in that unit, where measured inputs have noise of their own.
+    segment, in that unit, where measured inputs have noise of their own. What is `known` of the
+    law, with the same inputs, is added to every law that is simulated.
     """
 
     x: np.ndarray
@@ -56,6 +57,7 @@ class Segments:
     trajectory: np.ndarray
     places: np.ndarray
     weights: np.ndarray | None = None
+    known: Law | None = None
 
     @classmethod
     def of(

@@ -38,6 +38,7 @@ from sjepa.search.quotients import quotient_sets
 from sjepa.search.verdicts import verdict_of
 from sjepa.symbolic import Front, Law, Library
 from sjepa.symbolic.front import Candidate
+from sjepa.symbolic.gram import variance_of
 from sjepa.symbolic.term_templates import TermTemplate, extended_templates, weight
 from sjepa.symbolic.verdict import Domain, Verdict
 
@@ -154,7 +155,9 @@ class Ladder:
             return None
         smoothing = self.rows.again.get("like")
         error = slope_error(self.data, None if smoothing is None else smoothing.noise)
-        variance = self.rows.targets.var(axis=0)
+        variance = self.rows.loss_unit
+        if variance is None:
+            variance = self.rows.targets.var(axis=0)
         return np.maximum(ROOM * error, ROUNDING * variance)
 
     def _cut(self, length: float) -> Segments | None:
@@ -163,10 +166,12 @@ class Ladder:
             return None
         smoothing = self.rows.again.get("like") if self.order == 1 else None
         try:
-            return Segments.of(
+            segments = Segments.of(
                 self.data, order=self.order, zoh=self.rows.form == "zoh", smoothing=smoothing,
                 derivatives=self.rows.found if self.order == 1 else None, length=length,
             )  # fmt: skip
+            known = self.rows.known
+            return replace(segments, known=None if known is None else self._simulated(known))
         except SjepaError:
             return None
 
@@ -192,7 +197,7 @@ class Ladder:
         return Regression(
             self.rows.thinned(every), targets, priced(problem), floor,
             lambda law: problem.losses(law) * problem.variance,
-            problem.sums.weight / every, self.data is not None,
+            problem.sums.weight / every, self.data is not None, self.rows.loss_unit,
         )  # fmt: skip
 
     def _again(self, evidence: Regression, problem: Problem) -> Regression:
@@ -340,6 +345,8 @@ class Ladder:
         floor = self._floor
         clean = floor is not None
         limit = self._dense(problem) if floor is None else floor / problem.variance
+        if problem.loss_unit is not None:  # places are judged by what they leave of the targets
+            limit = limit * problem.loss_unit / variance_of(self.rows.targets)
         if math.isfinite(self.end):
             left = max(self.end - problem.clock(), 0.0)
             problem = problem.with_(budget=replace(problem.budget, seconds=left / 2))
@@ -474,7 +481,8 @@ class Ladder:
         kept.sort(key=lambda c: (front.complexity(c), c.loss))
         front = replace(front, candidates=tuple(kept), chosen=kept.index(marked))
         verdict = replace(
-            verdict_of(marked.law, scores, adequacy), domain=self._domain(evidence, best)
+            verdict_of(marked.law, scores, adequacy, self.rows.known),
+            domain=self._domain(evidence, best),
         )
         return Climbed(replace(front, verdict=verdict), problem, verdict)
 
