@@ -16,6 +16,7 @@ from sjepa.backend.budget import Budget, cpu_time
 from sjepa.backend.collinearity import CopyNote, drop_collinear
 from sjepa.backend.finite import finite_library
 from sjepa.backend.front_checks import checked
+from sjepa.backend.proposals import Proposals
 from sjepa.errors import BackendError, ConfigError, DataError, LawError, SjepaError
 from sjepa.symbolic.equation import Equation
 from sjepa.symbolic.front import EXACT, Candidate, Front
@@ -85,6 +86,8 @@ class Problem:
     loss_unit : array (k,), optional
         What losses are in units of, where the targets are what a known part of the law leaves: the
         variance of the whole ones.
+    proposals : Proposals, optional
+        Laws to look at beside those that are found, and who is asked for more after every round.
     progress : callable, optional
         Called with a line of text and the share of the work done.
     clock : callable
@@ -120,6 +123,7 @@ class Problem:
     dimensionless_constants: bool = False
     constraints: Sequence[str] = ()
     loss_unit: np.ndarray | None = None
+    proposals: Proposals | None = None
     progress: Progress | None = None
     clock: Callable[[], float] = time.monotonic
 

@@ -54,7 +54,7 @@ class Kept:
             return None
         sums = problem.with_(
             gram=problem.sums, inputs=None, targets=None, features=None, on_rows=None, warm=None,
-            progress=None,
+            progress=None, proposals=None,
         )  # fmt: skip
         return cls(sums, again, backend, names, data.names or (), data.action_names or (), refit)
 

@@ -17,6 +17,7 @@ from sjepa.discovery.proposals import SELECT_SHARE, search_map, select_weakly, s
 from sjepa.discovery.space import kind_of
 from sjepa.search.ladder import Ladder
 from sjepa.symbolic import Front, Gram, Grammar, Law, Library
+from sjepa.symbolic.gram import variance_of
 from sjepa.symbolic.term_templates import TermTemplate as Shape
 
 
@@ -47,7 +48,8 @@ class Asked:
         return not self.common["constraints"]
 
     def problem(self, names: Sequence[str], **rows: Any) -> Problem:
-        return Problem(names=names, **rows, **kind_of(self.space), **self.common)
+        problem = Problem(names=names, **rows, **kind_of(self.space), **self.common)
+        return problem if problem.proposals is None else problem.proposals.started(problem)
 
 
 class Answer(NamedTuple):
@@ -79,6 +81,9 @@ def answer_map(asked: Asked) -> Answer:
         front = problem.solve(asked.backend)
     # Losses are those of the change, which rows of neighbors would not have: none are tried.
     ladder = Ladder(asked.backend, rows, asked.data, asked.names, 1, end, False, False)
+    if asked.free:  # losses are those of the change, also of what is proposed
+        change = following - inputs[:, : following.shape[1]]
+        problem = problem.with_(loss_unit=variance_of(change))
     found = ladder.conclude(front, problem)
     return Answer(found.front, problem, end, "discrete")
 

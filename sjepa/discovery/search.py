@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from sjepa.backend import Backend, Budget
+from sjepa.backend.portfolio import in_rounds
+from sjepa.backend.proposals import Guess, Proposals, Propose
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
@@ -33,6 +35,7 @@ from sjepa.search.bootstrap import bootstrap
 from sjepa.settings import RandomState, draw_seed
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.known import read_known, with_free_terms, with_known
+from sjepa.symbolic.law import Dynamics
 
 
 def discover(
@@ -54,6 +57,8 @@ def discover(
     random_state: RandomState = 0,
     budget: Budget | float | None = None,
     warm: Front | None = None,
+    guesses: Sequence[Guess] = (),
+    propose: Propose | None = None,
     verbose: Any = None,
 ) -> Front:
     """Find the equations of motion of given states.
@@ -121,6 +126,14 @@ def discover(
         not in memory are summed up, and where resamples are searched. Expression trees take 30
         seconds if neither this nor the backend's own settings limit them.
     warm : a previous Front to start from
+    guesses : list of str or Law, optional
+        Laws to start from, as ``"q' = p; p' = -sin(q)"`` or a list with a formula for each state.
+        Every backend that can starts from them, and they are compared with what is found,
+        whatever their terms.
+    propose : callable, optional
+        Called with the front between the rounds of a search, for more such texts: a person, a model
+        or a script takes part. Equations that a text leaves out are those of the best law. Text is
+        parsed, never executed; what cannot be read is a note of the front.
     verbose : bool, callable, Callback, or list of these, optional
         By default a progress bar is shown in terminals and notebooks and nothing elsewhere; True
         writes lines where no bar can be drawn, False shows nothing. A function is called with a
@@ -190,11 +203,18 @@ def discover(
                 space, shapes, part.terms, outputs, not backend.trees, form != "discrete"
             )
         fixed = None if part is None else part.law
+        proposals = None
+        if propose is not None or len(guesses):
+            dynamics: Dynamics = "discrete" if form == "discrete" else "continuous"
+            proposals = Proposals(space.inputs, outputs, dynamics, propose, fixed)
+            proposals.guess(guesses)
+            backend = in_rounds(backend, proposals)
         common: dict[str, Any] = {
             "outputs": outputs,
             "seed": seed,
             "budget": effort.for_backend(backend.trees, backend.limited),
             "warm": _rest(warm, fixed),
+            "proposals": proposals,
             "progress": bar.listener,
             "constraints": constraints,
             "dimensionless_constants": units is not None and units.dimensionless_constants,
@@ -221,6 +241,8 @@ def discover(
                 held=answer.form == "zoh", end=answer.end, ordered=x_dot is None,
                 known=fixed, executor=effort.executor, workers=effort.workers,
             )  # fmt: skip
+    if proposals is not None:
+        front = replace(front, notes=(*front.notes, *proposals.notes))
     late = data.names[measured:] if form == "discrete" and data.names else ()
     if answer.again and not lags:
         kept = Kept.of(problem, answer.again, backend, names, data, not constraints)

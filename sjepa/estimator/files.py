@@ -28,7 +28,7 @@ from sjepa.training.searches import SEARCHES
 
 Model = TypeVar("Model", bound=Any)
 # Not settings of the search, and not data.
-_LEFT_OUT = ("verbose",)
+_LEFT_OUT = ("verbose", "propose")
 # What the names of settings in a file stand for.
 _PARTS: Mapping[str, Mapping[str, Any]] = {"search": SEARCHES, "correction": CORRECTIONS}
 

@@ -13,6 +13,8 @@ import sympy
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
 from sjepa.backend import Backend, Budget
+from sjepa.backend.portfolio import in_rounds
+from sjepa.backend.proposals import Proposals, Propose
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data.names import numbered
@@ -96,6 +98,10 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Formulas to start from, as in ``["x1*sin(2*x2)"]``, their numbers being fitted first; of
         several targets lists with a formula for each. Expression trees grow from their terms,
         searches of a library take those whose terms it has.
+    propose : callable, optional
+        Called with the front between the rounds of a search, for more such formulas: a person, a
+        model or a script takes part. They are parsed, never executed; what cannot be read is a note
+        of the front.
     feature_names : list of str, optional
         By default the columns of a DataFrame, or x1, x2, ...
 
@@ -140,6 +146,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         unary_operators: Sequence[str] | None = None,
         binary_operators: Sequence[str] | None = None,
         guesses: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        propose: Propose | None = None,
         feature_names: Sequence[str] | None = None,
     ) -> None:
         self.backend = backend
@@ -158,6 +165,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.unary_operators = unary_operators
         self.binary_operators = binary_operators
         self.guesses = guesses
+        self.propose = propose
         self.feature_names = feature_names
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SymbolicRegressor:
@@ -187,16 +195,23 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if known is not None and known.terms:
             space = with_known_terms(space, known.terms, X, inputs, outputs, backend, self.library)
         fixed = None if known is None else known.law
+        proposals = None
+        if self.propose is not None:
+            proposals = Proposals(inputs, outputs, "discrete", self.propose, fixed)
+            backend = backend and in_rounds(backend, proposals)
         with ProgressBar(self.verbose, "searching formulas") as bar:
             table = Table(
                 X, y.reshape(len(y), -1), inputs, outputs, backend, space,
                 library=self.library if isinstance(self.library, str) else None, weights=weights,
                 units=self.units, constraints=tuple(self.constraints or ()),
                 guesses=_laws(self.guesses or (), inputs, outputs), budget=Budget.of(self.budget),
-                delta=self.delta, seed=self.seed_, progress=bar.listener,
+                delta=self.delta, seed=self.seed_, progress=bar.listener, proposals=proposals,
             ).less(fixed)  # fmt: skip
             front = _reweighted(table, self.loss or "squared")
             self.front_ = whole_front(front, fixed, None if space is None else space.library)
+        if proposals is not None:
+            notes = (*self.front_.notes, *proposals.notes)
+            self.front_ = replace(self.front_, notes=notes)
         self.law_ = self._selected()
         self.verdict_ = self.front_.verdict
         if self.verdict_ is not None and self.verdict_.adequate is False:

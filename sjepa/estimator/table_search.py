@@ -10,6 +10,8 @@ import numpy as np
 
 from sjepa.backend import Backend, Budget, Problem, Progress
 from sjepa.backend.budget import TREE_SECONDS
+from sjepa.backend.portfolio import in_rounds
+from sjepa.backend.proposals import Proposals
 from sjepa.backend.registry import available_backends, make_backend
 from sjepa.data.forms import Rows
 from sjepa.errors import SjepaError
@@ -61,6 +63,7 @@ class Table:
     delta: float | None = None
     seed: int = 0
     guesses: Sequence[Law] = ()
+    proposals: Proposals | None = None
     progress: Progress | None = None
     trees: bool = True  # whether the default search may turn to them
 
@@ -96,7 +99,10 @@ class Table:
         units = None
         if self.units is not None:
             units = {n: self.units[n] for n in (*names, *self.outputs)}
-        front = replace(self, inputs=self.inputs[:, active], names=names, units=units)._searched()
+        own = self.proposals and replace(self.proposals, inputs=names)
+        front = replace(
+            self, inputs=self.inputs[:, active], names=names, units=units, proposals=own
+        )._searched()
         note = f"of {columns} columns only {', '.join(names)} have a significant effect"
         return with_inputs(replace(front, notes=(note, *front.notes)), self.names)
 
@@ -130,7 +136,7 @@ class Table:
             dynamics="discrete", seed=self.seed, budget=budget, library=space.library,
             grammar=space.grammar, adequate=self.delta, constraints=tuple(self.constraints),
             units=units_of(self.units, self.names, self.outputs), progress=self.progress,
-            loss_unit=self.loss_unit,
+            loss_unit=self.loss_unit, proposals=self.proposals,
         )  # fmt: skip
         return self._started(problem)
 
@@ -162,7 +168,7 @@ class Table:
         if not available_backends().get(TREES):
             note = f"expression trees were not searched: the backend {TREES!r} is not installed"
             return replace(front, notes=(*front.notes, note))
-        backend = make_backend(TREES)
+        backend = in_rounds(make_backend(TREES), self.proposals)
         problem = self._problem(
             backend, Space(grammar=default_grammar(self.names, self.inputs)), 1 - TERMS_SHARE
         )

@@ -33,7 +33,7 @@ class Space:
 
     library: Library | None = None
     grammar: Grammar | None = None
-    templates: Sequence[TermTemplate] | Literal["wide"] | None = None
+    templates: list[TermTemplate] | Literal["wide"] | None = None
 
 
 def given_space(
