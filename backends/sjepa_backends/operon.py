@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sjepa.backend import Backend, Problem
+from sjepa.backend import Backend, Problem, StopNote
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Grammar
 from sjepa.symbolic.front import Front, combine_outputs
@@ -134,7 +134,9 @@ class Operon(Backend):
                     self._run(problem, j, run, refinement, end, notes)
                 except KeyboardInterrupt:
                     notes.append(
-                        f"{output}: stopped by Ctrl-C; these are the laws found until then"
+                        StopNote(
+                            f"{output}: stopped by Ctrl-C; these are the laws found until then"
+                        )
                     )
                     return refinement.front(end), True
         return refinement.front(end), False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from sjepa.backend.base import Backend
+from sjepa.backend.base import Backend, StopNote
 from sjepa.backend.problem import ROUNDING, Problem
 from sjepa.backend.proposals import Proposals
 from sjepa.errors import ConfigError, SjepaError
@@ -99,6 +99,7 @@ class _Merged:
         self.found: dict[Law, Candidate] = {}
         self.notes: list[str] = []
         self.failures: list[SjepaError] = []
+        self.stopped = False
 
     @property
     def lowest(self) -> float:
@@ -106,6 +107,8 @@ class _Merged:
 
     def settled(self) -> bool:
         """Whether a law is exact, or the simplest that is good enough has not changed for long."""
+        if self.stopped:
+            return True
         if self.lowest <= ROUNDING:
             return True
         good = [c for c in self.found.values() if c.loss <= self.problem.enough]
@@ -116,7 +119,9 @@ class _Merged:
         return now - self.start >= (1 + PATIENCE) * (self.reached - self.start)
 
     def ask(self, backend: Backend, seconds: float) -> bool:
-        """Whether there was an answer."""
+        """Whether there was an answer; after Ctrl-C nobody is asked."""
+        if self.stopped:
+            return False
         problem, turn, turns = self.problem, self.turn, self.turns
         self.turn += 1
 
@@ -141,6 +146,14 @@ class _Merged:
             self.failures.append(error)
             self.notes.append(str(error))
             return False
+        except KeyboardInterrupt:
+            if not self.found:
+                raise
+            note = "stopped by Ctrl-C; these are the laws found until then"
+            self.notes.append(StopNote(f"{backend.name}: {note}"))
+            self.stopped = True
+            return False
+        self.stopped = any(isinstance(note, StopNote) for note in front.notes)
         self.notes += [f"{backend.name}: {note}" for note in front.notes]
         for c in front:
             first = self.found.setdefault(c.law, c)
