@@ -133,11 +133,7 @@ class Operon(Backend):
                 try:
                     self._run(problem, j, run, refinement, end, notes)
                 except KeyboardInterrupt:
-                    notes.append(
-                        StopNote(
-                            f"{output}: stopped by Ctrl-C; these are the laws found until then"
-                        )
-                    )
+                    notes.append(StopNote.of(output))
                     return refinement.front(end), True
         return refinement.front(end), False
 

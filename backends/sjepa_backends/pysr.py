@@ -223,9 +223,7 @@ class PySR(Backend):
                         found, stopped = self._kept(worker, task, started), True
                         if not any(found) and not any(texts):
                             raise
-                        notes.append(
-                            StopNote("stopped by Ctrl-C; these are the laws found until then")
-                        )
+                        notes.append(StopNote.of())
                     for j, rows in zip(task.outputs, found, strict=True):
                         texts[j] = rows
                     if stopped:

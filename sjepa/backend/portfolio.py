@@ -149,8 +149,7 @@ class _Merged:
         except KeyboardInterrupt:
             if not self.found:
                 raise
-            note = "stopped by Ctrl-C; these are the laws found until then"
-            self.notes.append(StopNote(f"{backend.name}: {note}"))
+            self.notes.append(StopNote.of(backend.name))
             self.stopped = True
             return False
         self.stopped = any(isinstance(note, StopNote) for note in front.notes)
