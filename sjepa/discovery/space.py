@@ -88,7 +88,9 @@ def space_of(
     d, actions = data.obs_shape[0], data.action_names or ()
     assert data.names is not None
     states = with_velocity_names(data.names) if order == 2 else data.names
-    space = grammar if grammar is not None else Library.of(library, [*states, *actions])
+    space: Library | Grammar | None = Library.of(library, [*states, *actions])
+    if grammar is not None:
+        space = grammar.of_inputs([*states, *actions])
     if library is not None and grammar is not None:
         raise ConfigError("Give a library or a grammar, not both.", "grammar")
     if space is None:

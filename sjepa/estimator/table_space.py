@@ -51,7 +51,7 @@ def given_space(
     if operators is not None:
         return Space(grammar=Grammar(list(operators), names))
     if grammar is not None:
-        return Space(grammar=grammar)
+        return Space(grammar=grammar.of_inputs(names))
     if library is None or isinstance(library, str):
         if library not in (None, "wide"):
             raise ConfigError(
