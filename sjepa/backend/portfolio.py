@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import sympy
+
 from sjepa.backend.base import Backend, StopNote
 from sjepa.backend.problem import ROUNDING, Problem
 from sjepa.backend.proposals import Proposals
@@ -97,6 +99,7 @@ class _Merged:
         self.turn, self.start = 0, problem.clock()
         self.simplest, self.reached = math.inf, math.inf
         self.found: dict[Law, Candidate] = {}
+        self.finder: dict[tuple[sympy.Expr, ...], str] = {}
         self.notes: list[str] = []
         self.failures: list[SjepaError] = []
         self.stopped = False
@@ -155,10 +158,16 @@ class _Merged:
         self.stopped = any(isinstance(note, StopNote) for note in front.notes)
         self.notes += [f"{backend.name}: {note}" for note in front.notes]
         for c in front:
+            c = self.credited(c)
             first = self.found.setdefault(c.law, c)
             self.found[c.law] = replace(first, certified=first.certified or c.certified)
         self.take_proposals()
         return True
+
+    def credited(self, c: Candidate) -> Candidate:
+        """The law under the name of whoever found its terms first, whatever its last digits."""
+        structure = c.law.with_free_terms().skeleton[0]
+        return replace(c, backend=self.finder.setdefault(structure, c.backend))
 
     def take_proposals(self) -> None:
         """Take in what is proposed, with its numbers fitted to the rows."""
@@ -168,7 +177,7 @@ class _Merged:
         for law in problem.proposals.ask(self.front()):
             for c in problem.proposals.scored(problem, law):
                 if problem.admits(c.law):
-                    self.found.setdefault(c.law, replace(c, backend="proposed"))
+                    self.found.setdefault(c.law, self.credited(replace(c, backend="proposed")))
 
     def front(self) -> Front:
         if self.failures and not self.found:

@@ -12,6 +12,7 @@ from sjepa.backend import Backend, Budget, Problem
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.data.forms import Rows, continuous_rows
+from sjepa.search.choice import structure_of
 from sjepa.symbolic import Candidate, Front, Law, Library
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.front import combine_outputs
@@ -115,8 +116,12 @@ def select_weakly(
         on_rows=rows.thinned(1),  # free runs move numbers inside terms
     )  # fmt: skip
     weights = None if problem.grammar is None else problem.grammar.weights
+    finder = {structure_of(c.law): c.backend for c in reversed(proposed.candidates)}
     judged = [
-        replace(Candidate.score(c.law, c.losses, weights=weights), backend=proposed.backend)
+        replace(
+            Candidate.score(c.law, c.losses, weights=weights),
+            backend=finder.get(structure_of(c.law), proposed.backend),
+        )
         for c in weak.solve(make_backend("subset", max_nodes=SELECT_NODES))
         if problem.admits(c.law)
     ]

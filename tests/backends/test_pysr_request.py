@@ -407,3 +407,11 @@ def test_a_template_for_a_list_of_terms_is_refused() -> None:
     library = Library.from_terms(["q", "p"], ["q", "p"])
     with pytest.raises(ConfigError, match="'q' has a list of terms; a template needs operators"):
         plan(problem(library=library, grammar=None), {"q": Template("f(q)", ["f"])})
+
+
+def test_an_output_that_a_known_part_explains_is_not_searched() -> None:
+    z = np.random.default_rng(0).uniform(-2, 2, (50, 2))
+    left = np.column_stack([1e-9 * z[:, 0], -0.2 * z[:, 1]])
+    grammar = Grammar(["+", "*"], ["q", "p"])
+    tasks, _ = plan(Problem(z, left, grammar=grammar, loss_unit=np.ones(2)), {})
+    assert [(task.outputs, bool(task.columns)) for task in tasks] == [((0,), False), ((1,), True)]
