@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from sjepa.symbolic.library import Library
 
 
+class StopNote(str):
+    """A note of a front: Ctrl-C ended the search of something, or all of it."""
+
+    @classmethod
+    def of(cls, what: str = "") -> StopNote:
+        text = "stopped by Ctrl-C; these are the laws found until then"
+        return cls(f"{what}: {text}" if what else text)
+
+
 class Backend(ABC):
     """Searches laws. Instances hold settings only, so they pickle and compare.
 

@@ -16,6 +16,7 @@ from sjepa.backend.budget import Budget, cpu_time
 from sjepa.backend.collinearity import CopyNote, drop_collinear
 from sjepa.backend.finite import finite_library
 from sjepa.backend.front_checks import checked
+from sjepa.backend.proposals import Proposals
 from sjepa.errors import BackendError, ConfigError, DataError, LawError, SjepaError
 from sjepa.symbolic.equation import Equation
 from sjepa.symbolic.front import EXACT, Candidate, Front
@@ -82,6 +83,11 @@ class Problem:
         equation.
     constraints : list of str
         Known constraints on the coefficients; see :mod:`sjepa.backend.constraints`.
+    loss_unit : array (k,), optional
+        What losses are in units of, where the targets are what a known part of the law leaves: the
+        variance of the whole ones.
+    proposals : Proposals, optional
+        Laws to look at beside those that are found, and who is asked for more after every round.
     progress : callable, optional
         Called with a line of text and the share of the work done.
     clock : callable
@@ -116,6 +122,8 @@ class Problem:
     units: Mapping[str, str] | None = None
     dimensionless_constants: bool = False
     constraints: Sequence[str] = ()
+    loss_unit: np.ndarray | None = None
+    proposals: Proposals | None = None
     progress: Progress | None = None
     clock: Callable[[], float] = time.monotonic
 
@@ -214,12 +222,14 @@ class Problem:
     def sums(self) -> Gram:
         """The Gram matrix of the candidate library on these data."""
         if self.gram is not None:
-            return self.gram
-        if self.features is not None:
-            return Gram.from_features(*self.feature_rows(), self.weights)
-        rows = self.rows()
-        chunk = rows if self.weights is None else (*rows, self.weights)
-        return Gram.from_chunks(self.candidate_library, [chunk])
+            sums = self.gram
+        elif self.features is not None:
+            sums = Gram.from_features(*self.feature_rows(), self.weights)
+        else:
+            rows = self.rows()
+            chunk = rows if self.weights is None else (*rows, self.weights)
+            sums = Gram.from_chunks(self.candidate_library, [chunk])
+        return sums if self.loss_unit is None else replace(sums, loss_unit=self.loss_unit)
 
     def deadline(self, share: float = 1.0) -> float:
         """When this share of the budget will be spent, by the clock; never without a budget."""
@@ -261,6 +271,8 @@ class Problem:
     @cached_property
     def variance(self) -> np.ndarray:
         """Of each target; the unit in which losses are given."""
+        if self.loss_unit is not None:
+            return self.loss_unit
         if self.targets is None:
             assert self.gram is not None
             return self.gram.variance
@@ -269,6 +281,12 @@ class Problem:
         variance = self._mean(lambda rows: (y[rows] - mean) ** 2)
         square = np.maximum(variance + mean**2, 1e-300)
         return np.where(variance <= 1e-12 * square, square, variance)
+
+    @cached_property
+    def explained(self) -> np.ndarray:
+        """Whether a known part of the law left nothing (k,) of a target to be searched for."""
+        y = self.rows()[1]
+        return self._mean(lambda rows: y[rows] ** 2) <= self.exact * self.variance
 
     def _mean(self, values: Callable[[slice], np.ndarray]) -> np.ndarray:
         """Weighted mean of what is computed row by row, without a column of it in memory."""

@@ -74,6 +74,13 @@ def discover(
         list[str] | None,
         typer.Option(help='What is known, as "coef(p\', sin(q)) = -1"; repeatable.'),
     ] = None,
+    known: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='A known part of the law, as "p\' = -sin(q)": the rest is searched. Letters that '
+            "are no columns are numbers to be found; repeatable."
+        ),
+    ] = None,
     units: Annotated[
         list[str] | None,
         typer.Option(
@@ -137,6 +144,7 @@ def discover(
     front = run(
         trajectories, library=terms, order=order,  # type: ignore[arg-type]
         random_state=random_state, budget=budget, constraints=constraints or (),
+        known=known or None,
         n_bootstrap=n_bootstrap, units=given and Units(given, dimensionless_constants), **parts,
     )  # fmt: skip
     law = front.best()

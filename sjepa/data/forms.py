@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +23,8 @@ from sjepa.data.rows import (
 from sjepa.data.trajectories import Trajectories
 from sjepa.data.weak import window_points
 from sjepa.errors import ConfigError
-from sjepa.symbolic import Library
+from sjepa.symbolic import Law, Library
+from sjepa.symbolic.gram import variance_of
 
 
 Form = Literal["auto", "derivative", "weak", "zoh", "discrete"]
@@ -43,7 +44,9 @@ MAX_ROWS = 4_000
 class Rows:
     """Rows of a regression: values at points, or integrals of the terms of a library.
 
-    `thinned` takes any function of the inputs to its values on some of the rows.
+    `thinned` takes any function of the inputs to its values on some of the rows. Where a part of
+    the law is `known`, the targets are what it leaves, and `loss_unit` (k,) is the variance of the
+    whole ones.
     """
 
     form: Form
@@ -54,6 +57,8 @@ class Rows:
     noisy: bool | None = None  # whether the states are, if that was looked at
     found: Derivatives | None = None  # those of the data as they are, unless they are very long
     integrals: Callable[[int], OnRows] | None = None
+    known: Law | None = None
+    loss_unit: Array | None = None
 
     def thinned(self, every: int) -> OnRows:
         """On each row whose number `every` divides."""
@@ -62,6 +67,13 @@ class Rows:
         assert self.inputs is not None
         inputs = self.inputs[::every]
         return lambda f: f(inputs)
+
+    def less(self, known: Law | None) -> Rows:
+        """What a known part of the law leaves of the targets: its values, or its integrals."""
+        if known is None:
+            return self
+        left = self.targets - self.thinned(1)(known.numpy())
+        return replace(self, targets=left, known=known, loss_unit=variance_of(self.targets))
 
 
 def continuous_rows(
@@ -73,6 +85,7 @@ def continuous_rows(
     trees: bool = False,
     window: int | None = None,
     columns: Sequence[int] | None = None,
+    known: Law | None = None,
     **options: Any,
 ) -> Rows:
     """Rows for a law of the first or second derivatives.
@@ -86,6 +99,8 @@ def continuous_rows(
     trees : bool
         Whether rows must be values at points.
     window : observations under one test function of the weak form
+    known : Law, optional
+        What is known of the law, with the same inputs: the rows are then for the rest.
     options : those of :func:`differentiate`
     """
     if form == "weak" and trees:
@@ -98,14 +113,14 @@ def continuous_rows(
     noisy = None
     if form == "auto":
         form = "derivative"
-        if held(data).any() and is_zoh(found, library, points, used):
+        if held(data).any() and is_zoh(found, library, points, used, known):
             form = "zoh"
         elif not trees:
             noisy = is_noisy(data, *((found.noise, sizes) if order == 1 else ()))
             form = "weak" if noisy else form
     d = data.obs_shape[0]
     again = {**options, "order": order, "form": form, "window": points, "columns": columns}
-    again |= {"trees": trees, "like": found.smoothing if order == 1 else None}
+    again |= {"trees": trees, "like": found.smoothing if order == 1 else None, "known": known}
     # The slope of a constant column is rounding; as a target it would be fitted like any other.
     still = sizes[-d:] == 0
     if form == "weak" or (form == "zoh" and not trees):
@@ -121,7 +136,7 @@ def continuous_rows(
             integrals=lambda every: weak_functions(
                 source, points, terms, used, hold=hold, every=every
             ),
-        )  # fmt: skip
+        ).less(known)  # fmt: skip
     if form == "derivative":
         inputs, targets = derivative_rows(found)
     else:
@@ -131,7 +146,7 @@ def continuous_rows(
     short = order == 1 and found.windows is not None and not is_long(data.lengths)
     return Rows(
         form, targets[:, -d:], inputs, again=again, noisy=noisy, found=found if short else None
-    )
+    ).less(known)
 
 
 def is_noisy(data: Trajectories, noise: Array | None = None, sizes: Array | None = None) -> bool:
@@ -149,7 +164,11 @@ def is_noisy(data: Trajectories, noise: Array | None = None, sizes: Array | None
 
 
 def is_zoh(
-    found: Derivatives, library: Library | None, points: int, columns: Any = slice(None)
+    found: Derivatives,
+    library: Library | None,
+    points: int,
+    columns: Any = slice(None),
+    known: Law | None = None,
 ) -> bool:
     """Whether actions held between samples explain the motion better than smooth ones do.
 
@@ -160,10 +179,14 @@ def is_zoh(
     if library is None:
         names = [*(data.names or ()), *(data.input_names or ())]
         library, columns = Library.polynomial(names, 2), slice(None)
-    smooth, zoh = (
-        _held_out(*weak_rows(data, library, points, columns, hold=hold)) for hold in (False, True)
-    )
-    return zoh < smooth
+    errors = []
+    for hold in (False, True):
+        features, targets = weak_rows(data, library, points, columns, hold=hold)
+        if known is not None:
+            integrals = weak_functions(data, points, len(library), columns, hold=hold)
+            targets[:, -len(known.outputs) :] -= integrals(known.numpy())
+        errors.append(_held_out(features, targets))
+    return errors[1] < errors[0]
 
 
 def _held_out(features: Array, targets: Array) -> float:

@@ -16,6 +16,7 @@ from sjepa.data.streams import PieceSums
 from sjepa.errors import DataError, NumericalWarning, warn_caller
 from sjepa.search.ladder import Ladder
 from sjepa.symbolic import Front, Law
+from sjepa.symbolic.known import whole_front
 from sjepa.symbolic.parse import symbol
 
 
@@ -53,7 +54,7 @@ class Kept:
             return None
         sums = problem.with_(
             gram=problem.sums, inputs=None, targets=None, features=None, on_rows=None, warm=None,
-            progress=None,
+            progress=None, proposals=None,
         )  # fmt: skip
         return cls(sums, again, backend, names, data.names or (), data.action_names or (), refit)
 
@@ -78,7 +79,7 @@ class Kept:
         )
         front = ladder.conclude(problem.solve(self.backend), problem).front
         front = replace(front, kept=replace(self, problem=problem))
-        return answered(front, problem, form, self.names)
+        return answered(front, problem, form, self.names, known=self.again.get("known"))
 
 
 def answered(
@@ -87,8 +88,11 @@ def answered(
     form: str,
     names: tuple[str, ...],
     late: Sequence[str] = (),
+    known: Law | None = None,
 ) -> Front:
     """The front as it is returned, after a warning where its law is not adequate."""
+    weights = None if problem.grammar is None else problem.grammar.weights
+    front = whole_front(front, known, problem.library, weights)
     verdict = front.verdict
     rows = problem.sums.rows if problem.targets is None else len(problem.targets)
     terms = len(problem.candidate_library) if problem.library is not None else 0

@@ -16,7 +16,8 @@ from sjepa.data.rows import discrete_rows, inputs_of
 from sjepa.discovery.proposals import SELECT_SHARE, search_map, select_weakly, share_of
 from sjepa.discovery.space import kind_of
 from sjepa.search.ladder import Ladder
-from sjepa.symbolic import Front, Gram, Grammar, Library
+from sjepa.symbolic import Front, Gram, Grammar, Law, Library
+from sjepa.symbolic.gram import variance_of
 from sjepa.symbolic.term_templates import TermTemplate as Shape
 
 
@@ -38,6 +39,7 @@ class Asked:
     names: tuple[str, ...]
     order: int
     form: Form
+    known: Law | None  # with the inputs of the space
     common: Mapping[str, Any]
 
     @property
@@ -46,7 +48,8 @@ class Asked:
         return not self.common["constraints"]
 
     def problem(self, names: Sequence[str], **rows: Any) -> Problem:
-        return Problem(names=names, **rows, **kind_of(self.space), **self.common)
+        problem = Problem(names=names, **rows, **kind_of(self.space), **self.common)
+        return problem if problem.proposals is None else problem.proposals.started(problem)
 
 
 class Answer(NamedTuple):
@@ -66,12 +69,21 @@ def answer_map(asked: Asked) -> Answer:
     """A law for the next value."""
     inputs, following = discrete_rows(asked.data)
     following = following[:, : len(asked.common["outputs"])]
-    problem = asked.problem(asked.names, inputs=inputs, targets=following, dynamics="discrete")
+    rows = Rows("discrete", following, inputs).less(asked.known)
+    problem = asked.problem(
+        asked.names, inputs=inputs, targets=rows.targets, dynamics="discrete",
+        loss_unit=rows.loss_unit,
+    )  # fmt: skip
     end = problem.deadline()
-    front = search_map(asked.backend, problem) if asked.free else problem.solve(asked.backend)
-    rows = Rows("discrete", following, inputs)
+    if asked.free:
+        front = search_map(asked.backend, problem, asked.known)
+    else:
+        front = problem.solve(asked.backend)
     # Losses are those of the change, which rows of neighbors would not have: none are tried.
     ladder = Ladder(asked.backend, rows, asked.data, asked.names, 1, end, False, False)
+    if asked.free:  # losses are those of the change, also of what is proposed
+        change = following - inputs[:, : following.shape[1]]
+        problem = problem.with_(loss_unit=variance_of(change))
     found = ladder.conclude(front, problem)
     return Answer(found.front, problem, end, "discrete")
 
@@ -88,12 +100,13 @@ def answer_field(
     backend, data, order = asked.backend, asked.data, asked.order
     if slopes is not None:
         targets, inputs = np.concatenate(slopes), np.concatenate(inputs_of(data))
-        rows = Rows("derivative", targets, inputs=inputs)
+        rows = Rows("derivative", targets, inputs=inputs).less(asked.known)
     else:
         if isinstance(asked.space, Grammar) and not backend.trees:
             asked = replace(asked, space=asked.space.library(asked.common["outputs"]))
         places = [asked.names.index(n) for n in asked.space.inputs] if order == 2 else None
         options = {**fitted.options(), "order": order, "window": fitted.window, "columns": places}
+        options["known"] = asked.known
         form = "derivative" if asked.form == "weak" and backend.trees else asked.form
         terms = asked.space if isinstance(asked.space, Library) else None
         rows = continuous_rows(data, terms, form=form, trees=backend.trees, **options)
@@ -101,12 +114,14 @@ def answer_field(
         "inputs": rows.inputs,
         "targets": rows.targets,
         "features": rows.features,
+        "loss_unit": rows.loss_unit,
     }
     if isinstance(asked.space, Library) and asked.space.has_numbers and not backend.trees:
         values["on_rows"] = rows.thinned(1)  # simulations move numbers inside terms
     if summed is not None:
         sums, sample = summed(rows, None if backend.trees else terms)
         values = {"gram": sums} if sample is None else {"inputs": sample[0], "targets": sample[1]}
+        values["loss_unit"] = rows.loss_unit
     problem = asked.problem(asked.names if order == 1 else asked.space.inputs, **values)
     end = problem.deadline()
     if backend.trees and slopes is None and _is_weak(asked, rows):

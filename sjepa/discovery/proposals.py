@@ -12,9 +12,11 @@ from sjepa.backend import Backend, Budget, Problem
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.data.forms import Rows, continuous_rows
+from sjepa.search.choice import structure_of
 from sjepa.symbolic import Candidate, Front, Law, Library
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.front import combine_outputs
+from sjepa.symbolic.gram import variance_of
 from sjepa.symbolic.library import kept_apart
 from sjepa.symbolic.snap import variants
 
@@ -28,7 +30,7 @@ SELECT_NODES = 200_000
 SELECT_SHARE = 0.2
 
 
-def search_map(backend: Backend, problem: Problem) -> Front:
+def search_map(backend: Backend, problem: Problem, known: Law | None = None) -> Front:
     """Laws for the next value, judged by how well they give the change.
 
     Most of the next value is the present one: standing still looks almost perfect, and whatever
@@ -36,16 +38,21 @@ def search_map(backend: Backend, problem: Problem) -> Front:
     are both searched, since each shows terms that the other hides, and joined output by output.
     """
     inputs, following = problem.rows()
-    change = problem.with_(targets=following - inputs[:, : following.shape[1]], warm=None)
+    step = following - inputs[:, : following.shape[1]]
+    whole = step if known is None else step + known.numpy()(inputs)
+    change = problem.with_(
+        targets=step, warm=None, loss_unit=None if known is None else variance_of(whole)
+    )
     fronts = [problem.solve(backend), change.solve(backend)]
     unit = problem.variance / change.variance
     rows = []
     for j, name in enumerate(problem.outputs):
-        own = [c.law.expressions[j] for c in fronts[0]]
-        own += [c.law.symbols[j] + c.law.expressions[j] for c in fronts[1]]
+        found = [c.law.expressions[j] for c in fronts[0]]
+        found += [c.law.symbols[j] + c.law.expressions[j] for c in fronts[1]]
         still = Law.from_string([name], problem.names, [name], "discrete")
-        laws = {still, *(Law([e], problem.names, [name], "discrete") for e in own)}
-        alone = problem.with_(targets=following[:, j], outputs=[name], warm=None)
+        laws = {still, *(Law([e], problem.names, [name], "discrete") for e in found)}
+        own = None if problem.loss_unit is None else problem.loss_unit[[j]]
+        alone = problem.with_(targets=following[:, j], outputs=[name], warm=None, loss_unit=own)
         scored = [(alone.candidate(law), law) for law in sorted(laws, key=lambda one: one.key)]
         worst = next(c.loss for c, law in scored if law == still)
         rows.append(
@@ -104,12 +111,17 @@ def select_weakly(
         inputs=None, grammar=None, warm=None, targets=rows.targets,
         budget=share_of(problem, SELECT_SHARE),
         features=rows.features[:, defined],
+        loss_unit=rows.loss_unit,
         library=library([kept[i] for i in defined]),
         on_rows=rows.thinned(1),  # free runs move numbers inside terms
     )  # fmt: skip
     weights = None if problem.grammar is None else problem.grammar.weights
+    finder = {structure_of(c.law): c.backend for c in reversed(proposed.candidates)}
     judged = [
-        replace(Candidate.score(c.law, c.losses, weights=weights), backend=proposed.backend)
+        replace(
+            Candidate.score(c.law, c.losses, weights=weights),
+            backend=finder.get(structure_of(c.law), proposed.backend),
+        )
         for c in weak.solve(make_backend("subset", max_nodes=SELECT_NODES))
         if problem.admits(c.law)
     ]

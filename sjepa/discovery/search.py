@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from sjepa.backend import Backend, Budget
+from sjepa.backend.portfolio import in_rounds
+from sjepa.backend.proposals import Guess, Proposals, Propose
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
@@ -31,7 +33,9 @@ from sjepa.discovery.units import Units
 from sjepa.errors import ConfigError, DataError
 from sjepa.search.bootstrap import bootstrap
 from sjepa.settings import RandomState, draw_seed
-from sjepa.symbolic import Front, Grammar, Library
+from sjepa.symbolic import Front, Grammar, Law, Library
+from sjepa.symbolic.known import read_known, with_free_terms, with_known
+from sjepa.symbolic.law import Dynamics
 
 
 def discover(
@@ -47,11 +51,14 @@ def discover(
     order: int = 1,
     derivatives: str | DerivativeSettings = "auto",
     constraints: Sequence[str] = (),
+    known: Law | str | Sequence[str] | None = None,
     units: Mapping[str, str] | Units | None = None,
     n_bootstrap: int = 0,
     random_state: RandomState = 0,
     budget: Budget | float | None = None,
     warm: Front | None = None,
+    guesses: Sequence[Guess] = (),
+    propose: Propose | None = None,
     verbose: Any = None,
 ) -> Front:
     """Find the equations of motion of given states.
@@ -98,6 +105,11 @@ def discover(
         ``"coef(x', y) = -coef(y', x)"`` ties two, ``"coef(p', p) <= 0"`` says a sign, and
         ``"S' + I' + R' = 0"`` conserves a sum. For "stlsq", "subset" and "pysindy"; numbers are
         then those of the regression.
+    known : Law, or equations, optional
+        What is known of the law, as ``"p' = -sin(q)"`` or ``["q' = p", "p' = -sin(q)"]``: the law
+        is this plus what is found beside it, with any backend and form of the data. Its numbers
+        stay as they are; lower-case letters that are no inputs, as ``k`` in ``"p' = -k*sin(q)"``,
+        are found with the rest, for backends that combine terms.
     units : mapping or Units, optional
         Units of states, actions and time, as in ``{"q": "rad", "p": "rad/s", "t": "s"}``: terms
         that cannot be of the right unit are left out, such as the sine of a length. A coefficient
@@ -114,6 +126,14 @@ def discover(
         not in memory are summed up, and where resamples are searched. Expression trees take 30
         seconds if neither this nor the backend's own settings limit them.
     warm : a previous Front to start from
+    guesses : list of str or Law, optional
+        Laws to start from, as ``"q' = p; p' = -sin(q)"`` or a list with a formula for each state.
+        Every backend that can starts from them, and they are compared with what is found,
+        whatever their terms.
+    propose : callable, optional
+        Called with the front between the rounds of a search, for more such texts: a person, a model
+        or a script takes part. Equations that a text leaves out are those of the best law. Text is
+        parsed, never executed; what cannot be read is a note of the front.
     verbose : bool, callable, Callback, or list of these, optional
         By default a progress bar is shown in terminals and notebooks and nothing elsewhere; True
         writes lines where no bar can be drawn, False shows nothing. A function is called with a
@@ -156,7 +176,7 @@ def discover(
                     "Lags of actions need a map, Discrete(lags=...), or order=2.", "derivatives"
                 )
             data = with_lags(data, lags)
-        if takes_time(library, grammar, data):
+        if takes_time(library, grammar, known, data):
             if stream is not None:
                 raise ConfigError(
                     "Data that are not in memory give no time as an input.", "library"
@@ -175,11 +195,26 @@ def discover(
         space, names, outputs = space_of(data, order, library, grammar, backend)
         if form == "discrete":
             outputs = outputs[:measured]  # what lies further back is known
+        part = read_known(
+            known, space.inputs, outputs, "discrete" if form == "discrete" else "continuous"
+        )
+        if part is not None and part.terms:
+            space, shapes = with_free_terms(
+                space, shapes, part.terms, outputs, not backend.trees, form != "discrete"
+            )
+        fixed = None if part is None else part.law
+        proposals = None
+        if propose is not None or len(guesses):
+            dynamics: Dynamics = "discrete" if form == "discrete" else "continuous"
+            proposals = Proposals(space.inputs, outputs, dynamics, propose, fixed)
+            proposals.guess(guesses)
+            backend = in_rounds(backend, proposals)
         common: dict[str, Any] = {
             "outputs": outputs,
             "seed": seed,
             "budget": effort.for_backend(backend.trees, backend.limited),
-            "warm": warm,
+            "warm": _rest(warm, fixed),
+            "proposals": proposals,
             "progress": bar.listener,
             "constraints": constraints,
             "dimensionless_constants": units is not None and units.dimensionless_constants,
@@ -188,7 +223,7 @@ def discover(
             common["units"] = units_of(
                 units.of_names, data, names, outputs, order, form == "discrete"
             )
-        asked = Asked(data, backend, space, names, order, form, common)
+        asked = Asked(data, backend, space, names, order, form, fixed, common)
         if form == "discrete":
             answer = answer_map(asked)
         else:
@@ -204,13 +239,23 @@ def discover(
             front = bootstrap(
                 front, problem, backend, data, n_bootstrap, seed=seed, order=order,
                 held=answer.form == "zoh", end=answer.end, ordered=x_dot is None,
-                executor=effort.executor, workers=effort.workers,
+                known=fixed, executor=effort.executor, workers=effort.workers,
             )  # fmt: skip
+    if proposals is not None:
+        front = replace(front, notes=(*front.notes, *proposals.notes))
     late = data.names[measured:] if form == "discrete" and data.names else ()
     if answer.again and not lags:
         kept = Kept.of(problem, answer.again, backend, names, data, not constraints)
         front = replace(front, kept=kept)
-    return answered(front, problem, answer.form, names, late or ())
+    return answered(front, problem, answer.form, names, late or (), fixed)
+
+
+def _rest(warm: Front | None, known: Law | None) -> Front | None:
+    """The front without the known part of its laws."""
+    if warm is None or known is None:
+        return warm
+    rest = tuple(replace(c, law=with_known(known, c.law, -1)) for c in warm)
+    return replace(warm, candidates=rest)
 
 
 def _check(

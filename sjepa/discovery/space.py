@@ -13,7 +13,8 @@ from sjepa.data import Trajectories
 from sjepa.data.clock import TIME
 from sjepa.data.names import state_names, with_velocity_names
 from sjepa.errors import ConfigError, DataError
-from sjepa.symbolic import Grammar, Library
+from sjepa.symbolic import Grammar, Law, Library
+from sjepa.symbolic.known import texts_of
 from sjepa.symbolic.term_templates import TermTemplate, nonlinear_parameters, one_wave
 
 
@@ -30,11 +31,17 @@ SMALL = 64
 
 
 def takes_time(
-    library: Library | Sequence[str] | str | None, grammar: Grammar | None, data: Trajectories
+    library: Library | Sequence[str] | str | None,
+    grammar: Grammar | None,
+    known: Law | str | Sequence[str] | None,
+    data: Trajectories,
 ) -> bool:
     """Whether terms contain the time t, and not a column of that name."""
     if TIME in (data.names or ()):
         return False
+    texts = [] if known is None else texts_of(known)
+    if any(_TIME.search(text.replace("[t+1]", "")) for text in texts):
+        return True
     space = library if grammar is None else grammar
     if isinstance(space, Library | Grammar):
         return TIME in space.inputs
@@ -81,7 +88,9 @@ def space_of(
     d, actions = data.obs_shape[0], data.action_names or ()
     assert data.names is not None
     states = with_velocity_names(data.names) if order == 2 else data.names
-    space = grammar if grammar is not None else Library.of(library, [*states, *actions])
+    space: Library | Grammar | None = Library.of(library, [*states, *actions])
+    if grammar is not None:
+        space = grammar.of_inputs([*states, *actions])
     if library is not None and grammar is not None:
         raise ConfigError("Give a library or a grammar, not both.", "grammar")
     if space is None:

@@ -19,7 +19,7 @@ from sjepa.estimator.parameter_types import is_identity
 from sjepa.models.pretrained.heads import HeadedEncoder, ReadOut
 from sjepa.runs.saving import METRICS, Saved
 from sjepa.settings import Settings, settings_of
-from sjepa.symbolic import Grammar, Library
+from sjepa.symbolic import Grammar, Law, Library
 from sjepa.symbolic.verdict import Verdict
 from sjepa.training import Dimension, Frozen, identity
 from sjepa.training.correction import CORRECTIONS
@@ -28,7 +28,7 @@ from sjepa.training.searches import SEARCHES
 
 Model = TypeVar("Model", bound=Any)
 # Not settings of the search, and not data.
-_LEFT_OUT = ("verbose",)
+_LEFT_OUT = ("verbose", "propose")
 # What the names of settings in a file stand for.
 _PARTS: Mapping[str, Mapping[str, Any]] = {"search": SEARCHES, "correction": CORRECTIONS}
 
@@ -47,6 +47,8 @@ def _plain(value: Any) -> Any:
             return value.plain()
         except (TypeError, ValueError):
             return {"given": _name_of(value)}
+    if isinstance(value, Law):
+        value = value.lines()
     if isinstance(value, Library):
         return {"library": value.to_dict()}
     if isinstance(value, Grammar):

@@ -13,6 +13,8 @@ import sympy
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
 from sjepa.backend import Backend, Budget
+from sjepa.backend.portfolio import in_rounds
+from sjepa.backend.proposals import Proposals, Propose
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data.names import numbered
@@ -22,9 +24,15 @@ from sjepa.estimator.fitted import Equations
 from sjepa.estimator.regressor_files import save_regressor
 from sjepa.estimator.robust import LOSSES, ROUNDS, row_weights
 from sjepa.estimator.table_search import Table
-from sjepa.estimator.table_space import given_space, operators_of, output_names
+from sjepa.estimator.table_space import (
+    given_space,
+    operators_of,
+    output_names,
+    with_known_terms,
+)
 from sjepa.settings import draw_seed
 from sjepa.symbolic import Front, Grammar, Law, Library
+from sjepa.symbolic.known import read_known, whole_front
 from sjepa.symbolic.verdict import Verdict
 
 
@@ -64,6 +72,10 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     constraints : list of str, optional
         What is known of coefficients, as in ``"coef(y, x1) = 2"`` or ``"coef(y, x2) >= 0"``; for
         "stlsq", "subset" and "pysindy".
+    known : Law or str, optional
+        What is known of the formula, as ``"2*x1*x2"``: it is this plus what is found beside it.
+        Lower-case letters that are no columns, as ``k`` in ``"k*x1*x2"``, are found with the rest,
+        for backends that combine terms.
     loss : "squared", "huber" or "absolute", optional
         The others fit several times, with less weight for rows that are far off.
     model_selection : "best", "accuracy" or "score"
@@ -86,6 +98,10 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Formulas to start from, as in ``["x1*sin(2*x2)"]``, their numbers being fitted first; of
         several targets lists with a formula for each. Expression trees grow from their terms,
         searches of a library take those whose terms it has.
+    propose : callable, optional
+        Called with the front between the rounds of a search, for more such formulas: a person, a
+        model or a script takes part. They are parsed, never executed; what cannot be read is a note
+        of the front.
     feature_names : list of str, optional
         By default the columns of a DataFrame, or x1, x2, ...
 
@@ -120,6 +136,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         grammar: Grammar | None = None,
         units: Mapping[str, str] | None = None,
         constraints: Sequence[str] | None = None,
+        known: Law | str | Sequence[str] | None = None,
         loss: str | None = None,
         model_selection: str = "best",
         budget: Budget | float | None = None,
@@ -129,6 +146,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         unary_operators: Sequence[str] | None = None,
         binary_operators: Sequence[str] | None = None,
         guesses: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        propose: Propose | None = None,
         feature_names: Sequence[str] | None = None,
     ) -> None:
         self.backend = backend
@@ -137,6 +155,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.grammar = grammar
         self.units = units
         self.constraints = constraints
+        self.known = known
         self.loss = loss
         self.model_selection = model_selection
         self.budget = budget
@@ -146,6 +165,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.unary_operators = unary_operators
         self.binary_operators = binary_operators
         self.guesses = guesses
+        self.propose = propose
         self.feature_names = feature_names
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SymbolicRegressor:
@@ -171,15 +191,27 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             inputs, len(outputs), self.library, self.grammar,
             operators_of(self.operators, self.unary_operators, self.binary_operators),
         )  # fmt: skip
+        known = read_known(self.known, inputs, outputs, "discrete")
+        if known is not None and known.terms:
+            space = with_known_terms(space, known.terms, X, inputs, outputs, backend, self.library)
+        fixed = None if known is None else known.law
+        proposals = None
+        if self.propose is not None:
+            proposals = Proposals(inputs, outputs, "discrete", self.propose, fixed)
+            backend = backend and in_rounds(backend, proposals)
         with ProgressBar(self.verbose, "searching formulas") as bar:
             table = Table(
                 X, y.reshape(len(y), -1), inputs, outputs, backend, space,
                 library=self.library if isinstance(self.library, str) else None, weights=weights,
                 units=self.units, constraints=tuple(self.constraints or ()),
                 guesses=_laws(self.guesses or (), inputs, outputs), budget=Budget.of(self.budget),
-                delta=self.delta, seed=self.seed_, progress=bar.listener,
-            )  # fmt: skip
-            self.front_ = _reweighted(table, self.loss or "squared")
+                delta=self.delta, seed=self.seed_, progress=bar.listener, proposals=proposals,
+            ).less(fixed)  # fmt: skip
+            front = _reweighted(table, self.loss or "squared")
+            self.front_ = whole_front(front, fixed, None if space is None else space.library)
+        if proposals is not None:
+            notes = (*self.front_.notes, *proposals.notes)
+            self.front_ = replace(self.front_, notes=notes)
         self.law_ = self._selected()
         self.verdict_ = self.front_.verdict
         if self.verdict_ is not None and self.verdict_.adequate is False:

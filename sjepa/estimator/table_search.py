@@ -10,6 +10,8 @@ import numpy as np
 
 from sjepa.backend import Backend, Budget, Problem, Progress
 from sjepa.backend.budget import TREE_SECONDS
+from sjepa.backend.portfolio import in_rounds
+from sjepa.backend.proposals import Proposals
 from sjepa.backend.registry import available_backends, make_backend
 from sjepa.data.forms import Rows
 from sjepa.errors import SjepaError
@@ -25,6 +27,8 @@ from sjepa.inference.constants import ODDS, STRUCTURE
 from sjepa.search.ladder import Climbed, Ladder
 from sjepa.search.screening import MAX_ACTIVE, active_columns
 from sjepa.symbolic import Front, Law, refit
+from sjepa.symbolic.gram import variance_of
+from sjepa.symbolic.known import with_known
 from sjepa.symbolic.verdict import Rival, Verdict
 
 
@@ -39,6 +43,7 @@ class Table:
     """Rows of inputs (n, d) and targets (n, k) with their names, and how to search them.
 
     `backend` None is the default search; `space` None leaves the space to it, or to the backend.
+    Where a part of the law is `known`, targets, guesses and the front are of the rest.
     """
 
     inputs: np.ndarray
@@ -51,13 +56,26 @@ class Table:
     weights: np.ndarray | None = None
     units: Mapping[str, str] | None = None
     constraints: Sequence[str] = ()
+    known: Law | None = None
+    loss_unit: np.ndarray | None = None
     budget: Budget = field(default_factory=Budget)
     tree_seconds: float = TREE_SECONDS
     delta: float | None = None
     seed: int = 0
     guesses: Sequence[Law] = ()
+    proposals: Proposals | None = None
     progress: Progress | None = None
     trees: bool = True  # whether the default search may turn to them
+
+    def less(self, known: Law | None) -> Table:
+        """The search for the rest beside a known part."""
+        if known is None:
+            return self
+        return replace(
+            self, known=known, targets=self.targets - known.numpy()(self.inputs),
+            loss_unit=variance_of(self.targets, self.weights),
+            guesses=[with_known(known, guess, -1) for guess in self.guesses],
+        )  # fmt: skip
 
     def share(self, share: float) -> Table:
         """The same search in this share of the time."""
@@ -81,7 +99,10 @@ class Table:
         units = None
         if self.units is not None:
             units = {n: self.units[n] for n in (*names, *self.outputs)}
-        front = replace(self, inputs=self.inputs[:, active], names=names, units=units)._searched()
+        own = self.proposals and replace(self.proposals, inputs=names)
+        front = replace(
+            self, inputs=self.inputs[:, active], names=names, units=units, proposals=own
+        )._searched()
         note = f"of {columns} columns only {', '.join(names)} have a significant effect"
         return with_inputs(replace(front, notes=(note, *front.notes)), self.names)
 
@@ -115,6 +136,7 @@ class Table:
             dynamics="discrete", seed=self.seed, budget=budget, library=space.library,
             grammar=space.grammar, adequate=self.delta, constraints=tuple(self.constraints),
             units=units_of(self.units, self.names, self.outputs), progress=self.progress,
+            loss_unit=self.loss_unit, proposals=self.proposals,
         )  # fmt: skip
         return self._started(problem)
 
@@ -133,7 +155,10 @@ class Table:
         return ladder.climb(problem, space.templates, extend)
 
     def _ladder(self, backend: Backend, problem: Problem) -> Ladder:
-        rows = Rows("discrete", np.asarray(problem.targets), self.inputs, noisy=False)
+        rows = Rows(
+            "discrete", np.asarray(problem.targets), self.inputs, noisy=False, known=self.known,
+            loss_unit=self.loss_unit,
+        )  # fmt: skip
         end = problem.deadline()
         return Ladder(backend, rows, None, tuple(self.names), end=end, refit=False, ordered=False)
 
@@ -143,7 +168,7 @@ class Table:
         if not available_backends().get(TREES):
             note = f"expression trees were not searched: the backend {TREES!r} is not installed"
             return replace(front, notes=(*front.notes, note))
-        backend = make_backend(TREES)
+        backend = in_rounds(make_backend(TREES), self.proposals)
         problem = self._problem(
             backend, Space(grammar=default_grammar(self.names, self.inputs)), 1 - TERMS_SHARE
         )

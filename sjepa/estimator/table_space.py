@@ -10,9 +10,11 @@ from typing import Literal
 import numpy as np
 
 from sjepa.backend import Backend
+from sjepa.backend.registry import make_backend
 from sjepa.data.names import numbered
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Grammar, Library
+from sjepa.symbolic.known import with_free_terms
 from sjepa.symbolic.operators import operator
 from sjepa.symbolic.term_templates import TermTemplate, nonlinear_parameters
 
@@ -31,7 +33,7 @@ class Space:
 
     library: Library | None = None
     grammar: Grammar | None = None
-    templates: Sequence[TermTemplate] | Literal["wide"] | None = None
+    templates: list[TermTemplate] | Literal["wide"] | None = None
 
 
 def given_space(
@@ -49,7 +51,7 @@ def given_space(
     if operators is not None:
         return Space(grammar=Grammar(list(operators), names))
     if grammar is not None:
-        return Space(grammar=grammar)
+        return Space(grammar=grammar.of_inputs(names))
     if library is None or isinstance(library, str):
         if library not in (None, "wide"):
             raise ConfigError(
@@ -88,6 +90,26 @@ def default_space(
             )  # fmt: skip
         return Space(grammar=default_grammar(names, X))
     return Space(default_library(names, X), templates="wide" if library == "wide" else None)
+
+
+def with_known_terms(
+    space: Space | None,
+    terms: Sequence[tuple[str, str]],
+    X: np.ndarray,
+    names: Sequence[str],
+    outputs: Sequence[str],
+    backend: Backend | None,
+    library: Library | Sequence[str] | str | None,
+) -> Space:
+    """The space with the terms of a known part whose numbers are to be found."""
+    own = make_backend("subset") if backend is None else backend
+    if space is None:
+        space = default_space(names, X, own, library if isinstance(library, str) else None)
+    base = space.library if space.grammar is None else space.grammar
+    assert base is not None
+    combines = not own.trees and (backend is not None or space.grammar is None)
+    wider, templates = with_free_terms(base, space.templates, terms, outputs, combines, True)
+    return Space(wider, templates=templates)
 
 
 def operators_of(

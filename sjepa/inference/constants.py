@@ -30,5 +30,5 @@ MIN_BLOCKS = 4
 # within the range, coarse enough to be learned from forty segments.
 BUMPS, WIDTH = 40, 0.5
 # Simulations last this many times spread over root mean square velocity: 2 pi would be a period.
-# Longer ones tell coefficients better and are harder to fit; under chaos a start is lost in about ten.
+# Longer ones tell coefficients better and are harder to fit; under chaos a start is lost in ten.
 LENGTH = 4.0

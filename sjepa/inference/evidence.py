@@ -194,7 +194,8 @@ def _by_predictability(p: float, ordered: bool = True) -> Adequacy:
 class Regression:
     """Evidence on rows of a regression: targets (n, k), and any function of the inputs on them.
 
-    `floor` (k,) is the mean square error of the rows themselves, as far as it is computed.
+    `floor` (k,) is the mean square error of the rows themselves, as far as it is computed;
+    `loss_unit` (k,) the variance of whole targets, where these are what a known part leaves.
     """
 
     on_rows: OnRows
@@ -204,6 +205,7 @@ class Regression:
     losses: Callable[[Law], Array] | None = None  # mean squares (k,), where rows need no look
     count: float | None = None  # rows, each as often as its weight says
     ordered: bool = True  # whether rows that follow each other do so in time
+    loss_unit: Array | None = None
     fits: dict[Law, Fit] = field(default_factory=dict)
 
     def residual(self, law: Law) -> Array:
@@ -241,7 +243,8 @@ class Regression:
     @cached_property
     def _least(self) -> Array:
         """Mean square (k,) of the errors that even the true law leaves."""
-        solver = EXACT * self.targets.var(axis=0) if self.ordered else 0.0
+        variance = self.targets.var(axis=0) if self.loss_unit is None else self.loss_unit
+        solver = EXACT * variance if self.ordered else 0.0
         return np.maximum(np.maximum(self.floor, solver), 1e-300)
 
     def _squares(self, law: Law) -> Array:
@@ -251,9 +254,11 @@ class Regression:
 
     def unexplained(self, law: Law) -> Array:
         """Share (k,) of the variance of the targets, or of the mean square of constant ones."""
-        square = (self.targets**2).mean(axis=0)
-        variance = self.targets.var(axis=0)
-        unit = np.where(variance > EXACT * square, variance, square)
+        unit = self.loss_unit
+        if unit is None:
+            square = (self.targets**2).mean(axis=0)
+            variance = self.targets.var(axis=0)
+            unit = np.where(variance > EXACT * square, variance, square)
         return np.asarray(self._squares(law) / np.maximum(unit, 1e-300))
 
     def exact(self, law: Law) -> bool:

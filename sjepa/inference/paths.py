@@ -25,13 +25,18 @@ BETWEEN = 65_536
 class _Field:
     """The law with its coefficients: instructions on a memory that lacks only states and inputs.
 
-    With a `matrix` (outputs, terms) they give the terms of which the equations are sums.
+    With a `matrix` (outputs, terms) they give the terms of which the equations are sums. Values of
+    another field are added to theirs, if there is one.
     """
 
     def __init__(
-        self, program: Program, coefficients: Sequence[np.ndarray], matrix: np.ndarray | None = None
+        self,
+        program: Program,
+        coefficients: Sequence[np.ndarray],
+        matrix: np.ndarray | None = None,
+        plus: _Field | None = None,
     ) -> None:
-        self.program, self.matrix = program, matrix
+        self.program, self.matrix, self.plus = program, matrix, plus
         self.memory: list[Any] = [None] * program.size
         for slot, value in (
             *program.constants,
@@ -41,6 +46,10 @@ class _Field:
 
     def __call__(self, z: np.ndarray, u: np.ndarray | None) -> np.ndarray:
         """Values of the equations for states (size, ...) with inputs (m, S)."""
+        values = self._own(z, u)
+        return values if self.plus is None else values + self.plus(z, u)
+
+    def _own(self, z: np.ndarray, u: np.ndarray | None) -> np.ndarray:
         memory, shape = self.memory, z.shape[1:]
         memory[: len(z)] = z
         if u is not None:
@@ -65,6 +74,9 @@ class Shooter:
         self.outputs = len(law.outputs)
         self.size = self.order * self.outputs
         self.uses_inputs = len(law.inputs) > self.size
+        self.known: _Field | None = None
+        if segments.known is not None:
+            self.known = _Field(_compiled(segments.known.expressions, law.symbols), ())
         spread = segments.spread
         far = FAR * spread + np.abs(segments.middle)
         if self.order == 2:
@@ -80,10 +92,11 @@ class Shooter:
             matrix = np.zeros((self.outputs, len(terms)))
             places = [(i, terms[t]) for i, e in enumerate(law.equations) for _, t in e.pairs]
             matrix[tuple(np.array(places, dtype=int).reshape(-1, 2).T)] = coefficients
-            return _Field(_compiled(tuple(terms), law.symbols), (), matrix)
+            return _Field(_compiled(tuple(terms), law.symbols), (), matrix, self.known)
         each = np.broadcast_to(coefficients, (*shape, coefficients.shape[-1]))
         # The components come first here: every operation is on arrays in one piece.
-        return _Field(law.program, list(np.ascontiguousarray(np.moveaxis(each, -1, 0))))
+        own = list(np.ascontiguousarray(np.moveaxis(each, -1, 0)))
+        return _Field(law.program, own, plus=self.known)
 
     def velocity(self, z: np.ndarray, u: np.ndarray | None, field: _Field) -> np.ndarray:
         """Of states (size, ...) with inputs (m, S)."""

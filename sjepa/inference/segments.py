@@ -43,6 +43,7 @@ class Segments:
     data it is and at which observation it begins. `weights` (S, n, n) whiten the values of a
     segment, in that unit, where measured inputs have noise of their own. `sigma` (S, n, d) are
     measured standard errors as multiples of each channel's mean one: the level stays a parameter.
+    What is `known` of the law, with the same inputs, is added to every law that is simulated.
     """
 
     x: np.ndarray
@@ -58,6 +59,7 @@ class Segments:
     places: np.ndarray
     weights: np.ndarray | None = None
     sigma: np.ndarray | None = None
+    known: Law | None = None
 
     @classmethod
     def of(

@@ -94,13 +94,15 @@ class ShootingFit:
 
     def field(self, z: Array) -> Array:
         """Values (n, S, outputs) of each trajectory's law for its inputs (n, S, inputs)."""
+        known = self.segments.known
+        given = 0.0 if known is None else known.numpy()(z)
         if self.numbers is None:
-            return self.law.numpy()(z)
+            return self.law.numpy()(z) + given
         values = np.empty((*z.shape[:2], len(self.law.outputs)))
         for i, law in enumerate(self.laws):
             here = self.segments.trajectory == i
             values[:, here] = law.numpy()(z[:, here])
-        return values
+        return values + given
 
     @cached_property
     def normal(self) -> tuple[Array, Array, Array]:

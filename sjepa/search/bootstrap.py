@@ -60,6 +60,7 @@ def bootstrap(
     held: bool = False,
     end: float = math.inf,
     ordered: bool = True,
+    known: Law | None = None,
     executor: Any = "local",
     workers: int = 1,
 ) -> Front:
@@ -70,7 +71,7 @@ def bootstrap(
     those of the chosen structure: of simulations where the data are noisy, since noise in the
     states biases a regression, and otherwise of the regression on each resample. At `end`, by the
     problem's clock, no more are drawn, and a note says so. States that are not `ordered` in time
-    have no runs.
+    have no runs. The front is of what was found beside a `known` part of the law.
     """
     law = front.best()
     rng = np.random.default_rng(seed)
@@ -96,7 +97,7 @@ def bootstrap(
             break
     ends = {k: np.quantile(v, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) for k, v in numbers.items()}
     if ordered:
-        ends |= _free_runs(law, data, order, held)
+        ends |= _free_runs(law, data, order, held, known)
     rows = []
     for j, (output, pairs) in enumerate(zip(law.outputs, law.terms, strict=True)):
         for coefficient, term in pairs:
@@ -193,7 +194,7 @@ def _draws(rng: np.random.Generator, n: int, cells: int) -> np.ndarray:
 
 
 def _free_runs(
-    law: Law, data: Trajectories, order: int, held: bool
+    law: Law, data: Trajectories, order: int, held: bool, known: Law | None
 ) -> dict[tuple[int, sympy.Expr], np.ndarray]:
     """Ends of the intervals of coefficients that were fitted to simulations.
 
@@ -203,7 +204,7 @@ def _free_runs(
     without noise, or with too few segments.
     """
     try:
-        segments = Segments.of(data, order=order, zoh=held)
+        segments = replace(Segments.of(data, order=order, zoh=held), known=known)
     except SjepaError:
         return {}
     count = len(segments)

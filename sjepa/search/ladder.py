@@ -34,10 +34,13 @@ from sjepa.search.choice import best_of, is_long, leader, priced, simplified, st
 from sjepa.search.linearized import Template, neighbors, on_grid
 from sjepa.search.neighbors import exchanges, extensions
 from sjepa.search.parametric import Source, on_library, solve_open
+from sjepa.search.proposed import as_proposed, rescored, with_numbers
 from sjepa.search.quotients import quotient_sets
 from sjepa.search.verdicts import verdict_of
 from sjepa.symbolic import Front, Law, Library
 from sjepa.symbolic.front import Candidate
+from sjepa.symbolic.gram import variance_of
+from sjepa.symbolic.snap import loosened
 from sjepa.symbolic.term_templates import TermTemplate, extended_templates, weight
 from sjepa.symbolic.verdict import Domain, Verdict
 
@@ -111,6 +114,7 @@ class Ladder:
         if evidence is None:
             return Climbed(front, problem, None)
         self._compare(front, problem, evidence)
+        front, problem, evidence = self._with_proposals(front, problem, evidence)
         outside = templates is None and not extend  # terms that may only be rivals
         if isinstance(evidence, Simulation):
             return self._concluded(front, problem, evidence, True, outside)
@@ -154,7 +158,9 @@ class Ladder:
             return None
         smoothing = self.rows.again.get("like")
         error = slope_error(self.data, None if smoothing is None else smoothing.noise)
-        variance = self.rows.targets.var(axis=0)
+        variance = self.rows.loss_unit
+        if variance is None:
+            variance = self.rows.targets.var(axis=0)
         return np.maximum(ROOM * error, ROUNDING * variance)
 
     def _cut(self, length: float) -> Segments | None:
@@ -163,10 +169,12 @@ class Ladder:
             return None
         smoothing = self.rows.again.get("like") if self.order == 1 else None
         try:
-            return Segments.of(
+            segments = Segments.of(
                 self.data, order=self.order, zoh=self.rows.form == "zoh", smoothing=smoothing,
                 derivatives=self.rows.found if self.order == 1 else None, length=length,
             )  # fmt: skip
+            known = self.rows.known
+            return replace(segments, known=None if known is None else self._simulated(known))
         except SjepaError:
             return None
 
@@ -192,7 +200,7 @@ class Ladder:
         return Regression(
             self.rows.thinned(every), targets, priced(problem), floor,
             lambda law: problem.losses(law) * problem.variance,
-            problem.sums.weight / every, self.data is not None,
+            problem.sums.weight / every, self.data is not None, self.rows.loss_unit,
         )  # fmt: skip
 
     def _again(self, evidence: Regression, problem: Problem) -> Regression:
@@ -225,6 +233,38 @@ class Ladder:
             near = [*near[: effort.laws], min(front, key=lambda c: c.terms)]
         knee = front.best_candidate()  # first: it is believed where there is no time for others
         self._fitted([knee.law, *(c.law for c in near if c is not knee)], problem, evidence)
+
+    def _with_proposals(
+        self, front: Front, problem: Problem, evidence: Simulation | Regression
+    ) -> tuple[Front, Problem, Simulation | Regression]:
+        """Fit what is proposed as long as some of it is new; its terms join the library."""
+        proposals = problem.proposals
+        for _ in range(0 if proposals is None else self.effort.rounds):
+            assert proposals is not None
+            best = best_of(evidence.fits)
+            leading = [self._simulated(c.law) for c in front]
+            chosen = leading.index(best) if best in leading else None
+            laws = proposals.ask(replace(front, chosen=chosen))
+            wider = self._extended(problem, laws)
+            if isinstance(evidence, Regression) and not problem.constraints:
+                rows = self._thinned(wider)
+                numbered = (with_numbers(law, wider, rows, self._on_rows) for law in laws)
+                laws = [law for law in numbered if law is not None]
+            fitted = {structure_of(law) for law in evidence.fits}
+            if isinstance(evidence, Simulation):  # which moves numbers inside terms itself
+                laws = [loosened(law) for law in laws]
+            new = [w for w in laws if structure_of(self._simulated(w)) not in fitted]
+            if not new or not self._time_left(problem):
+                break
+            scored = [rescored(c, wider) for c in front]
+            scored += [replace(wider.candidate(law), backend="proposed") for law in new]
+            front = Front.of(scored, front.measure, front.backend, front.notes)
+            if wider is not problem and isinstance(evidence, Regression):
+                evidence = self._again(evidence, wider)
+                self._compare(front, wider, evidence)
+            problem = wider
+            self._fitted(new, problem, evidence)
+        return front, problem, evidence
 
     def _explore(self, problem: Problem, evidence: Regression) -> None:
         """Fit neighbors of the best law as long as one of them becomes the best."""
@@ -277,7 +317,7 @@ class Ladder:
         return on_grid(self._templates(law.inputs, points), points)
 
     def _within(self, problem: Problem) -> Callable[[Law], bool]:
-        return lambda law: self._inside(law, problem) is not None
+        return lambda law: self._inside(law, problem) is not None or as_proposed(law, problem)
 
     def _fitted(
         self, laws: Sequence[Law], problem: Problem, evidence: Simulation | Regression
@@ -340,6 +380,8 @@ class Ladder:
         floor = self._floor
         clean = floor is not None
         limit = self._dense(problem) if floor is None else floor / problem.variance
+        if problem.loss_unit is not None:  # places are judged by what they leave of the targets
+            limit = limit * problem.loss_unit / variance_of(self.rows.targets)
         if math.isfinite(self.end):
             left = max(self.end - problem.clock(), 0.0)
             problem = problem.with_(budget=replace(problem.budget, seconds=left / 2))
@@ -415,6 +457,7 @@ class Ladder:
         evidence = self._evidence(problem, front)
         if evidence is not None:
             self._compare(front, problem, evidence)
+            front, problem, evidence = self._with_proposals(front, problem, evidence)
         return self._concluded(front, problem, evidence)
 
     def _concluded(
@@ -474,7 +517,8 @@ class Ladder:
         kept.sort(key=lambda c: (front.complexity(c), c.loss))
         front = replace(front, candidates=tuple(kept), chosen=kept.index(marked))
         verdict = replace(
-            verdict_of(marked.law, scores, adequacy), domain=self._domain(evidence, best)
+            verdict_of(marked.law, scores, adequacy, self.rows.known),
+            domain=self._domain(evidence, best),
         )
         return Climbed(replace(front, verdict=verdict), problem, verdict)
 

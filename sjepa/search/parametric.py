@@ -331,7 +331,7 @@ def solve_open(
     assert base is not None and targets is not None
     library = place_constants(base, shapes, of, x, targets, floor, sure, time_left, also)
     front = on_library(problem, library, of).solve(backend)
-    laws = [_moved(c.law, problem, of) for c in front if time_left() or c is front[0]]
+    laws = [moved(c.law, problem, of) for c in front if time_left() or c is front[0]]
     new: dict[sympy.Expr, set[int]] = {}
     for law in laws:
         for j, row in enumerate(law.terms):
@@ -357,7 +357,7 @@ def on_library(problem: Problem, library: Library, of: OnRows) -> Problem:
     return problem.with_(library=library, features=of(library.numpy()), on_rows=of, warm=None)
 
 
-def _moved(law: Law, problem: Problem, of: OnRows) -> Law:
+def moved(law: Law, problem: Problem, of: OnRows) -> Law:
     """The law with its nonlinear parameters where they fit best, simple ones where those do."""
     targets = problem.targets
     assert targets is not None

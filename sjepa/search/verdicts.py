@@ -11,6 +11,7 @@ from sjepa.inference.score import Scores
 from sjepa.inference.segments import Segments
 from sjepa.search.choice import best_of
 from sjepa.symbolic import Front, Law
+from sjepa.symbolic.known import with_known
 from sjepa.symbolic.verdict import Rival, Verdict
 
 
@@ -37,7 +38,8 @@ def validated(front: Front, data: Trajectories, order: int, zoh: bool) -> Front:
     )  # fmt: skip
 
 
-def verdict_of(law: Law, scores: Scores, adequacy: Adequacy) -> Verdict:
+def verdict_of(law: Law, scores: Scores, adequacy: Adequacy, known: Law | None = None) -> Verdict:
+    """Of a law that was found beside a `known` part; the sentences speak of whole laws."""
     chosen = scores.best
     near = {fit.law.skeleton[0]: fit for fit in reversed(scores.rivals)}
     near.pop(chosen.law.skeleton[0], None)
@@ -47,12 +49,12 @@ def verdict_of(law: Law, scores: Scores, adequacy: Adequacy) -> Verdict:
     reasons, adequate = [adequacy.reason], adequacy.adequate
     if (better := scores.decisive) is not None:
         adequate = None if adequate else adequate
-        text = "; ".join(better.law.lines(digits=3))
+        text = "; ".join(with_known(known, better.law).lines(digits=3))
         reasons.append(f"Terms outside the library explain the data far better: {text}.")
     elif rivals:
         if adequate and scores.probability < 0.5:
             adequate = None
-        text = "; ".join(rivals[0].law.lines(digits=3))
+        text = "; ".join(with_known(known, rivals[0].law).lines(digits=3))
         more = "" if len(rivals) == 1 else f" and {len(rivals) - 1} more"
         reasons.append(
             f"The data do not decide against {text} (odds {rivals[0].odds:.2g} to 1){more}."

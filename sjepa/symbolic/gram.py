@@ -69,6 +69,8 @@ class Gram:
     near : Residuals, optional
         The same sums for the residuals of a law near the best one: losses of laws that
         are nearly exact are differences of these small sums and keep their digits.
+    loss_unit : (k,), optional
+        What losses are in units of, where that is not the variance of the targets.
 
     Examples
     --------
@@ -87,6 +89,7 @@ class Gram:
     rows: int
     weight: float
     near: Residuals | None = None
+    loss_unit: np.ndarray | None = None
 
     @classmethod
     def from_features(
@@ -180,6 +183,8 @@ class Gram:
     @cached_property
     def variance(self) -> np.ndarray:
         """Variance of each target; its mean square where it does not vary."""
+        if self.loss_unit is not None:
+            return self.loss_unit
         mean_square = self.yy / self.weight
         variance = mean_square - (self.y / self.weight) ** 2
         # A constant target would divide by rounding noise.
@@ -249,6 +254,14 @@ class Gram:
         """The norms of the columns, and the products of columns of norm 1."""
         scale = np.sqrt(np.maximum(np.diag(self.xx), 1e-300))
         return scale, self.xx / np.outer(scale, scale)
+
+
+def variance_of(targets: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Variance (k,) of targets (n, k); their mean square where they do not vary."""
+    mean = np.average(targets, axis=0, weights=weights)
+    variance = np.average((targets - mean) ** 2, axis=0, weights=weights)
+    mean_square = np.maximum(variance + mean**2, 1e-300)
+    return np.where(variance <= 1e-12 * mean_square, mean_square, variance)
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:

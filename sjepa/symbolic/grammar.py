@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -35,7 +35,8 @@ class Grammar:
     operators : list of str
         By name or sign: ``["+", "*", "sin", "safe_div"]``. Multiplying a term by a number is
         always allowed.
-    inputs : list of str
+    inputs : list of str, optional
+        `discover` and `SymbolicRegressor` take the names of the data where there are none.
     weights : mapping, optional
         Node weights that differ from the operator table's; frozen with the grammar.
     max_size, max_depth : int
@@ -59,7 +60,7 @@ class Grammar:
     """
 
     operators: Sequence[str]
-    inputs: Sequence[str]
+    inputs: Sequence[str] = ()
     weights: Mapping[str, float] = field(default_factory=dict)
     max_size: int = 30
     max_depth: int = 10
@@ -88,7 +89,7 @@ class Grammar:
     def __post_init__(self) -> None:
         set_ = object.__setattr__
         set_(self, "operators", _operator_names(self.operators))
-        set_(self, "inputs", check_names(self.inputs, "input"))
+        set_(self, "inputs", check_names(self.inputs, "input") if self.inputs else ())
         set_(self, "accepts", {operator(k).name: tuple(v) for k, v in self.accepts.items()})
         set_(
             self,
@@ -117,8 +118,12 @@ class Grammar:
             for name in mask.get("inputs", ()):
                 self._require_input(name)
 
+    def of_inputs(self, names: Sequence[str]) -> Grammar:
+        """The grammar with these inputs, if it says none."""
+        return self if self.inputs else replace(self, inputs=tuple(names))
+
     def _require_input(self, name: str) -> None:
-        if name not in self.inputs:
+        if self.inputs and name not in self.inputs:
             raise LawError(f"{name!r} is not among the inputs {', '.join(self.inputs)}.")
 
     def role(self, name: str) -> str:

@@ -10,6 +10,7 @@ import sympy
 from sjepa.errors import SjepaError
 from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.complexity import split_terms
+from sjepa.symbolic.law import Law
 
 
 # How far an inner number may be from a simple one to be tried as that.
@@ -43,3 +44,30 @@ def _snap(node: sympy.Expr, tolerance: float) -> sympy.Expr:
         if quarters and abs(quarters - round(quarters)) <= tolerance:
             return node.func(_snap(rest, tolerance) + round(quarters) * sympy.pi / 2)
     return node.func(*(_snap(a, tolerance) for a in node.args))
+
+
+def loosened(law: Law) -> Law:
+    """The law with whole numbers inside its terms as doubles, which can be fitted: sin(2*q) is one.
+
+    Exponents stay, and so does a 1 that multiplies.
+    """
+    rows = [
+        sympy.Add(*(sympy.Float(c) * _loosened(t, False) for c, t in split_terms(expr)))
+        for expr in law.expressions
+    ]
+    return Law(rows, law.inputs, law.outputs, law.dynamics, canonical=False)
+
+
+def _loosened(node: sympy.Expr, inside: bool) -> sympy.Expr:
+    if node.is_Pow:
+        return _loosened(node.base, inside or not node.exp.is_positive) ** node.exp
+    if not node.args:
+        return node
+    least = 1 if node.is_Add else 2  # what a sum has beside its terms, a product before them
+    parts = [
+        sympy.Float(int(a))
+        if inside and a.is_Integer and abs(a) >= least and (node.is_Add or node.is_Mul)
+        else _loosened(a, inside or not (node.is_Add or node.is_Mul))
+        for a in node.args
+    ]
+    return node.func(*parts)

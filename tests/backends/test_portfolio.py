@@ -203,3 +203,20 @@ def test_sparse_and_tree_backends_search_one_grammar() -> None:
     model = sjepa.SymbolicRegressor(["stlsq", small], random_state=0).fit(Z, y)
     assert model.front_.measure == "tree"
     assert model.law_.lines(3) == ["y = x1*x2 - sin(x1)"]
+
+
+def test_other_digits_make_no_other_finder() -> None:
+    near = Law.from_string(["p", "-0.89999*q"], NAMES)  # a little better
+    front = problem().solve(make_backend([Knows((MIDDLE,)), Other((near, TRUTH))]))
+    assert {c.law: c.backend for c in front} == {near: "knows", TRUTH: "other"}
+
+
+def test_integrals_leave_each_law_to_its_first_finder() -> None:
+    t, rng = np.arange(0, 10, 0.05), np.random.default_rng(0)
+    x = [TRUTH.simulate(start, t).z for start in ([1.5, 0.0], [-0.5, 1.5])]
+    x = [path + 0.01 * path.std(axis=0) * rng.normal(size=path.shape) for path in x]
+    backends = [Knows((MIDDLE, TRUTH)), type("Trees", (Other,), {"trees": True})((MIDDLE,))]
+    grammar = sjepa.Grammar(["+", "*", "sin"], NAMES)
+    front = sjepa.discover(x, t, feature_names=NAMES, backend=backends, grammar=grammar, budget=2)
+    assert front.form == "weak" and front.best().round(1) == TRUTH
+    assert front.best_candidate().backend == "knows"

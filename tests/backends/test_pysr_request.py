@@ -16,9 +16,9 @@ from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.symbolic.operators import OPERATORS
 from sjepa.symbolic.parse import parse, symbol
 from sjepa_backends.pysr import PySR, PySRTemplate
-from sjepa_backends.pysr.extras import in_our_names
 from sjepa_backends.pysr.guess import guesses
 from sjepa_backends.pysr.request import plan
+from sjepa_backends.pysr.so_far import PrintedTable, in_our_names
 from sjepa_julia import definitions
 
 
@@ -161,6 +161,22 @@ def test_rows_of_the_hall_of_fame_are_told_in_our_names() -> None:
     assert in_our_names("  2   1.0e+00  0.0e+00  y = x₁", task, p).startswith("q = p  (")
     for line in ("Progress: 3 / 12 total iterations (25.000%)", "9 1.0 0.0 y₃ = x₀", "5 1 1 y = "):
         assert in_our_names(line, task, p) in (line, "q =   (loss 1, size 5)")
+
+
+def test_the_table_that_pysr_prints_stands_below_its_lines() -> None:
+    p = problem()
+    (task,), _ = plan(p, {})
+    table = PrintedTable(task, p)
+    assert table.told("Progress: 1 / 12") == "Progress: 1 / 12"
+    first = ["Complexity  Loss       Score      Equation", "1  3.4e+01  0.0e+00  y₂ = 3.85"]
+    again = [first[0], "2  3.4e+01  0.0e+00  y₂ = x₀", "5  1.2e+00  9.0e-01  y₂ = sin(x₀) + x₁"]
+    lines = [table.told(line) for line in (*first, *again)]
+    assert lines[1].splitlines()[1:] == [
+        "complexity      loss  equation", "       0.5   3.4e+01  p = 3.85",
+    ]  # fmt: skip
+    assert lines[-1].splitlines()[2:] == [
+        "         1   3.4e+01  p = q", "       2.5   1.2e+00  p = sin(q) + p",
+    ]  # fmt: skip
 
 
 def test_complexities_are_our_weights_doubled() -> None:
@@ -391,3 +407,11 @@ def test_a_template_for_a_list_of_terms_is_refused() -> None:
     library = Library.from_terms(["q", "p"], ["q", "p"])
     with pytest.raises(ConfigError, match="'q' has a list of terms; a template needs operators"):
         plan(problem(library=library, grammar=None), {"q": PySRTemplate("f(q)", ["f"])})
+
+
+def test_an_output_that_a_known_part_explains_is_not_searched() -> None:
+    z = np.random.default_rng(0).uniform(-2, 2, (50, 2))
+    left = np.column_stack([1e-9 * z[:, 0], -0.2 * z[:, 1]])
+    grammar = Grammar(["+", "*"], ["q", "p"])
+    tasks, _ = plan(Problem(z, left, grammar=grammar, loss_unit=np.ones(2)), {})
+    assert [(task.outputs, bool(task.columns)) for task in tasks] == [((0,), False), ((1,), True)]

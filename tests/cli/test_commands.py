@@ -150,3 +150,16 @@ def test_discover_vary_prints_and_keeps_the_coefficients_of_each_trajectory(tmp_
     np.testing.assert_allclose(own["value"], [-1.0, -2.0], rtol=1e-3)
     told = json.loads(run(*asked, "--vary", "q", "--json", cwd=tmp_path).stdout)
     assert len(told["laws"]) == 2 and {r["term"] for r in told["differing"]} == {"v': q"}
+
+
+def test_discover_takes_a_known_part(tmp_path: Path) -> None:
+    t = np.arange(0, 10, 0.02)
+    law = sjepa.Law.from_string(["p", "-sin(q) - 0.3*p*abs(p)"], ["q", "p"])
+    frame = pd.DataFrame(law.simulate([1.5, 0.0], t).z, columns=["q", "p"]).assign(t=t)
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    known = ("--known", "q' = p", "--known", "p' = -sin(q)")
+    out = run("discover", tmp_path / "data.csv", "--time", "t", *known)
+    assert out.returncode == 0, out.stderr
+    assert out.stdout.split("\n")[:2] == ["q' = p", "p' = -0.3*p*Abs(p) - sin(q)"]
+    out = run("discover", tmp_path / "data.csv", "--time", "t", "--known", "r' = q")
+    assert out.returncode == 2 and "not one equation for one of q, p" in out.stderr

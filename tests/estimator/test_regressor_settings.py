@@ -233,3 +233,18 @@ def test_guesses_are_read_and_not_run() -> None:
     for text in ("x9 + 1", "__import__('os')", "x1 +"):
         with pytest.raises(sjepa.errors.SjepaError):
             SymbolicRegressor("subset", guesses=[text]).fit(X, X[:, 0])
+
+
+def test_a_grammar_takes_the_names_of_the_data() -> None:
+    pytest.importorskip("pyoperon")
+    grammar = sjepa.Grammar(["+", "*", "sin"], nested={"sin": {"sin": 0}})
+    tiny = {"name": "operon", "runs": 1, "generations": 5}
+    y = X[:, 0] * X[:, 1]
+    model = SymbolicRegressor(tiny, grammar=grammar, random_state=0).fit(X, y)
+    assert model.law_.lines(4) == ["y = x1*x2"]
+    t = np.arange(0, 5, 0.05)
+    front = sjepa.discover(
+        np.stack([np.cos(t), -np.sin(t)], axis=1), t, feature_names=["q", "p"], grammar=grammar,
+        backend=tiny,
+    )  # fmt: skip
+    assert front.best().lines(3) == ["q' = p", "p' = -q"]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sjepa.backend import Backend, Problem
+from sjepa.backend import Backend, Problem, StopNote
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Grammar
 from sjepa.symbolic.front import Front, combine_outputs
@@ -121,6 +121,8 @@ class Operon(Backend):
         if what.missing:
             notes.append(f"{output}: Operon has no {', '.join(what.missing)}")
         refinement = Refinement(problem, j, rows)
+        if problem.explained[j]:
+            return refinement.front(-math.inf), False
         refinement.start_from(law.expressions[j] for law in _warm(problem))
         if what.features and np.ptp(target[rows]) > 1e-12 * np.abs(target[rows]).max():
             names = [f"f{i}" for i in range(len(what.features))]
@@ -131,9 +133,7 @@ class Operon(Backend):
                 try:
                     self._run(problem, j, run, refinement, end, notes)
                 except KeyboardInterrupt:
-                    notes.append(
-                        f"{output}: stopped by Ctrl-C; these are the laws found until then"
-                    )
+                    notes.append(StopNote.of(output))
                     return refinement.front(end), True
         return refinement.front(end), False
 

@@ -73,7 +73,8 @@ class Refinement:
         self.known: frozenset[frozenset[sympy.Expr]] = frozenset()
         self.refined: set[frozenset[sympy.Expr]] = set()
         self.add([])
-        self.add([sympy.S.One])
+        if not problem.explained[j]:
+            self.add([sympy.S.One])
 
     @property
     def best(self) -> float:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,16 +14,17 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from sjepa.backend import Backend, Problem
+from sjepa.backend import Backend, Problem, StopNote
 from sjepa.errors import BackendError, BackendUnavailable, ConfigError
 from sjepa.symbolic import Grammar
 from sjepa.symbolic.front import Front
 from sjepa_backends.adapters import grammar_of
 from sjepa_backends.pysr import guess, laws, pool, request as requests
-from sjepa_backends.pysr.extras import extras, in_our_names
+from sjepa_backends.pysr.extras import extras
 from sjepa_backends.pysr.julia import announce_download, depot, julia_available
 from sjepa_backends.pysr.pool import stop_workers
 from sjepa_backends.pysr.process import Worker
+from sjepa_backends.pysr.so_far import PrintedTable, kept_equations
 from sjepa_backends.pysr.template import PySRTemplate
 
 
@@ -214,9 +216,18 @@ class PySR(Backend):
             with pool.borrow(self.command, self.startup_timeout, starting) as worker:
                 done = 0
                 for task in todo:
-                    found = self._run(worker, task, problem, done)
+                    started = time.time()
+                    try:
+                        found, stopped = self._run(worker, task, problem, done), False
+                    except KeyboardInterrupt:
+                        found, stopped = self._kept(worker, task, started), True
+                        if not any(found) and not any(texts):
+                            raise
+                        notes.append(StopNote.of())
                     for j, rows in zip(task.outputs, found, strict=True):
                         texts[j] = rows
+                    if stopped:
+                        break
                     done += len(task.outputs)
         own_loss = self.elementwise_loss is not None or self.loss_function is not None
         if own_loss:
@@ -244,6 +255,7 @@ class PySR(Backend):
         arrays: dict[str, Any] = self._arrays(task, problem)
         np.savez(request["data"], **arrays)
         part, started = 0.0, math.inf
+        printed = PrintedTable(task, problem)
 
         def report(line: str) -> None:
             nonlocal part, started
@@ -252,11 +264,15 @@ class PySR(Backend):
                 part = max(part, float(percent[1]) / 100)
             if seconds and math.isfinite(started):
                 part = max(part, (problem.clock() - started) / seconds)
-            line = in_our_names(line, task, problem)
-            problem.report(line, before + share * min(part, 0.99))
+            problem.report(printed.told(line), before + share * min(part, 0.99))
 
         limit = seconds + self.grace if seconds else float("inf")
         return worker.search(request, len(task.outputs), limit, report)
+
+    def _kept(self, worker: Worker, task: requests.PySRTask, started: float) -> list[list[str]]:
+        """What PySR wrote down of a search that is still running."""
+        folder = Path(self.hall_of_fame or worker.directory)
+        return kept_equations(folder, started, len(task.outputs))
 
     def request(self, task: requests.PySRTask, problem: Problem) -> dict[str, Any]:
         """What the worker is asked, apart from the data."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -24,9 +23,6 @@ _BASE = {
     "[length]": "m", "[time]": "s", "[mass]": "kg", "[current]": "A", "[temperature]": "K",
     "[substance]": "mol", "[luminosity]": "cd",
 }  # fmt: skip
-# A row of the hall of fame as it is printed: complexity, loss, score, equation.
-_ROW = re.compile(r"^(\d+)\s+(\S+)\s+\S+\s+y([₀-₉]*) = (.*)$")
-_SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 
 
 def extras(backend: PySR, task: PySRTask, problem: Problem) -> dict[str, Any]:
@@ -76,21 +72,3 @@ def _unit(dimension: Mapping[str, Fraction]) -> str:
         text = f"{power.numerator}" if whole else f"({power.numerator}//{power.denominator})"
         parts.append(_BASE[name] if power == 1 else f"{_BASE[name]}^{text}")
     return "*".join(parts) or "1"
-
-
-def in_our_names(line: str, task: PySRTask, problem: Problem) -> str:
-    """A printed row of the hall of fame with the problem's names; other lines as they are."""
-    row = _ROW.match(line.strip())
-    if row is None:
-        return line
-    complexity, loss, which, equation = row.groups()
-    place = int(which.translate(_SUBSCRIPTS) or 1) - 1
-    if place >= len(task.outputs):
-        return line
-
-    def column(match: re.Match[str]) -> str:
-        i = int(match[1].translate(_SUBSCRIPTS))
-        return to_text(task.columns[i]) if i < len(task.columns) else match[0]
-
-    names = re.sub(r"\bx([₀-₉]+)", column, equation)
-    return f"{problem.outputs[task.outputs[place]]} = {names}  (loss {loss}, size {complexity})"

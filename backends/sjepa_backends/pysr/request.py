@@ -72,6 +72,8 @@ def plan(
     groups: dict[PySRTask, list[int]] = {}
     for j, output in enumerate(problem.outputs):
         task = _task(problem, j, templates.get(output), notes)
+        if problem.explained[j]:
+            task = replace(task, columns=())
         groups.setdefault(task, []).append(j)
     tasks = [replace(task, outputs=tuple(outputs)) for task, outputs in groups.items()]
     for task in tasks:
