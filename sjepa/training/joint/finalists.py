@@ -129,7 +129,8 @@ def companion_form(
     seen = set(known)
     for start in starts:
         # Whitened observations hold what is signal of a read-out.
-        head = linear_head(torch.linalg.pinv(context.whitening.matrix.double()) @ start)
+        white, unit = context.whitening.directions.double(), context.whitening.unit.double()
+        head = linear_head(torch.linalg.pinv(white) @ (unit[:, None] * start))
         for own in proposals(
             head, context.task(structure(library, rows)), context.train, max_proposals
         ):

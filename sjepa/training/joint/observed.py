@@ -10,6 +10,7 @@ from torch import Tensor
 
 from sjepa.data import Trajectories, noise_level
 from sjepa.errors import DataError
+from sjepa.inference.segments import FLOOR
 from sjepa.models import Whitening
 from sjepa.training.joint.objective import Grid
 from sjepa.training.joint.quadrature import STENCIL, interval_weights
@@ -28,7 +29,7 @@ MAX_ROWS = 20_000
 class Observed:
     """Whitened observations (N, T, rank) in double precision, and where they were taken.
 
-    `raw` are the same components in their own units, so that distances are those of the
+    `raw` are the same components in units of the noise, so that distances are those of the
     observations: what the neighbor test looks at. `noise` is what noise may have added to x,
     where that is known.
     """
@@ -70,8 +71,8 @@ class Observed:
                 z = whitening(torch.as_tensor(own).to(whitening.mean)).double()
                 x[i, : len(z)] = z
                 x[i, len(z) :] = z[-1]
-        # A column of the whitening matrix is a direction divided by the spread along it.
-        spread = 1.0 / whitening.matrix.double().norm(dim=0)
+        # A column is a direction divided by the spread along it.
+        spread = 1.0 / whitening.directions.double().norm(dim=0)
         return cls(x, sampling_grid(trajectories), x * spread)
 
 
@@ -154,17 +155,20 @@ def fit_whitening(
 ) -> Whitening:
     """Whitening that keeps the components which are signal rather than noise.
 
-    Without a `rank`, the components up to the first whose white noise, judged from its own
-    roughness in time or from a noisier `noisier_copy`, is more than a small share of its variance.
+    Observed values count in units of their noise, so that neither units nor a sensor that only
+    rattles decides what the leading components are. Without a `rank`, the components up to the
+    first whose white noise, judged from its own roughness in time or from a noisier
+    `noisier_copy`, is more than a small share of its variance.
     """
     size = int(np.prod(trajectories.obs_shape, dtype=int))
     every = max(1, int(trajectories.lengths.sum()) // MAX_ROWS)
     rows = torch.as_tensor(np.concatenate([a[::every] for a in trajectories.x])).double()
     most = min(MAX_RANK if rank is None else rank, size)
-    whitening = Whitening.fit(rows, trajectories.obs_shape, rank=most, max_rank=most)
+    unit = noise_units(trajectories, noisier_copy)
+    whitening = Whitening.fit(rows, trajectories.obs_shape, rank=most, max_rank=most, unit=unit)
     if rank is not None:
         return whitening
-    some = trajectories[:: max(1, len(trajectories) // 50)]
+    some = _some(trajectories)
     with torch.no_grad():
         series = [whitening(torch.as_tensor(a).double()).numpy() for a in some.x]
     share = noise_level(series, some.t) ** 2
@@ -176,7 +180,7 @@ def fit_whitening(
             ]
         share = torch.cat(added).square().mean(0).numpy()
     quiet = np.flatnonzero(share <= NOISE_SHARE)
-    if noisier_copy is None:  # in order of variance, noise comes last
+    if noisier_copy is None:  # in order of what they are beside noise, noise comes last
         noisy = np.flatnonzero(share > NOISE_SHARE)
         quiet = np.arange(noisy[0] if len(noisy) else whitening.rank)
     if not len(quiet):
@@ -184,12 +188,27 @@ def fit_whitening(
             "Every principal component looks like noise: the observations do not move smoothly "
             "from one sample to the next. Sample faster, or set the rank."
         )
-    return _chosen(whitening, quiet)
+    return whitening.restricted(quiet.tolist())
 
 
-def _chosen(whitening: Whitening, components: np.ndarray) -> Whitening:
-    """The same whitening with fewer components."""
-    shorter = Whitening(whitening.obs_shape, len(components)).to(whitening.mean.dtype)
-    shorter.mean.copy_(whitening.mean)
-    shorter.matrix.copy_(whitening.matrix[:, components])
-    return shorter
+def noise_units(trajectories: Trajectories, noisier_copy: Trajectories | None = None) -> Tensor:
+    """The noise (size,) of each observed value, and what no computation resolves of its spread.
+
+    The values of a frame share a unit and a sensor: they count as they are.
+    """
+    if noisier_copy is not None:
+        pairs = zip(noisier_copy.x, trajectories.x, strict=True)
+        added = np.concatenate([(a - b).reshape(len(a), -1) for a, b in pairs])
+        noise = np.sqrt(np.square(added).mean(axis=0))
+    elif len(trajectories.obs_shape) == 1:
+        some = _some(trajectories)
+        noise = noise_level(some.x, some.t)
+    else:
+        return torch.ones(int(np.prod(trajectories.obs_shape, dtype=int)), dtype=torch.float64)
+    spread = np.concatenate([a.reshape(len(a), -1) for a in trajectories.x]).std(axis=0)
+    unit = np.hypot(noise, FLOOR * spread)
+    return torch.as_tensor(np.where(unit > 0, unit, 1.0))  # a constant tells nothing
+
+
+def _some(trajectories: Trajectories) -> Trajectories:
+    return trajectories[:: max(1, len(trajectories) // 50)]

@@ -60,6 +60,20 @@ def test_the_same_seed_gives_the_same_answer(data: Trajectories, result: SearchR
     assert again.law == result.law
 
 
+@pytest.mark.parametrize("kind", ["units", "rattling"])
+def test_sensors_count_by_what_they_tell_whatever_their_units_and_spread(kind: str) -> None:
+    """Millimeters beside kilometers, and ten sensors beside one that only rattles."""
+    rng, s = np.random.default_rng(0), pendulum_states(40)
+    x = s * [1e6, 1.0] if kind == "units" else s @ rng.normal(size=(2, 10))
+    x = x + 0.005 * x.std(axis=(0, 1)) * rng.normal(size=x.shape)
+    if kind == "rattling":
+        x = np.concatenate([x, 3 * x.std() * rng.normal(size=(*s.shape[:2], 1))], axis=-1)
+    result = joint_search(Trajectories(list(x), 0.07), LIBRARY, 2, budget=SMALL)
+    assert structure(result.law) in ("z2; sin(z1)", "sin(z2); z1")
+    assert np.prod(result.law.coefficients) == pytest.approx(-1.0, rel=0.02)
+    assert result.verdict.adequate is not False
+
+
 def test_the_search_runs_on_one_thread_and_gives_the_others_back(data: Trajectories) -> None:
     seen: set[int] = set()
 
