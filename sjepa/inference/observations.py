@@ -8,13 +8,15 @@ its path back. The probe only judges: nothing is reconstructed in learning.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from math import comb
 from typing import Any
 
 import numpy as np
 from numpy.polynomial import legendre
+from scipy.linalg import solve_triangular
 
 from sjepa.data import Trajectories
 from sjepa.inference.constants import LENGTH, ODDS
@@ -28,34 +30,75 @@ from sjepa.symbolic import Law
 
 Encode = Callable[[Array], Array]
 
-# A probe is a polynomial of this degree, or of the highest that has no more terms than this.
-DEGREE, MAX_TERMS = 7, 120
+# A probe is a polynomial of at most this degree and of no more terms than this, fitted to about so
+# many rows, with a ridge for terms that the rows do not tell apart.
+DEGREE, MAX_TERMS, ROWS, RIDGE = 30, 120, 8_000, 1e-9
 # Residuals are mostly noise if less than half of them is told by the ones before.
 MOSTLY = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """Polynomials of coordinates, within the range (2, d) that they were fitted on."""
+    """Polynomials of the first coordinates, within the range (2, d) that they were fitted on."""
 
+    center: Array
+    axes: Array
     ends: Array
     powers: Array
     weights: Array
 
     @classmethod
-    def of(cls, z: Array, x: Array) -> Probe:
-        """Observations (rows, r) as functions of coordinates (rows, d), by least squares."""
-        d = z.shape[1]
+    def of(cls, z: list[Array], x: list[Array], sizes: tuple[int, ...] = ()) -> Probe:
+        """Observations (n, r) of each trajectory as functions of its coordinates (n, d).
+
+        Of how high a degree, and of how many of the coordinates (one of `sizes`, by default all),
+        is what predicts every other trajectory best from the rest.
+        """
+        every = max(1, sum(map(len, z)) // ROWS)
+        z, x = ([one[::every] for one in many] for many in (z, x))
+        if len(z) == 1:  # its blocks in turn
+            z, x = (np.array_split(many[0], 8) for many in (z, x))
+        half = np.concatenate([np.full(len(one), i % 2) for i, one in enumerate(z)])
+        rows, seen = np.concatenate(z), np.concatenate(x)
+        least = FLOOR**2 * seen.var(axis=0) + 1e-300
+        found: list[tuple[float, Probe]] = []
+        for size in sizes or (rows.shape[1],):
+            probe = cls._plain(rows[:, :size])
+            features = probe.features(rows)
+            degrees = probe.powers.sum(axis=1)
+            counts = [int((degrees <= n).sum()) for n in range(1, int(degrees.max()) + 1)]
+            counts = [p for p in counts if 4 * p <= len(rows)] or counts[:1]
+            missed = np.zeros(len(counts))
+            for k in (0, 1):
+                solutions = _prefixes(features[half == k], seen[half == k], counts)
+                for i, (p, weights) in enumerate(zip(counts, solutions, strict=True)):
+                    left = seen[half != k] - features[half != k, :p] @ weights
+                    # Typical errors: a few rows lie outside the range of the others.
+                    missed[i] += float(np.log(left**2 + least).mean())
+            best = int(missed.argmin())
+            (weights,) = _prefixes(features, seen, counts[best : best + 1])
+            powers = probe.powers[: counts[best]]
+            found.append((float(missed[best]), replace(probe, powers=powers, weights=weights)))
+        return min(found, key=lambda pair: pair[0])[1]
+
+    @classmethod
+    def _plain(cls, rows: Array) -> Probe:
+        """Without weights: principal axes, their range, and all terms by ascending degree."""
+        d = rows.shape[1]
+        center = rows.mean(axis=0)
+        variance, axes = np.linalg.eigh(np.atleast_2d(np.cov(rows.T)))
+        axes = axes / np.sqrt(np.maximum(variance, 1e-12 * variance.max() + 1e-300))
+        turned = (rows - center) @ axes
         degree = max(n for n in range(1, DEGREE + 1) if n == 1 or comb(n + d, d) <= MAX_TERMS)
         grid = np.indices([degree + 1] * d).reshape(d, -1).T
-        powers = grid[grid.sum(axis=1) <= degree]
-        probe = cls(np.stack([z.min(axis=0), z.max(axis=0)]), powers, np.empty(0))
-        weights = np.linalg.lstsq(probe.features(z), x, rcond=1e-9)[0]
-        return cls(probe.ends, powers, weights)
+        total = grid.sum(axis=1)
+        powers = grid[np.argsort(total, kind="stable")][: int((total <= degree).sum())]
+        ends = np.stack([turned.min(axis=0), turned.max(axis=0)])
+        return cls(center, axes, ends, powers, np.empty(0))
 
     def features(self, z: Array) -> Array:
         """(..., d) -> (..., p), outside the range continued along straight lines."""
-        low, high = self.ends
+        z, (low, high) = self._turned(z), self.ends
         at = (2 * z - low - high) / np.maximum(high - low, 1e-300)
         inside = np.clip(at, -1, 1)
         n = np.arange(int(self.powers.max()) + 1)
@@ -67,10 +110,17 @@ class Probe:
     def __call__(self, z: Array) -> Array:
         return np.asarray(self.features(z) @ self.weights)
 
-    def outside(self, z: Array) -> float:
-        """The share of coordinates (rows, d) that lie outside the range."""
-        low, high = self.ends
-        return float(((z < low) | (z > high)).any(axis=-1).mean())
+    def _turned(self, z: Array) -> Array:
+        return np.asarray((z[..., : len(self.center)] - self.center) @ self.axes)
+
+
+def _prefixes(features: Array, values: Array, counts: list[int]) -> list[Array]:
+    """Least squares on the first columns alone, for several numbers of them."""
+    p = max(counts)
+    ridge = np.sqrt(RIDGE * len(features)) * np.eye(p)
+    q, r = np.linalg.qr(np.concatenate([features[:, :p], ridge]))
+    moment = q[: len(features)].T @ values
+    return [solve_triangular(r[:k, :k], moment[:k]) for k in counts]
 
 
 @dataclass(eq=False)
@@ -125,17 +175,18 @@ class Observations:
     def adequacy(self, encode: Encode, law: Law, exact: bool = True) -> Adequacy:
         """Whether the residuals in a law's own coordinates are noise.
 
-        Those of an encoder that is not `exact` contain its own error, too.
+        Those of an encoder that is not `exact` contain its own error, too, which outside the range
+        that it was fitted on has no bound: there the law is not told from the encoder.
         """
-
-        def cut(length: float = LENGTH) -> Segments:
-            return self._segments(self.holdout, encode, length=length)
-
-        simulation = Simulation(cut(), lambda law: 0.0, cut=cut)
-        found = simulation.adequacy(law)
+        found, share = self._tested(self.holdout, encode, law)
         if exact or found.adequate is not False:
             return found
-        share = smooth_share(simulation.shots[law].residual)
+        inside = self._inside(encode)
+        if inside is not None:
+            within, share = self._tested(inside, encode, law)
+            if within.adequate is not False:
+                reason = "Within the range of the training data: " + within.reason
+                return within._replace(reason=f"{reason} Outside it, they are not noise.")
         if share > MOSTLY:
             return found
         return Adequacy(
@@ -145,23 +196,55 @@ class Observations:
             found.p_value,
         )
 
+    def _tested(self, data: Trajectories, encode: Encode, law: Law) -> tuple[Adequacy, float]:
+        def cut(length: float = LENGTH) -> Segments:
+            return self._segments(data, encode, length=length)
+
+        simulation = Simulation(cut(), lambda law: 0.0, cut=cut)
+        found = simulation.adequacy(law)
+        return found, smooth_share(simulation.shots[law].residual)
+
+    def _inside(self, encode: Encode) -> Trajectories | None:
+        """The held-out data within the range of the others; None if that is all or nothing."""
+        low, high = self._range(encode)
+        parts = []
+        for i, z in enumerate(self._states(self.holdout, encode)):
+            left = np.flatnonzero(((z < low) | (z > high)).any(axis=1))
+            edges = np.concatenate([[-1], left, [len(z)]])
+            parts += [(i, slice(a + 1, b)) for a, b in pairwise(edges.tolist())]
+        half = float(np.median(self.holdout.lengths)) / 2
+        parts = [(i, part) for i, part in parts if part.stop - part.start > half]
+        lengths = sum(part.stop - part.start for _, part in parts)
+        if not parts or lengths == self.holdout.lengths.sum():
+            return None
+        return self.holdout._cut(parts)
+
+    def _range(self, encode: Encode) -> tuple[Array, Array]:
+        z = np.concatenate(self._states(self.train, encode))
+        return z.min(axis=0), z.max(axis=0)
+
     def outside(self, encode: Encode) -> float:
         """The share of the held-out data that lies outside the range of the others."""
-        return self._probe(encode).outside(self._states(self.holdout, encode))
+        low, high = self._range(encode)
+        z = np.concatenate(self._states(self.holdout, encode))
+        return float(((z < low) | (z > high)).any(axis=1).mean())
 
     def _segments(self, data: Trajectories, encode: Encode, **how: Any) -> Segments:
         z = Trajectories([encode(x) for x in data.x], data.t, data.u, gaps="keep")
         return Segments.of(z, order=self.order, zoh=self.zoh, **how)
 
     def _probe(self, encode: Encode) -> Probe:
-        return Probe.of(self._states(self.train, encode), np.concatenate(self.train.x))
+        """Positions may tell all of the observations, and velocities are noisier."""
+        z = self._states(self.train, encode)
+        d = z[0].shape[1]
+        return Probe.of(z, self.train.x, (d // 2, d) if self.order == 2 else (d,))
 
-    def _states(self, data: Trajectories, encode: Encode) -> Array:
+    def _states(self, data: Trajectories, encode: Encode) -> list[Array]:
         z = [encode(x) for x in data.x]
         if self.order == 2:
             rates = (np.gradient(a, t, axis=0) for a, t in zip(z, data.t, strict=True))
             z = [np.concatenate(pair, axis=1) for pair in zip(z, rates, strict=True)]
-        return np.concatenate(z)
+        return z
 
     def _measured(self, segments: Segments) -> Array:
         span = segments.x.shape[1]

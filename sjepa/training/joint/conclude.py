@@ -34,7 +34,7 @@ from sjepa.training.joint.rollout import (
     refine_by_rollouts,
     states,
 )
-from sjepa.training.joint.structures import Symmetry, structure, without_constants
+from sjepa.training.joint.structures import Symmetry, structure
 
 
 # Points that the checks of coordinates look at.
@@ -291,8 +291,7 @@ def _others(
     for fit in sorted(scores.fits, key=scores.score, reverse=True):
         one = judge.owner(fit)
         if not symmetry.contains(one.structure, best.structure):
-            support = without_constants(context.library, one.structure.support)
-            fittest.setdefault(symmetry.representative(support), one)
+            fittest.setdefault(symmetry.law(one.structure.support), one)
     return list(fittest.values())
 
 

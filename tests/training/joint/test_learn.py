@@ -16,6 +16,7 @@ from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.training.joint import learn
 from sjepa.training.joint.refinement import linear_head
 from sjepa.training.libraries import coordinate_grammar
+from sjepa.training.searches import Joint
 from sjepa_backends.stlsq import STLSQ
 
 
@@ -60,7 +61,7 @@ def test_searches_again_only_for_a_backend_that_owns_the_structure(
     monkeypatch.setattr(learn, "joint_search", search)
     learn.fit_joint(
         rotation(), Library.paper(["z1", "z2"]), 2, 1, "auto", backend, 0,
-        RunRecorder(),
+        RunRecorder(), Joint(),
     )  # fmt: skip
     assert len(given) == searches
     assert given[0] == []
@@ -79,7 +80,7 @@ def test_trees_add_to_the_library_of_the_second_search_unless_a_library_was_give
 
     monkeypatch.setattr(learn, "joint_search", search)
     learn.fit_joint(
-        rotation(), Library.paper(["z1", "z2"]), 2, 1, "auto", Trees(), 0, RunRecorder(),
+        rotation(), Library.paper(["z1", "z2"]), 2, 1, "auto", Trees(), 0, RunRecorder(), Joint(),
         grammar=grammar,
     )  # fmt: skip
     (_, first), (library, second) = asked
@@ -93,5 +94,7 @@ def test_trees_add_to_the_library_of_the_second_search_unless_a_library_was_give
 def test_the_law_of_an_angle_takes_no_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learn, "angle_of", lambda *_: object())
     with pytest.raises(ConfigError, match="circular coordinate") as refusal:
-        learn.fit_joint(rotation(), Library.paper(["z1"]), 1, 2, "auto", Trees(), 0, RunRecorder())
+        learn.fit_joint(
+            rotation(), Library.paper(["z1"]), 1, 2, "auto", Trees(), 0, RunRecorder(), Joint()
+        )
     assert refusal.value.argument == "backend"
