@@ -83,14 +83,10 @@ def largest_left(floor: float) -> float:
 def refined_encoders(
     context: SearchContext, promote: Sequence[Survivor]
 ) -> list[tuple[LinearEncoder, StructureTask]]:
-    """The best survivor of each structure, refined."""
-    best: dict[Structure, Survivor] = {}
-    for survivor in promote:
-        best.setdefault(survivor.structure, survivor)
-    chosen = list(best.values())[: context.budget.finalists]
-    heads = []
-    for survivor in chosen:
-        heads.append((padded(context, survivor.readout), context.task(survivor.structure)))
+    """All survivors of the most promising structures, refined: which is best shows afterwards."""
+    structures = list(dict.fromkeys(survivor.structure for survivor in promote))
+    chosen = [s for s in promote if s.structure in structures[: context.budget.finalists]]
+    heads = [(padded(context, own.readout), context.task(own.structure)) for own in chosen]
     found = []
     for i, (head, task) in enumerate(_improved(context, heads)):
         share = 0.5 + 0.25 * (i + 1) / len(chosen)

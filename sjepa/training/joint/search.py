@@ -173,7 +173,7 @@ def _survivors(
     )  # fmt: skip
     structures += [s for s in given if s not in structures]
     generator = torch.Generator().manual_seed(context.seed)
-    entries = [s for s in structures for _ in range(budget.restarts)]
+    entries = [s for s in structures for _ in range(budget.starts)]
     rank = min(context.whitening.rank, HALVING_RANK)
     readouts = starting_readouts(context.modes, rank, context.latent_dim, len(entries), generator)
     restarts = Restarts(context.library, entries, readouts.float(), context.order)
