@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import legendre
 from scipy.linalg import solve_triangular
+from scipy.special import stdtr
 
 from sjepa.data import Trajectories
-from sjepa.inference.constants import LENGTH, ODDS
+from sjepa.inference.constants import LENGTH, MIN_BLOCKS, ODDS, SIGNIFICANCE
 from sjepa.inference.evidence import Adequacy, Simulation
 from sjepa.inference.noise import INFORMATION, Array, profile, smooth_share
 from sjepa.inference.score import Fit, TermValues
@@ -152,11 +153,16 @@ class Observations:
             shot.path[0].size + noise.scale.size, INFORMATION,
         )  # fmt: skip
 
-    def is_incomplete(self, fit: Fit) -> bool:
-        """Whether linear predictions from the first observations explain far more than the law.
+    def is_incomplete(self, encode: Encode, fit: Fit) -> bool:
+        """Whether the observations move in ways that the coordinates should follow and do not.
 
-        Then the observations move in ways that the coordinates do not follow.
+        Linear predictions from the first observations explain far more than the law then, and
+        what the coordinates leave of the observations depends on them: the sign that a square
+        lost does, a nuisance of its own does not.
         """
+        return self._falls_behind(fit) and self._leaves_related(encode)
+
+    def _falls_behind(self, fit: Fit) -> bool:
         assert self.segments is not None
         span = self.segments.x.shape[1]
         known = [x[k : k + span] for x in self.train.x for k in range(0, len(x) - span + 1, span)]
@@ -171,6 +177,27 @@ class Observations:
         gain = (likely - fit.log_likelihood) / fit.correlation_time
         error = float(np.sqrt(len(gain)) * gain.std(ddof=1)) if len(gain) > 1 else np.inf
         return bool(gain.sum() - error > ODDS)
+
+    def _leaves_related(self, encode: Encode) -> bool:
+        """Whether the size of what coordinates leave can be told from them, on other trajectories.
+
+        Too few trajectories do not show that it cannot.
+        """
+        z, probe = self._states(self.train, encode), self._probe(encode)
+        left = [x - probe(own) for x, own in zip(self.train.x, z, strict=True)]
+        if len(z) < 2 * MIN_BLOCKS:
+            return True
+        share = np.concatenate(left).var(axis=0) / np.concatenate(self.train.x).var(axis=0)
+        sizes = [np.log(one**2 + self._least**2) for one in left]
+        gain = np.zeros(len(z))
+        for k in (0, 1):
+            known = np.concatenate(sizes[k::2]).mean(axis=0)
+            told = Probe.of(z[k::2], sizes[k::2])
+            for i in range(1 - k, len(z), 2):
+                better = (sizes[i] - known) ** 2 - (sizes[i] - told(z[i])) ** 2
+                gain[i] = float((better * share).mean())
+        t = gain.mean() / max(float(gain.std(ddof=1)), 1e-300) * np.sqrt(len(gain))
+        return bool(stdtr(len(gain) - 1, -t) < SIGNIFICANCE)
 
     def adequacy(self, encode: Encode, law: Law, exact: bool = True) -> Adequacy:
         """Whether the residuals in a law's own coordinates are noise.

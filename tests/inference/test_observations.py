@@ -71,3 +71,12 @@ def test_what_an_encoder_does_outside_its_range_is_not_held_against_the_law() ->
     wrong = Law.from_string(["-1.01*z1"], ["z1", "z1_dot"], outputs=["z1_dot"])
     assert evidence.adequacy(encode, wrong, exact=False).adequate is False
     assert evidence.outside(encode) > 0
+
+
+def test_a_fold_leaves_what_depends_on_the_coordinates_and_a_nuisance_does_not() -> None:
+    (_, q), (_, other) = swings(0, 20), swings(2, 20)
+    for seen, related in ((q, True), (other, False)):
+        x = [np.concatenate([a**2, b], axis=1) for a, b in zip(q, seen, strict=True)]
+        data = Trajectories(x, 0.05, gaps="keep")
+        evidence = Observations(data, data)
+        assert evidence._leaves_related(lambda x: x[:, :1]) is related

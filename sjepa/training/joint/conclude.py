@@ -118,7 +118,7 @@ class Judge:
             return Verdict(best.law, adequacy.adequate, (), (adequacy.reason,))
         verdict = verdict_of(best.law, self.scores([best, *found], best), adequacy)
         adequate, reasons = verdict.adequate, list(verdict.reasons)
-        if self.evidence.is_incomplete(fit):
+        if self.evidence.is_incomplete(_encode(best), fit):
             adequate = None if adequate else adequate
             reasons.append(
                 "The observations move in ways that the coordinates do not follow: linear "

@@ -123,6 +123,14 @@ class SearchContext:
         horizons = tuple(k for k in ladder(self.horizon) if k >= self.shortest)
         return StructureTask(self.library, structure, self.order, horizons, self.near.within)
 
+    def losing(self, unavoidable: float) -> SearchContext:
+        """The same where the neighbor test finds so much in the best coordinates, too."""
+        return replace(
+            self,
+            checks=replace(self.checks, neighbor=self.checks.neighbor + unavoidable),
+            near=replace(self.near, neighbor=self.near.neighbor + unavoidable),
+        )
+
     def encoder(self, head: nn.Module) -> nn.Module:
         return nn.Sequential(deepcopy(self.whitening), head)
 

@@ -18,7 +18,14 @@ from sjepa.training.joint.affine_closed import closed_heads, gauged_heads, monom
 from sjepa.training.joint.best_candidate import best_candidate, best_candidate_raised
 from sjepa.training.joint.budget import SearchBudget
 from sjepa.training.joint.checkpoint import load_heads, load_round, save_heads, save_round
-from sjepa.training.joint.conclude import conclude, given_delta, head_of, scored
+from sjepa.training.joint.conclude import (
+    POINTS,
+    checked,
+    conclude,
+    given_delta,
+    head_of,
+    scored,
+)
 from sjepa.training.joint.context import (
     HALVING_RANK,
     LONGEST,
@@ -135,11 +142,13 @@ def joint_search(
             heads += companion_form(context, starts, [task.structure for _, task in heads])
             heads += extend(context, heads)
             if latent_dim < 3 and not structures and lacking(context, heads):
-                heads += closed_heads(context, heads, degree=3)
+                heads += closed_heads(_losing(context, heads), heads, degree=3)
         save_heads(heads, memory)
     best: Sequence[tuple[Head, StructureTask]] = heads
+    context = _losing(context, heads)
     if context.budget.grow and lacking(context, heads):
         context = prepare(*arguments, reach=FURTHER, noisier_copy=noisier_copy)
+        context = _losing(context, heads)
         lead = best_candidate(context, heads)  # linear encoders are judged wherever there are data
         near = within_range(context.train, context.validation)
         context = replace(context, validation=near, memory=memory)
@@ -161,6 +170,15 @@ def joint_search(
         return result
     note = f"chosen on one sample in {context.every}, over long horizons; numbers are those of all"
     return replace(again, front=result.front, found=result.found, notes=(*again.notes, note))
+
+
+def _losing(
+    context: SearchContext, heads: Sequence[tuple[LinearEncoder, StructureTask]]
+) -> SearchContext:
+    """The checks allow for what the best of these encoders lose of the observations."""
+    reports = [checked(context, head, context.train, context.near, POINTS) for head, _ in heads]
+    losses = [one.neighbor for one in reports if set(one.reasons) <= {"neighbor"}]
+    return context.losing(min(losses, default=0.0))
 
 
 def _survivors(
