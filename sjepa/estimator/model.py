@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from sjepa.backend import Backend
+from sjepa.backend.registry import make_backend
 from sjepa.callbacks import Log, ProgressBar, read_verbose
 from sjepa.data import Trajectories
 from sjepa.data.history import choose_history
@@ -358,6 +359,8 @@ class SJEPA(Fitted):
         names = list(numbered("z", dimension))
         if given is not None:
             return as_library(given, names, actions)
+        if isinstance(search_of(self), Alternating) and make_backend(self.backend).trees:
+            return coordinate_grammar([*names, *actions], dimension, 1)
         # Friction; a law of accelerations has no other term for it.
         velocities = with_velocity_names(names)[dimension:] if self.order == 2 else ()
         library = Library.paper(names, actions, velocities)

@@ -129,7 +129,9 @@ class Observations:
     """Evidence on held-out observations, each trajectory (n, r) whole.
 
     `train` are trajectories that encoders were fitted on: coefficients and probes are fitted on
-    them. All candidates are compared on the same segments, those of the one that comes first.
+    them; without `refit` laws keep their coefficients. All candidates are compared on the same
+    segments, those of the one that comes first. What is explained of an observation are its
+    `values`, by default all.
     """
 
     train: Trajectories
@@ -137,10 +139,17 @@ class Observations:
     order: int = 1
     zoh: bool = False
     segments: Segments | None = None
+    refit: bool = True
+    values: Encode = np.asarray
+
+    def __post_init__(self) -> None:
+        self._known = [np.asarray(self.values(x)) for x in self.train.x]
+        self._others = [np.asarray(self.values(x)) for x in self.holdout.x]
 
     def fit(self, encode: Encode, law: Law, complexity: float) -> Fit:
         """The score of an encoder with its law, whose coefficients are fitted to other data."""
-        law = shoot(law, self._segments(self.train, encode)).law.canonical()
+        if self.refit:
+            law = shoot(law, self._segments(self.train, encode)).law.canonical()
         segments = self._segments(self.holdout, encode, like=self.segments)
         self.segments = self.segments or segments
         shot = shoot(law, segments, refit=False)
@@ -165,8 +174,8 @@ class Observations:
     def _falls_behind(self, fit: Fit) -> bool:
         assert self.segments is not None
         span = self.segments.x.shape[1]
-        known = [x[k : k + span] for x in self.train.x for k in range(0, len(x) - span + 1, span)]
-        if len(known) < 2 * self.train.obs_shape[0]:  # too few to learn from
+        known = [x[k : k + span] for x in self._known for k in range(0, len(x) - span + 1, span)]
+        if len(known) < 2 * self._known[0].shape[1]:  # too few to learn from
             return False
         paths, measured = np.stack(known, axis=1), self._measured(self.segments)
         start, others = (np.insert(x[0], 0, 1.0, axis=1) for x in (paths, measured))
@@ -184,10 +193,10 @@ class Observations:
         Too few trajectories do not show that it cannot.
         """
         z, probe = self._states(self.train, encode), self._probe(encode)
-        left = [x - probe(own) for x, own in zip(self.train.x, z, strict=True)]
+        left = [x - probe(own) for x, own in zip(self._known, z, strict=True)]
         if len(z) < 2 * MIN_BLOCKS:
             return True
-        share = np.concatenate(left).var(axis=0) / np.concatenate(self.train.x).var(axis=0)
+        share = np.concatenate(left).var(axis=0) / np.concatenate(self._known).var(axis=0)
         sizes = [np.log(one**2 + self._least**2) for one in left]
         gain = np.zeros(len(z))
         for k in (0, 1):
@@ -227,7 +236,7 @@ class Observations:
         def cut(length: float = LENGTH) -> Segments:
             return self._segments(data, encode, length=length)
 
-        simulation = Simulation(cut(), lambda law: 0.0, cut=cut)
+        simulation = Simulation(cut(), lambda law: 0.0, self.refit, cut=cut)
         found = simulation.adequacy(law)
         return found, smooth_share(simulation.shots[law].residual)
 
@@ -264,7 +273,7 @@ class Observations:
         """Positions may tell all of the observations, and velocities are noisier."""
         z = self._states(self.train, encode)
         d = z[0].shape[1]
-        return Probe.of(z, self.train.x, (d // 2, d) if self.order == 2 else (d,))
+        return Probe.of(z, self._known, (d // 2, d) if self.order == 2 else (d,))
 
     def _states(self, data: Trajectories, encode: Encode) -> list[Array]:
         z = [encode(x) for x in data.x]
@@ -275,9 +284,9 @@ class Observations:
 
     def _measured(self, segments: Segments) -> Array:
         span = segments.x.shape[1]
-        rows = [self.holdout.x[i][k : k + span] for i, k in segments.places]
+        rows = [self._others[i][k : k + span] for i, k in segments.places]
         return np.stack(rows, axis=1).astype(float)
 
     @cached_property
     def _least(self) -> Array:
-        return np.asarray(FLOOR * np.concatenate(self.holdout.x).std(axis=0))
+        return np.asarray(FLOOR * np.concatenate(self._others).std(axis=0))

@@ -12,14 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from sjepa.data import Trajectories
-from sjepa.errors import ConfigError, DataError, TrainingDiverged
+from sjepa.errors import ConfigError, TrainingDiverged
 from sjepa.inference.evidence import Adequacy
 from sjepa.inference.observations import Encode, Observations
 from sjepa.inference.score import Fit, Scores
 from sjepa.metrics.diagnostics import Diagnostic, diagnose_hidden, diagnose_latents, times_noise
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.models.encoders import LinearEncoder
-from sjepa.search.verdicts import verdict_of
 from sjepa.symbolic import Candidate, Front, Library
 from sjepa.symbolic.verdict import Verdict
 from sjepa.training.joint.context import SearchContext
@@ -35,6 +34,7 @@ from sjepa.training.joint.rollout import (
     states,
 )
 from sjepa.training.joint.structures import Symmetry, structure
+from sjepa.training.judge import adequacy, judge, score
 
 
 # Points that the checks of coordinates look at.
@@ -84,13 +84,10 @@ class Judge:
         )
 
     def fit(self, one: JointCandidate) -> Fit | None:
-        """None where the data are too short, or the coordinates too fast, for simulations."""
+        """None where no simulation can tell."""
         if id(one) not in self.fits:
-            try:
-                fit = self.evidence.fit(_encode(one), one.law, one.candidate.terms)
-            except DataError:
-                return None
-            if not np.isfinite(fit.log_likelihood).all():
+            fit = score(self.evidence, _encode(one), one.law, one.candidate.terms)
+            if fit is None:
                 return None
             self.fits[id(one)] = one, fit
         return self.fits[id(one)][1]
@@ -102,41 +99,25 @@ class Judge:
     def owner(self, fit: Fit) -> JointCandidate:
         return next(one for one, other in self.fits.values() if other is fit)
 
-    def adequacy(self, one: JointCandidate) -> Adequacy:
-        try:
-            return self.evidence.adequacy(_encode(one), one.law, one.linear)
-        except DataError as error:
-            return Adequacy(None, f"Whether the residuals are noise cannot be decided: {error}")
-
     def verdict(
         self, best: JointCandidate, found: Sequence[JointCandidate], given: Adequacy | None = None
     ) -> Verdict:
         """The verdict of inference, and what the checks of coordinates say to explain it."""
         fit = self.fit(best)
-        adequacy = given or self.adequacy(best)
         if fit is None or given is not None:  # nothing to compare, or nothing to be compared
-            return Verdict(best.law, adequacy.adequate, (), (adequacy.reason,))
-        verdict = verdict_of(best.law, self.scores([best, *found], best), adequacy)
-        adequate, reasons = verdict.adequate, list(verdict.reasons)
-        if self.evidence.is_incomplete(_encode(best), fit):
-            adequate = None if adequate else adequate
-            reasons.append(
-                "The observations move in ways that the coordinates do not follow: linear "
-                "predictions from them explain them far better."
-            )
-        if adequate is not True:
+            tested = given or adequacy(self.evidence, _encode(best), best.law, best.linear)
+            return Verdict(best.law, tested.adequate, (), (tested.reason,))
+        scores = self.scores([best, *found], best)
+        verdict = judge(self.evidence, _encode(best), best.law, scores, best.linear)
+        reasons = list(verdict.reasons)
+        if verdict.adequate is not True:
             reasons += map(_sentence, _diagnose(self.context, best))
-        if adequate is False and self.context.order == 1 and self.context.validation.noise is None:
+        hidden = verdict.adequate is False and self.context.order == 1
+        if hidden and self.context.validation.noise is None:
             whole, ahead = self.context.whole, self.context.horizon
-            hidden = diagnose_hidden(whole.raw, whole.grid.mask, ahead, whole.grid.u)
-            reasons += map(_sentence, hidden)
-        if (outside := self.evidence.outside(_encode(best))) > 0:
-            reasons.append(
-                f"{outside:.1%} of the held-out data lie outside the range of the training data; "
-                "they count like the others."
-            )
-        figures = dict(verdict.figures) | {"outside_range": outside}
-        return replace(verdict, adequate=adequate, reasons=tuple(reasons), figures=figures)
+            told = diagnose_hidden(whole.raw, whole.grid.mask, ahead, whole.grid.u)
+            reasons += map(_sentence, told)
+        return replace(verdict, reasons=tuple(reasons))
 
 
 def _sentence(one: Diagnostic) -> str:

@@ -26,11 +26,12 @@ from sjepa.training.joint.initial_subspaces import (
     linear_modes,
     moving_share,
 )
-from sjepa.training.joint.observed import Observed, fit_whitening, pieces
+from sjepa.training.joint.observed import Observed, pieces
 from sjepa.training.joint.quadrature import difference
 from sjepa.training.joint.refinement import StructureTask
 from sjepa.training.joint.structures import Structure
 from sjepa.training.joint.worker_pool import Pool
+from sjepa.training.whitening import fit_whitening
 
 
 # Share of the slowest period that the longest horizon covers, and its limits in samples.

@@ -16,9 +16,10 @@ from sjepa.training.joint.halving import (
     ladder,
     successive_halving,
 )
-from sjepa.training.joint.observed import Observed, fit_whitening
+from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.restarts import Restarts
 from sjepa.training.joint.structures import enumerate_structures
+from sjepa.training.whitening import fit_whitening
 from tests.training.joint.shortcut_data import pendulum_states
 
 

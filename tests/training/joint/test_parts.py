@@ -20,9 +20,10 @@ from sjepa.training.joint.initial_subspaces import (
 )
 from sjepa.training.joint.longer_structures import proposals
 from sjepa.training.joint.noise import noise_floor
-from sjepa.training.joint.observed import Observed, fit_whitening
+from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.refinement import StructureTask, linear_head, scale_is_free, unit_scale
 from sjepa.training.joint.structures import Structure, structure
+from sjepa.training.whitening import fit_whitening
 from tests.training.joint.shortcut_data import oscillator_states, pendulum_states
 
 
