@@ -23,7 +23,7 @@ from sjepa.symbolic import Candidate, Front, Library
 from sjepa.symbolic.verdict import Verdict
 from sjepa.training.joint.context import SearchContext
 from sjepa.training.joint.noise import noise_floor
-from sjepa.training.joint.observed import Observed
+from sjepa.training.joint.observed import Observed, within_range
 from sjepa.training.joint.refinement import StructureTask, canceling
 from sjepa.training.joint.result import JointCandidate, SearchResult
 from sjepa.training.joint.rollout import (
@@ -198,9 +198,17 @@ def conclude(
     floor = noise_floor(head_of(best.encoder), _own_task(context, best), context.validation)
     left = _losses(context, best, context.train)
     training = sum(left) / len(left)
+    near = within_range(context.train, context.validation)
+    inside = ""
+    if len(near) < len(context.validation):
+        losses = _losses(context, best, near)
+        inside = (
+            f" ({sum(losses) / len(losses):.2g} on the {len(near)} of "
+            f"{len(context.validation)} pieces that stay within the range of the training data)"
+        )
     notes.append(
         f"unexplained variance of the increments (1 - R²): {best.candidate.loss:.2g} on "
-        f"held-out trajectories, {times_noise(best.candidate.loss, floor)}, and "
+        f"held-out trajectories{inside}, {times_noise(best.candidate.loss, floor)}, and "
         f"{training:.2g} in training"
     )
     if not best.linear:
@@ -208,8 +216,8 @@ def conclude(
     if verdict.adequate is not False:
         notes = [*verdict.reasons, *notes]
     context.report("done", 1.0)
-    near = {rival.law for rival in verdict.rivals}
-    rivals = tuple(f for f in others if f.law in near)
+    likely = {rival.law for rival in verdict.rivals}
+    rivals = tuple(f for f in others if f.law in likely)
     return SearchResult(
         replace(front, notes=tuple(notes)), rows, best, context.order, floor, verdict, training,
         *rollouts, rivals, tuple(notes),

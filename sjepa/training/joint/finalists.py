@@ -26,7 +26,6 @@ from sjepa.training.joint.refinement import (
     refine_encoder,
     unit_scale,
 )
-from sjepa.training.joint.result import JointCandidate
 from sjepa.training.joint.rollout import RolloutLoss, law_of
 from sjepa.training.joint.structures import Structure, structure
 
@@ -35,14 +34,6 @@ from sjepa.training.joint.structures import Structure, structure
 LONG = 4.5
 # Risks up to this multiple of the noise floor are not told apart.
 NOISE_MULTIPLE = 1.5
-
-
-def finalists(
-    context: SearchContext, heads: Sequence[tuple[Head, StructureTask]]
-) -> list[JointCandidate]:
-    """Shorten the best laws and score them all."""
-    shorter = _shortened(context, heads)
-    return [scored(context, task, head) for head, task in [*heads, *shorter]]
 
 
 def lacking(
@@ -198,7 +189,7 @@ def validation_risk(context: SearchContext, head: nn.Module, task: StructureTask
     return float(task.risk(head, context.train, context.validation).risk)
 
 
-def _shortened(
+def shortened(
     context: SearchContext, heads: Sequence[tuple[Head, StructureTask]]
 ) -> list[tuple[Head, StructureTask]]:
     """Shorter structures from the encoders that fit best."""

@@ -36,11 +36,11 @@ from sjepa.training.joint.context import (
 from sjepa.training.joint.finalists import (
     companion_form,
     extend,
-    finalists,
     lacking,
     padded,
     refined_encoders,
     report_law,
+    shortened,
     warm_started,
 )
 from sjepa.training.joint.halving import Survivor, successive_halving
@@ -145,18 +145,20 @@ def joint_search(
                 heads += closed_heads(_losing(context, heads), heads, degree=3)
         save_heads(heads, memory)
     best: Sequence[tuple[Head, StructureTask]] = heads
-    context = _losing(context, heads)
+    inside = context = _losing(context, heads)
     if context.budget.grow and lacking(context, heads):
         context = prepare(*arguments, reach=FURTHER, noisier_copy=noisier_copy)
         context = _losing(context, heads)
         lead = best_candidate(context, heads)  # linear encoders are judged wherever there are data
+        # Polynomials have no bound outside, so there they say nothing of which to try next.
         near = within_range(context.train, context.validation)
-        context = replace(context, validation=near, memory=memory)
-        nonlinear = best_candidate_raised(context, lead) or nonlinear_heads(context, heads)
-        best = [*heads, *nonlinear]
+        inside = replace(context, validation=near, memory=memory)
+        best = [*heads, *(best_candidate_raised(inside, lead) or nonlinear_heads(inside, heads))]
         best = [(head, context.task(task.structure)) for head, task in best]
     quiet = context if context.every == 1 else replace(context, tell=None)
-    result = conclude(quiet, finalists(context, best), delta, delta_roll, select)
+    best = [*best, *shortened(inside, best)]
+    found = [scored(context, task, head) for head, task in best]
+    result = conclude(quiet, found, delta, delta_roll, select)
     if context.every == 1 or result.verdict.adequate is not False or not result.best.linear:
         return result
     # Errors of quadrature may be what is left.
