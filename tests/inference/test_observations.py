@@ -20,6 +20,10 @@ def swings(seed: int, count: int, largest: float = 1.4) -> tuple[list[Array], li
     return list(x), list(q[..., None])
 
 
+def trajectories(x: list[Array]) -> Trajectories:
+    return Trajectories(x, 0.05, gaps="keep")
+
+
 def test_a_probe_follows_functions_of_the_state_that_bend_often() -> None:
     (x, q), (others, p) = swings(0, 20), swings(1, 6)
     probe = Probe.of(q, x)
@@ -43,8 +47,7 @@ def test_the_right_law_wins_where_observations_bend_often() -> None:
     def encode(x: Array) -> Array:
         return probe(x)
 
-    data = (Trajectories(one, 0.05, gaps="keep") for one in (x, others))
-    evidence = Observations(*data, order=2)
+    evidence = Observations(trajectories(x), trajectories(others), order=2)
     right, poor = (
         Law.from_string([text], ["z1", "z1_dot"], outputs=["z1_dot"])
         for text in ("-1.01*z1 - 0.2*z1_dot", "-1.01*z1")
@@ -62,8 +65,7 @@ def test_what_an_encoder_does_outside_its_range_is_not_held_against_the_law() ->
     def encode(x: Array) -> Array:
         return np.where(np.abs(x) > 1.01 * largest, np.sign(x) * 2.02 * largest - x, x)
 
-    data = (Trajectories(one, 0.05, gaps="keep") for one in (q, far))
-    evidence = Observations(*data, order=2)
+    evidence = Observations(trajectories(q), trajectories(far), order=2)
     law = Law.from_string(["-1.01*z1 - 0.2*z1_dot"], ["z1", "z1_dot"], outputs=["z1_dot"])
     assert evidence.adequacy(encode, law).adequate is False
     found = evidence.adequacy(encode, law, exact=False)
@@ -77,6 +79,5 @@ def test_a_fold_leaves_what_depends_on_the_coordinates_and_a_nuisance_does_not()
     (_, q), (_, other) = swings(0, 20), swings(2, 20)
     for seen, related in ((q, True), (other, False)):
         x = [np.concatenate([a**2, b], axis=1) for a, b in zip(q, seen, strict=True)]
-        data = Trajectories(x, 0.05, gaps="keep")
-        evidence = Observations(data, data)
+        evidence = Observations(trajectories(x), trajectories(x))
         assert evidence._leaves_related(lambda x: x[:, :1]) is related

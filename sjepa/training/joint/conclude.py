@@ -22,9 +22,8 @@ from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Candidate, Front, Library
 from sjepa.symbolic.verdict import Verdict
 from sjepa.training.joint.context import SearchContext
-from sjepa.training.joint.noise import noise_floor
 from sjepa.training.joint.observed import Observed, within_range
-from sjepa.training.joint.refinement import StructureTask, canceling
+from sjepa.training.joint.refinement import StructureTask, canceling, noise_floor
 from sjepa.training.joint.result import JointCandidate, SearchResult
 from sjepa.training.joint.rollout import (
     RolloutLoss,

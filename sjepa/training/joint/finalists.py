@@ -13,20 +13,19 @@ from sjepa.metrics.diagnostics import MAX_ROLLOUT_ERROR, RESIDUAL, largest_resid
 from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.symbolic.front import EXACT
-from sjepa.training.joint.backward_elimination import reductions
 from sjepa.training.joint.conclude import scored
 from sjepa.training.joint.context import SearchContext
 from sjepa.training.joint.halving import Survivor
-from sjepa.training.joint.longer_structures import proposals
-from sjepa.training.joint.noise import noise_floor
 from sjepa.training.joint.refinement import (
     Head,
     StructureTask,
     linear_head,
+    noise_floor,
     refine_encoder,
     unit_scale,
 )
 from sjepa.training.joint.rollout import RolloutLoss, law_of
+from sjepa.training.joint.structure_moves import proposals, reductions
 from sjepa.training.joint.structures import Structure, structure
 
 

@@ -11,10 +11,9 @@ from sjepa.training.result import identity
 from tests.training.joint.shortcut_data import pendulum_states
 
 
-SHORT = {
-    "batching": "trajectories", "horizon": 5, "cycles": 1,
-    "warm_epochs": 2, "dynamics_epochs": 2, "space_epochs": 2,
-}  # fmt: skip
+SHORT = sjepa.Alternating(
+    batching="trajectories", horizon=5, cycles=1, warm_epochs=2, dynamics_epochs=2, space_epochs=2
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +25,7 @@ def swings() -> list[np.ndarray]:
 def test_a_law_that_is_hardly_trained_is_not_adequate_and_says_so(
     swings: list[np.ndarray],
 ) -> None:
-    model = sjepa.SJEPA(search=sjepa.Alternating(**SHORT), random_state=0).fit(swings, 0.07)
+    model = sjepa.SJEPA(search=SHORT, random_state=0).fit(swings, 0.07)
     verdict = model.verdict_
     assert verdict is not None and verdict.adequate is False
     assert model.warnings_ == list(verdict.reasons) and model.figures_["adequate"] == 0.0
@@ -61,9 +60,7 @@ def test_a_backend_of_trees_gets_a_grammar_unless_a_library_was_given(
             raise RuntimeError("asked")
 
     for library in (None, ["z1", "z2", "sin(z1)"]):
-        model = sjepa.SJEPA(
-            search=sjepa.Alternating(**SHORT), backend=Trees(), library=library, random_state=0
-        )
+        model = sjepa.SJEPA(search=SHORT, backend=Trees(), library=library, random_state=0)
         with pytest.raises(RuntimeError, match="asked"):
             model.fit(swings, 0.07)
     assert asked == [True, False]

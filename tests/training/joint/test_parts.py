@@ -8,7 +8,6 @@ from sjepa.data import Trajectories
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.models import Whitening
 from sjepa.symbolic import Library
-from sjepa.training.joint.backward_elimination import reductions
 from sjepa.training.joint.budget import SearchBudget
 from sjepa.training.joint.context import prepare
 from sjepa.training.joint.finalists import refined_encoders
@@ -18,10 +17,15 @@ from sjepa.training.joint.initial_subspaces import (
     slowest_subspaces,
     starting_readouts,
 )
-from sjepa.training.joint.longer_structures import proposals
-from sjepa.training.joint.noise import noise_floor
 from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.refinement import StructureTask, linear_head, scale_is_free, unit_scale
+from sjepa.training.joint.refinement import (
+    StructureTask,
+    linear_head,
+    noise_floor,
+    scale_is_free,
+    unit_scale,
+)
+from sjepa.training.joint.structure_moves import proposals, reductions
 from sjepa.training.joint.structures import Structure, structure
 from sjepa.training.whitening import fit_whitening
 from tests.training.joint.shortcut_data import oscillator_states, pendulum_states
