@@ -188,7 +188,7 @@ class Observations:
         return bool(gain.sum() - error > ODDS)
 
     def _leaves_related(self, encode: Encode) -> bool:
-        """Whether the size of what coordinates leave can be told from them, on other trajectories.
+        """Whether coordinates predict the size of what they leave, on other trajectories.
 
         Too few trajectories do not show that it cannot.
         """
@@ -201,9 +201,9 @@ class Observations:
         gain = np.zeros(len(z))
         for k in (0, 1):
             known = np.concatenate(sizes[k::2]).mean(axis=0)
-            told = Probe.of(z[k::2], sizes[k::2])
+            learned = Probe.of(z[k::2], sizes[k::2])
             for i in range(1 - k, len(z), 2):
-                better = (sizes[i] - known) ** 2 - (sizes[i] - told(z[i])) ** 2
+                better = (sizes[i] - known) ** 2 - (sizes[i] - learned(z[i])) ** 2
                 gain[i] = float((better * share).mean())
         t = gain.mean() / max(float(gain.std(ddof=1)), 1e-300) * np.sqrt(len(gain))
         return bool(stdtr(len(gain) - 1, -t) < SIGNIFICANCE)
@@ -212,7 +212,7 @@ class Observations:
         """Whether the residuals in a law's own coordinates are noise.
 
         Those of an encoder that is not `exact` contain its own error, too, which outside the range
-        that it was fitted on has no bound: there the law is not told from the encoder.
+        that it was fitted on has no bound: there nothing separates the law from the encoder.
         """
         found, share = self._tested(self.holdout, encode, law)
         if exact or found.adequate is not False:

@@ -24,7 +24,7 @@ def trajectories(x: list[Array]) -> Trajectories:
     return Trajectories(x, 0.05, gaps="keep")
 
 
-def test_a_probe_follows_functions_of_the_state_that_bend_often() -> None:
+def test_a_probe_follows_functions_of_the_state_that_turn_often() -> None:
     (x, q), (others, p) = swings(0, 20), swings(1, 6)
     probe = Probe.of(q, x)
     left = np.concatenate(others) - probe(np.concatenate(p))
@@ -39,7 +39,7 @@ def test_a_probe_of_noise_stays_plain() -> None:
     assert Probe.of(z, x).powers.sum(axis=1).max() <= 4
 
 
-def test_the_right_law_wins_where_observations_bend_often() -> None:
+def test_the_right_law_wins_where_observations_turn_often() -> None:
     """Its friction too: the same coordinate without it explains far less."""
     (x, q), (others, _) = swings(0, 20), swings(1, 6)
     probe = Probe.of(x, q)  # the encoder: places from bumps

@@ -114,8 +114,8 @@ class Judge:
         hidden = verdict.adequate is False and self.context.order == 1
         if hidden and self.context.validation.noise is None:
             whole, ahead = self.context.whole, self.context.horizon
-            told = diagnose_hidden(whole.raw, whole.grid.mask, ahead, whole.grid.u)
-            reasons += map(_sentence, told)
+            found_hidden = diagnose_hidden(whole.raw, whole.grid.mask, ahead, whole.grid.u)
+            reasons += map(_sentence, found_hidden)
         return replace(verdict, reasons=tuple(reasons))
 
 
