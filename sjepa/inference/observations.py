@@ -188,7 +188,7 @@ class Observations:
         return bool(gain.sum() - error > ODDS)
 
     def _leaves_related(self, encode: Encode) -> bool:
-        """Whether coordinates predict the size of what they leave, on other trajectories.
+        """Whether coordinates predict the size of their residual, on other trajectories.
 
         Too few trajectories do not show that it cannot.
         """
