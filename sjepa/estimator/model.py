@@ -13,10 +13,11 @@ import torch
 from torch import nn
 
 from sjepa.backend import Backend
+from sjepa.backend.registry import make_backend
 from sjepa.callbacks import Log, ProgressBar, read_verbose
 from sjepa.data import Trajectories
 from sjepa.data.history import choose_history
-from sjepa.data.names import numbered
+from sjepa.data.names import numbered, with_velocity_names
 from sjepa.errors import TrainingDiverged
 from sjepa.estimator.check_data import check_data
 from sjepa.estimator.files import apply_saved, plain_params, saved_from
@@ -76,8 +77,8 @@ class SJEPA(Fitted):
         off its embeddings.
     library, grammar : candidate terms or expressions, in the names z1, z2, ...
         A library may be a list of terms such as ``["z1", "sin(z1)"]``. By default 1, z, sin z,
-        cos z, squares and products. The inputs of a Library or Grammar name the coordinates; with
-        ``encoder="identity"`` the data do.
+        cos z, squares and products, and with ``order=2`` the velocities z1_dot, ... The inputs of a
+        Library or Grammar name the coordinates; with ``encoder="identity"`` the data do.
     delta : float or "auto"
         Largest adequate validation risk; "auto" estimates it from the noise floor and reports it.
         For the alternating search a number is the paper's δ_pred: L_pred is constrained to it by a
@@ -342,7 +343,8 @@ class SJEPA(Fitted):
         space = self._space(d, trajectories.input_names or ())
         grammar = self.grammar
         if self.library is None and grammar is None:  # a given library is all that may be written
-            grammar = coordinate_grammar(space.inputs, d, self.order)
+            actions = trajectories.input_names or ()
+            grammar = coordinate_grammar([*space.inputs[:d], *actions], d, self.order)
         if not isinstance(space, Library):
             space = space.library(space.inputs[:d])
         return fit_joint(
@@ -357,9 +359,14 @@ class SJEPA(Fitted):
         names = list(numbered("z", dimension))
         if given is not None:
             return as_library(given, names, actions)
-        library = Library.paper(names, actions)
+        if isinstance(search_of(self), Alternating) and make_backend(self.backend).trees:
+            return coordinate_grammar([*names, *actions], dimension, 1)
+        # Friction; a law of accelerations has no other term for it.
+        velocities = with_velocity_names(names)[dimension:] if self.order == 2 else ()
+        library = Library.paper(names, actions, velocities)
         if isinstance(search_of(self), Joint) and dimension <= 2 and not actions:
-            library += Library.polynomial(names, 3)  # Duffing, Van der Pol, double wells
+            cubic = Library.polynomial(names, 3)  # Duffing, Van der Pol, double wells
+            library += Library(cubic.terms, library.inputs, canonical=False)
         return library
 
 

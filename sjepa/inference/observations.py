@@ -8,16 +8,19 @@ its path back. The probe only judges: nothing is reconstructed in learning.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from math import comb
 from typing import Any
 
 import numpy as np
 from numpy.polynomial import legendre
+from scipy.linalg import solve_triangular
+from scipy.special import stdtr
 
 from sjepa.data import Trajectories
-from sjepa.inference.constants import LENGTH, ODDS
+from sjepa.inference.constants import LENGTH, MIN_BLOCKS, ODDS, SIGNIFICANCE
 from sjepa.inference.evidence import Adequacy, Simulation
 from sjepa.inference.noise import INFORMATION, Array, profile, smooth_share
 from sjepa.inference.score import Fit, TermValues
@@ -28,34 +31,75 @@ from sjepa.symbolic import Law
 
 Encode = Callable[[Array], Array]
 
-# A probe is a polynomial of this degree, or of the highest that has no more terms than this.
-DEGREE, MAX_TERMS = 7, 120
+# A probe is a polynomial of at most this degree and of no more terms than this, fitted to about so
+# many rows, with a ridge for terms that the rows do not tell apart.
+DEGREE, MAX_TERMS, ROWS, RIDGE = 30, 120, 8_000, 1e-9
 # Residuals are mostly noise if less than half of them is told by the ones before.
 MOSTLY = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """Polynomials of coordinates, within the range (2, d) that they were fitted on."""
+    """Polynomials of the first coordinates, within the range (2, d) that they were fitted on."""
 
+    center: Array
+    axes: Array
     ends: Array
     powers: Array
     weights: Array
 
     @classmethod
-    def of(cls, z: Array, x: Array) -> Probe:
-        """Observations (rows, r) as functions of coordinates (rows, d), by least squares."""
-        d = z.shape[1]
+    def of(cls, z: list[Array], x: list[Array], sizes: tuple[int, ...] = ()) -> Probe:
+        """Observations (n, r) of each trajectory as functions of its coordinates (n, d).
+
+        Of how high a degree, and of how many of the coordinates (one of `sizes`, by default all),
+        is what predicts every other trajectory best from the rest.
+        """
+        every = max(1, sum(map(len, z)) // ROWS)
+        z, x = ([one[::every] for one in many] for many in (z, x))
+        if len(z) == 1:  # its blocks in turn
+            z, x = (np.array_split(many[0], 8) for many in (z, x))
+        half = np.concatenate([np.full(len(one), i % 2) for i, one in enumerate(z)])
+        rows, seen = np.concatenate(z), np.concatenate(x)
+        least = FLOOR**2 * seen.var(axis=0) + 1e-300
+        found: list[tuple[float, Probe]] = []
+        for size in sizes or (rows.shape[1],):
+            probe = cls._plain(rows[:, :size])
+            features = probe.features(rows)
+            degrees = probe.powers.sum(axis=1)
+            counts = [int((degrees <= n).sum()) for n in range(1, int(degrees.max()) + 1)]
+            counts = [p for p in counts if 4 * p <= len(rows)] or counts[:1]
+            missed = np.zeros(len(counts))
+            for k in (0, 1):
+                solutions = _prefixes(features[half == k], seen[half == k], counts)
+                for i, (p, weights) in enumerate(zip(counts, solutions, strict=True)):
+                    left = seen[half != k] - features[half != k, :p] @ weights
+                    # Typical errors: a few rows lie outside the range of the others.
+                    missed[i] += float(np.log(left**2 + least).mean())
+            best = int(missed.argmin())
+            (weights,) = _prefixes(features, seen, counts[best : best + 1])
+            powers = probe.powers[: counts[best]]
+            found.append((float(missed[best]), replace(probe, powers=powers, weights=weights)))
+        return min(found, key=lambda pair: pair[0])[1]
+
+    @classmethod
+    def _plain(cls, rows: Array) -> Probe:
+        """Without weights: principal axes, their range, and all terms by ascending degree."""
+        d = rows.shape[1]
+        center = rows.mean(axis=0)
+        variance, axes = np.linalg.eigh(np.atleast_2d(np.cov(rows.T)))
+        axes = axes / np.sqrt(np.maximum(variance, 1e-12 * variance.max() + 1e-300))
+        turned = (rows - center) @ axes
         degree = max(n for n in range(1, DEGREE + 1) if n == 1 or comb(n + d, d) <= MAX_TERMS)
         grid = np.indices([degree + 1] * d).reshape(d, -1).T
-        powers = grid[grid.sum(axis=1) <= degree]
-        probe = cls(np.stack([z.min(axis=0), z.max(axis=0)]), powers, np.empty(0))
-        weights = np.linalg.lstsq(probe.features(z), x, rcond=1e-9)[0]
-        return cls(probe.ends, powers, weights)
+        total = grid.sum(axis=1)
+        powers = grid[np.argsort(total, kind="stable")][: int((total <= degree).sum())]
+        ends = np.stack([turned.min(axis=0), turned.max(axis=0)])
+        return cls(center, axes, ends, powers, np.empty(0))
 
     def features(self, z: Array) -> Array:
         """(..., d) -> (..., p), outside the range continued along straight lines."""
-        low, high = self.ends
+        z, (low, high) = self._turned(z), self.ends
         at = (2 * z - low - high) / np.maximum(high - low, 1e-300)
         inside = np.clip(at, -1, 1)
         n = np.arange(int(self.powers.max()) + 1)
@@ -67,10 +111,17 @@ class Probe:
     def __call__(self, z: Array) -> Array:
         return np.asarray(self.features(z) @ self.weights)
 
-    def outside(self, z: Array) -> float:
-        """The share of coordinates (rows, d) that lie outside the range."""
-        low, high = self.ends
-        return float(((z < low) | (z > high)).any(axis=-1).mean())
+    def _turned(self, z: Array) -> Array:
+        return np.asarray((z[..., : len(self.center)] - self.center) @ self.axes)
+
+
+def _prefixes(features: Array, values: Array, counts: list[int]) -> list[Array]:
+    """Least squares on the first columns alone, for several numbers of them."""
+    p = max(counts)
+    ridge = np.sqrt(RIDGE * len(features)) * np.eye(p)
+    q, r = np.linalg.qr(np.concatenate([features[:, :p], ridge]))
+    moment = q[: len(features)].T @ values
+    return [solve_triangular(r[:k, :k], moment[:k]) for k in counts]
 
 
 @dataclass(eq=False)
@@ -78,7 +129,9 @@ class Observations:
     """Evidence on held-out observations, each trajectory (n, r) whole.
 
     `train` are trajectories that encoders were fitted on: coefficients and probes are fitted on
-    them. All candidates are compared on the same segments, those of the one that comes first.
+    them; without `refit` laws keep their coefficients. All candidates are compared on the same
+    segments, those of the one that comes first. What is explained of an observation are its
+    `values`, by default all.
     """
 
     train: Trajectories
@@ -86,10 +139,17 @@ class Observations:
     order: int = 1
     zoh: bool = False
     segments: Segments | None = None
+    refit: bool = True
+    values: Encode = np.asarray
+
+    def __post_init__(self) -> None:
+        self._known = [np.asarray(self.values(x)) for x in self.train.x]
+        self._others = [np.asarray(self.values(x)) for x in self.holdout.x]
 
     def fit(self, encode: Encode, law: Law, complexity: float) -> Fit:
         """The score of an encoder with its law, whose coefficients are fitted to other data."""
-        law = shoot(law, self._segments(self.train, encode)).law.canonical()
+        if self.refit:
+            law = shoot(law, self._segments(self.train, encode)).law.canonical()
         segments = self._segments(self.holdout, encode, like=self.segments)
         self.segments = self.segments or segments
         shot = shoot(law, segments, refit=False)
@@ -102,15 +162,20 @@ class Observations:
             shot.path[0].size + noise.scale.size, INFORMATION,
         )  # fmt: skip
 
-    def is_incomplete(self, fit: Fit) -> bool:
-        """Whether linear predictions from the first observations explain far more than the law.
+    def is_incomplete(self, encode: Encode, fit: Fit) -> bool:
+        """Whether the observations move in ways that the coordinates should follow and do not.
 
-        Then the observations move in ways that the coordinates do not follow.
+        Linear predictions from the first observations explain far more than the law then, and
+        what the coordinates leave of the observations depends on them: the sign that a square
+        lost does, a nuisance of its own does not.
         """
+        return self._falls_behind(fit) and self._leaves_related(encode)
+
+    def _falls_behind(self, fit: Fit) -> bool:
         assert self.segments is not None
         span = self.segments.x.shape[1]
-        known = [x[k : k + span] for x in self.train.x for k in range(0, len(x) - span + 1, span)]
-        if len(known) < 2 * self.train.obs_shape[0]:  # too few to learn from
+        known = [x[k : k + span] for x in self._known for k in range(0, len(x) - span + 1, span)]
+        if len(known) < 2 * self._known[0].shape[1]:  # too few to learn from
             return False
         paths, measured = np.stack(known, axis=1), self._measured(self.segments)
         start, others = (np.insert(x[0], 0, 1.0, axis=1) for x in (paths, measured))
@@ -122,20 +187,42 @@ class Observations:
         error = float(np.sqrt(len(gain)) * gain.std(ddof=1)) if len(gain) > 1 else np.inf
         return bool(gain.sum() - error > ODDS)
 
+    def _leaves_related(self, encode: Encode) -> bool:
+        """Whether coordinates predict the size of their residual, on other trajectories.
+
+        Too few trajectories do not show that it cannot.
+        """
+        z, probe = self._states(self.train, encode), self._probe(encode)
+        left = [x - probe(own) for x, own in zip(self._known, z, strict=True)]
+        if len(z) < 2 * MIN_BLOCKS:
+            return True
+        share = np.concatenate(left).var(axis=0) / np.concatenate(self._known).var(axis=0)
+        sizes = [np.log(one**2 + self._least**2) for one in left]
+        gain = np.zeros(len(z))
+        for k in (0, 1):
+            known = np.concatenate(sizes[k::2]).mean(axis=0)
+            learned = Probe.of(z[k::2], sizes[k::2])
+            for i in range(1 - k, len(z), 2):
+                better = (sizes[i] - known) ** 2 - (sizes[i] - learned(z[i])) ** 2
+                gain[i] = float((better * share).mean())
+        t = gain.mean() / max(float(gain.std(ddof=1)), 1e-300) * np.sqrt(len(gain))
+        return bool(stdtr(len(gain) - 1, -t) < SIGNIFICANCE)
+
     def adequacy(self, encode: Encode, law: Law, exact: bool = True) -> Adequacy:
         """Whether the residuals in a law's own coordinates are noise.
 
-        Those of an encoder that is not `exact` contain its own error, too.
+        Those of an encoder that is not `exact` contain its own error, too, which outside the range
+        that it was fitted on has no bound: there nothing separates the law from the encoder.
         """
-
-        def cut(length: float = LENGTH) -> Segments:
-            return self._segments(self.holdout, encode, length=length)
-
-        simulation = Simulation(cut(), lambda law: 0.0, cut=cut)
-        found = simulation.adequacy(law)
+        found, share = self._tested(self.holdout, encode, law)
         if exact or found.adequate is not False:
             return found
-        share = smooth_share(simulation.shots[law].residual)
+        inside = self._inside(encode)
+        if inside is not None:
+            within, share = self._tested(inside, encode, law)
+            if within.adequate is not False:
+                reason = "Within the range of the training data: " + within.reason
+                return within._replace(reason=f"{reason} Outside it, they are not noise.")
         if share > MOSTLY:
             return found
         return Adequacy(
@@ -145,29 +232,61 @@ class Observations:
             found.p_value,
         )
 
+    def _tested(self, data: Trajectories, encode: Encode, law: Law) -> tuple[Adequacy, float]:
+        def cut(length: float = LENGTH) -> Segments:
+            return self._segments(data, encode, length=length)
+
+        simulation = Simulation(cut(), lambda law: 0.0, self.refit, cut=cut)
+        found = simulation.adequacy(law)
+        return found, smooth_share(simulation.shots[law].residual)
+
+    def _inside(self, encode: Encode) -> Trajectories | None:
+        """The held-out data within the range of the others; None if that is all or nothing."""
+        low, high = self._range(encode)
+        parts = []
+        for i, z in enumerate(self._states(self.holdout, encode)):
+            left = np.flatnonzero(((z < low) | (z > high)).any(axis=1))
+            edges = np.concatenate([[-1], left, [len(z)]])
+            parts += [(i, slice(a + 1, b)) for a, b in pairwise(edges.tolist())]
+        half = float(np.median(self.holdout.lengths)) / 2
+        parts = [(i, part) for i, part in parts if part.stop - part.start > half]
+        lengths = sum(part.stop - part.start for _, part in parts)
+        if not parts or lengths == self.holdout.lengths.sum():
+            return None
+        return self.holdout._cut(parts)
+
+    def _range(self, encode: Encode) -> tuple[Array, Array]:
+        z = np.concatenate(self._states(self.train, encode))
+        return z.min(axis=0), z.max(axis=0)
+
     def outside(self, encode: Encode) -> float:
         """The share of the held-out data that lies outside the range of the others."""
-        return self._probe(encode).outside(self._states(self.holdout, encode))
+        low, high = self._range(encode)
+        z = np.concatenate(self._states(self.holdout, encode))
+        return float(((z < low) | (z > high)).any(axis=1).mean())
 
     def _segments(self, data: Trajectories, encode: Encode, **how: Any) -> Segments:
         z = Trajectories([encode(x) for x in data.x], data.t, data.u, gaps="keep")
         return Segments.of(z, order=self.order, zoh=self.zoh, **how)
 
     def _probe(self, encode: Encode) -> Probe:
-        return Probe.of(self._states(self.train, encode), np.concatenate(self.train.x))
+        """Positions may tell all of the observations, and velocities are noisier."""
+        z = self._states(self.train, encode)
+        d = z[0].shape[1]
+        return Probe.of(z, self._known, (d // 2, d) if self.order == 2 else (d,))
 
-    def _states(self, data: Trajectories, encode: Encode) -> Array:
+    def _states(self, data: Trajectories, encode: Encode) -> list[Array]:
         z = [encode(x) for x in data.x]
         if self.order == 2:
             rates = (np.gradient(a, t, axis=0) for a, t in zip(z, data.t, strict=True))
             z = [np.concatenate(pair, axis=1) for pair in zip(z, rates, strict=True)]
-        return np.concatenate(z)
+        return z
 
     def _measured(self, segments: Segments) -> Array:
         span = segments.x.shape[1]
-        rows = [self.holdout.x[i][k : k + span] for i, k in segments.places]
+        rows = [self._others[i][k : k + span] for i, k in segments.places]
         return np.stack(rows, axis=1).astype(float)
 
     @cached_property
     def _least(self) -> Array:
-        return np.asarray(FLOOR * np.concatenate(self.holdout.x).std(axis=0))
+        return np.asarray(FLOOR * np.concatenate(self._others).std(axis=0))

@@ -23,11 +23,13 @@ class Whitening(nn.Module):
         whitening = Whitening.fit(x, obs_shape=32)
         encoder = nn.Sequential(whitening, make_encoder("linear", whitening.rank, 2))
 
-    Mean and matrix are buffers: saved with the model, never trained.
+    Mean and matrix are buffers: saved with the model, never trained. `unit` is what each value was
+    divided by before the components were found; the matrix contains it, so it is not saved.
     """
 
     mean: Tensor
     matrix: Tensor
+    unit: Tensor
 
     def __init__(self, obs_shape: ObsShape, rank: int) -> None:
         super().__init__()
@@ -35,6 +37,7 @@ class Whitening(nn.Module):
         size = torch.Size(self.obs_shape).numel()
         self.register_buffer("mean", torch.zeros(size))
         self.register_buffer("matrix", torch.eye(size, rank))
+        self.register_buffer("unit", torch.ones(size), persistent=False)
 
     @property
     def rank(self) -> int:
@@ -49,6 +52,7 @@ class Whitening(nn.Module):
         explained: float = 0.999,
         rank: int | None = None,
         max_rank: int = 64,
+        unit: Tensor | None = None,
     ) -> Self:
         """Measure mean and components on observations (..., *obs), thinned if there are many.
 
@@ -60,6 +64,8 @@ class Whitening(nn.Module):
             Keep exactly this many instead (fewer if the data have fewer).
         max_rank : int, default=64
             Never keep more.
+        unit : Tensor, optional
+            What one step of each observed value is, such as its noise; by default all are 1.
         """
         shape = as_shape(obs_shape)
         rows = flatten_observations(x.detach(), shape).flatten(0, -2)  # (n, size)
@@ -67,7 +73,8 @@ class Whitening(nn.Module):
         if not len(rows) or not rows.isfinite().all():
             raise DataError("Whitening needs finite observations; drop or fill NaN and inf.")
         mean = rows.mean(0)
-        centered = rows - mean
+        unit = torch.ones_like(mean) if unit is None else unit.to(mean).flatten()
+        centered = (rows - mean) / unit
         total = centered.square().sum() / len(rows)
         if total <= 0:
             raise DataError("Whitening needs observations that vary; all of them are equal.")
@@ -80,8 +87,22 @@ class Whitening(nn.Module):
         dtype = x.dtype if x.is_floating_point() else None
         whitening = cls(shape, rank).to(x.device, dtype)
         whitening.mean.copy_(mean)
-        whitening.matrix.copy_(axes[:, :rank] / variance[:rank].sqrt())
+        whitening.unit.copy_(unit)
+        whitening.matrix.copy_(axes[:, :rank] / variance[:rank].sqrt() / unit[:, None])
         return whitening
+
+    @property
+    def directions(self) -> Tensor:
+        """Orthogonal directions (size, rank) in the unit of each value, each over its spread."""
+        return self.unit[:, None] * self.matrix
+
+    def restricted(self, components: list[int]) -> Self:
+        """The same with some of the components."""
+        fewer = type(self)(self.obs_shape, len(components)).to(self.mean.device, self.mean.dtype)
+        fewer.mean.copy_(self.mean)
+        fewer.unit.copy_(self.unit)
+        fewer.matrix.copy_(self.matrix[:, components])
+        return fewer
 
     def forward(self, x: Tensor) -> Tensor:
         return (flatten_observations(x, self.obs_shape) - self.mean) @ self.matrix

@@ -50,6 +50,32 @@ class FitResult:
         return Verdict(self.law, not self.warnings, rivals, reasons, dict(self.figures))
 
     @classmethod
+    def trained(
+        cls,
+        law: Law,
+        front: Front,
+        encoder: Callable[[Any], Any],
+        verdict: Verdict | None,
+        notes: Sequence[str],
+        correction: nn.Module | None = None,
+    ) -> FitResult:
+        """A law that was trained, with its verdict: a warning where that is "not adequate".
+
+        A law that was learned beside a correction is not what predicts, and has none.
+        """
+        if verdict is None:
+            reason = "The law was learned beside a correction: it alone is not what predicts."
+            verdict = Verdict(law, None, (), (reason,))
+        said = list(verdict.reasons)
+        if adequate := verdict.adequate is not False:
+            notes = [*notes, *said]
+        figures = dict(verdict.figures) | {"adequate": float(verdict.adequate is True)}
+        return cls(
+            law, front, encoder, notes, () if adequate else said, figures,
+            correction=correction, judged=verdict,
+        )  # fmt: skip
+
+    @classmethod
     def of_front(
         cls,
         front: Front,

@@ -15,8 +15,9 @@ from sjepa.runs.recorder import RunRecorder
 from sjepa.symbolic import Grammar, Library
 from sjepa.training.alternating import FROZEN, LatentModel, Phase, as_part, latent_rows, propose
 from sjepa.training.alternating.checkpoint import AlternatingCheckpointer
-from sjepa.training.alternating.selection import unmet
+from sjepa.training.alternating.selection import constrained
 from sjepa.training.correction import Neural
+from sjepa.training.judge import judge_trained
 from sjepa.training.result import FitResult, fixed, identity
 from sjepa.training.searches import Alternating
 
@@ -76,7 +77,10 @@ def fit_fixed(
     model.symbolic.threshold_(settings.prune)
     law = model.symbolic.law(settings.report)
     notes = [f"epoch {best.epoch} of {condition.epochs} was chosen; its risk is {best.risk:.3g}"]
-    return FitResult(
-        law, proposal.front, identity, notes, unmet(best.risk, delta),
-        correction=fixed(model.correction),
-    )  # fmt: skip
+    verdict = None
+    if delta is not None:
+        verdict = constrained(law, best.risk, delta)
+    elif model.correction is None:
+        others = [one.law for one in proposal.front]
+        verdict = judge_trained(law, others, identity, parts[0], parts[1], exact=True)
+    return FitResult.trained(law, proposal.front, identity, verdict, notes, fixed(model.correction))

@@ -15,8 +15,9 @@ from sjepa.symbolic import Grammar, Library
 from sjepa.training.alternating import AlternatingLoop, LatentModel, Phase
 from sjepa.training.alternating.checkpoint import AlternatingCheckpointer
 from sjepa.training.alternating.ranks import agreed
-from sjepa.training.alternating.selection import unmet
+from sjepa.training.alternating.selection import constrained
 from sjepa.training.correction import Neural
+from sjepa.training.judge import judge_trained
 from sjepa.training.result import FitResult, Frozen, fixed
 from sjepa.training.rollout_fit import refine
 from sjepa.training.searches import Alternating
@@ -93,7 +94,11 @@ def fit_alternating(
             "may be smaller: then lower report and prune."
         )
     assert loop.front is not None
-    return FitResult(
-        law, loop.front, Frozen(model.encoder), notes, unmet(best.risk, delta),
-        correction=fixed(model.correction),
-    )  # fmt: skip
+    encoder = Frozen(model.encoder)
+    verdict = None
+    if delta is not None:
+        verdict = constrained(law, best.risk, delta)
+    elif model.correction is None:
+        others = [one.law for one in loop.front]
+        verdict = judge_trained(law, others, encoder, train, held_out)
+    return FitResult.trained(law, loop.front, encoder, verdict, notes, fixed(model.correction))

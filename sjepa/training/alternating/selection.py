@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sjepa.symbolic import Law
+from sjepa.symbolic.verdict import Verdict
+
 
 @dataclass(frozen=True)
 class Record:
@@ -76,11 +79,13 @@ class Shortlist:
         self.entries = [(Record(**r), s) for r, s in state]
 
 
-def unmet(risk: float, delta: float | None) -> list[str]:
-    """A warning where the chosen checkpoint violates a constraint on held-out trajectories."""
-    if delta is None or risk <= 1.1 * delta:
-        return []
-    return [
-        f"L_pred is {risk:.2g} on held-out trajectories, above delta={delta:g}: train longer, "
-        "widen the library, lower lambda_s, or allow more."
-    ]
+def constrained(law: Law, risk: float, delta: float) -> Verdict:
+    """Whether the chosen checkpoint meets a constraint on held-out trajectories."""
+    found = f"L_pred is {risk:.2g} on held-out trajectories, "
+    if risk <= 1.1 * delta:
+        return Verdict(law, True, (), (f"{found}within delta={delta:g}.",))
+    missed = (
+        f"{found}above delta={delta:g}: train longer, widen the library, lower lambda_s, or allow "
+        "more."
+    )
+    return Verdict(law, False, (), (missed,))

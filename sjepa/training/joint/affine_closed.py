@@ -14,7 +14,6 @@ from sjepa.metrics.diagnostics import SHORT
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Library
 from sjepa.symbolic.front import knee
-from sjepa.training.joint.backward_elimination import drop_one_term
 from sjepa.training.joint.context import HALVING_RANK, SearchContext
 from sjepa.training.joint.finalists import (
     lacking,
@@ -23,11 +22,10 @@ from sjepa.training.joint.finalists import (
     validation_risk,
     warm_started,
 )
-from sjepa.training.joint.gauge import THRESHOLDS, Gauge, search_gauge
-from sjepa.training.joint.gauge_moves import PRESENT, GaugeMoves
+from sjepa.training.joint.gauge import PRESENT, THRESHOLDS, Gauge, GaugeMoves, search_gauge
 from sjepa.training.joint.initial_subspaces import starting_readouts
-from sjepa.training.joint.noise import noise_floor
-from sjepa.training.joint.refinement import StructureTask, linear_head, refine_encoder
+from sjepa.training.joint.refinement import StructureTask, linear_head, noise_floor, refine_encoder
+from sjepa.training.joint.structure_moves import drop_one_term
 from sjepa.training.joint.structures import Structure, structure
 from sjepa.training.joint.subspace import Subspace, apart, search_subspace
 

@@ -26,8 +26,8 @@ from sjepa.models.whitening import Whitening
 from sjepa.symbolic import Law, Library
 from sjepa.symbolic.parse import symbol
 from sjepa.training.joint.angle_weak_form import SHORTEST, AngleRows, WeakTestFunction, window_of
-from sjepa.training.joint.observed import MAX_RANK
 from sjepa.training.result import FitResult
+from sjepa.training.whitening import MAX_RANK
 
 
 # Components among which the slowest two are looked for: those of the first few harmonics.

@@ -21,9 +21,9 @@ class SearchBudget:
     max_terms : int, default=2
         Most terms of one equation.
     restarts : int, default=4
-        Starts of each structure.
+        Starts of each structure, for an effort of 1.
     effort : float, default=1.0
-        Multiplies the optimizer steps.
+        Multiplies the starts and the optimizer steps.
     finalists : int, default=10
         Structures that are refined and put on the front.
     horizon : int, optional
@@ -58,6 +58,11 @@ class SearchBudget:
             raise ConfigError(f"effort must be positive, got {self.effort}.")
         if self.executor is not None:
             check_executor(self.executor)
+
+    @property
+    def starts(self) -> int:
+        """Starts of each structure."""
+        return max(1, round(self.effort * self.restarts))
 
     def rounds(self, horizon: int, restarts: int, samples: int) -> list[HalvingRound]:
         """Three rounds: all restarts for few steps and short horizons, then fewer and longer."""

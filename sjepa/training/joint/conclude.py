@@ -12,20 +12,18 @@ import torch
 from torch import Tensor, nn
 
 from sjepa.data import Trajectories
-from sjepa.errors import ConfigError, DataError, TrainingDiverged
+from sjepa.errors import ConfigError, TrainingDiverged
 from sjepa.inference.evidence import Adequacy
 from sjepa.inference.observations import Encode, Observations
 from sjepa.inference.score import Fit, Scores
 from sjepa.metrics.diagnostics import Diagnostic, diagnose_hidden, diagnose_latents, times_noise
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.models.encoders import LinearEncoder
-from sjepa.search.verdicts import verdict_of
 from sjepa.symbolic import Candidate, Front, Library
 from sjepa.symbolic.verdict import Verdict
 from sjepa.training.joint.context import SearchContext
-from sjepa.training.joint.noise import noise_floor
-from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.refinement import StructureTask, canceling
+from sjepa.training.joint.observed import Observed, within_range
+from sjepa.training.joint.refinement import StructureTask, canceling, noise_floor
 from sjepa.training.joint.result import JointCandidate, SearchResult
 from sjepa.training.joint.rollout import (
     RolloutLoss,
@@ -34,7 +32,8 @@ from sjepa.training.joint.rollout import (
     refine_by_rollouts,
     states,
 )
-from sjepa.training.joint.structures import Symmetry, structure, without_constants
+from sjepa.training.joint.structures import Symmetry, structure
+from sjepa.training.judge import adequacy, judge, score
 
 
 # Points that the checks of coordinates look at.
@@ -84,13 +83,10 @@ class Judge:
         )
 
     def fit(self, one: JointCandidate) -> Fit | None:
-        """None where the data are too short, or the coordinates too fast, for simulations."""
+        """None where no simulation can tell."""
         if id(one) not in self.fits:
-            try:
-                fit = self.evidence.fit(_encode(one), one.law, one.candidate.terms)
-            except DataError:
-                return None
-            if not np.isfinite(fit.log_likelihood).all():
+            fit = score(self.evidence, _encode(one), one.law, one.candidate.terms)
+            if fit is None:
                 return None
             self.fits[id(one)] = one, fit
         return self.fits[id(one)][1]
@@ -102,41 +98,25 @@ class Judge:
     def owner(self, fit: Fit) -> JointCandidate:
         return next(one for one, other in self.fits.values() if other is fit)
 
-    def adequacy(self, one: JointCandidate) -> Adequacy:
-        try:
-            return self.evidence.adequacy(_encode(one), one.law, one.linear)
-        except DataError as error:
-            return Adequacy(None, f"Whether the residuals are noise cannot be decided: {error}")
-
     def verdict(
         self, best: JointCandidate, found: Sequence[JointCandidate], given: Adequacy | None = None
     ) -> Verdict:
         """The verdict of inference, and what the checks of coordinates say to explain it."""
         fit = self.fit(best)
-        adequacy = given or self.adequacy(best)
         if fit is None or given is not None:  # nothing to compare, or nothing to be compared
-            return Verdict(best.law, adequacy.adequate, (), (adequacy.reason,))
-        verdict = verdict_of(best.law, self.scores([best, *found], best), adequacy)
-        adequate, reasons = verdict.adequate, list(verdict.reasons)
-        if self.evidence.is_incomplete(fit):
-            adequate = None if adequate else adequate
-            reasons.append(
-                "The observations move in ways that the coordinates do not follow: linear "
-                "predictions from them explain them far better."
-            )
-        if adequate is not True:
+            tested = given or adequacy(self.evidence, _encode(best), best.law, best.linear)
+            return Verdict(best.law, tested.adequate, (), (tested.reason,))
+        scores = self.scores([best, *found], best)
+        verdict = judge(self.evidence, _encode(best), best.law, scores, best.linear)
+        reasons = list(verdict.reasons)
+        if verdict.adequate is not True:
             reasons += map(_sentence, _diagnose(self.context, best))
-        if adequate is False and self.context.order == 1 and self.context.validation.noise is None:
+        hidden = verdict.adequate is False and self.context.order == 1
+        if hidden and self.context.validation.noise is None:
             whole, ahead = self.context.whole, self.context.horizon
-            hidden = diagnose_hidden(whole.raw, whole.grid.mask, ahead, whole.grid.u)
-            reasons += map(_sentence, hidden)
-        if (outside := self.evidence.outside(_encode(best))) > 0:
-            reasons.append(
-                f"{outside:.1%} of the held-out data lie outside the range of the training data; "
-                "they count like the others."
-            )
-        figures = dict(verdict.figures) | {"outside_range": outside}
-        return replace(verdict, adequate=adequate, reasons=tuple(reasons), figures=figures)
+            found_hidden = diagnose_hidden(whole.raw, whole.grid.mask, ahead, whole.grid.u)
+            reasons += map(_sentence, found_hidden)
+        return replace(verdict, reasons=tuple(reasons))
 
 
 def _sentence(one: Diagnostic) -> str:
@@ -217,9 +197,17 @@ def conclude(
     floor = noise_floor(head_of(best.encoder), _own_task(context, best), context.validation)
     left = _losses(context, best, context.train)
     training = sum(left) / len(left)
+    near = within_range(context.train, context.validation)
+    inside = ""
+    if len(near) < len(context.validation):
+        losses = _losses(context, best, near)
+        inside = (
+            f" ({sum(losses) / len(losses):.2g} on the {len(near)} of "
+            f"{len(context.validation)} pieces that stay within the range of the training data)"
+        )
     notes.append(
         f"unexplained variance of the increments (1 - R²): {best.candidate.loss:.2g} on "
-        f"held-out trajectories, {times_noise(best.candidate.loss, floor)}, and "
+        f"held-out trajectories{inside}, {times_noise(best.candidate.loss, floor)}, and "
         f"{training:.2g} in training"
     )
     if not best.linear:
@@ -227,8 +215,8 @@ def conclude(
     if verdict.adequate is not False:
         notes = [*verdict.reasons, *notes]
     context.report("done", 1.0)
-    near = {rival.law for rival in verdict.rivals}
-    rivals = tuple(f for f in others if f.law in near)
+    likely = {rival.law for rival in verdict.rivals}
+    rivals = tuple(f for f in others if f.law in likely)
     return SearchResult(
         replace(front, notes=tuple(notes)), rows, best, context.order, floor, verdict, training,
         *rollouts, rivals, tuple(notes),
@@ -298,8 +286,7 @@ def _others(
     for fit in sorted(scores.fits, key=scores.score, reverse=True):
         one = judge.owner(fit)
         if not symmetry.contains(one.structure, best.structure):
-            support = without_constants(context.library, one.structure.support)
-            fittest.setdefault(symmetry.representative(support), one)
+            fittest.setdefault(symmetry.law(one.structure.support), one)
     return list(fittest.values())
 
 

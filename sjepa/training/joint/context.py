@@ -26,11 +26,12 @@ from sjepa.training.joint.initial_subspaces import (
     linear_modes,
     moving_share,
 )
-from sjepa.training.joint.observed import Observed, fit_whitening, pieces
+from sjepa.training.joint.observed import Observed, pieces
 from sjepa.training.joint.quadrature import difference
 from sjepa.training.joint.refinement import StructureTask
 from sjepa.training.joint.structures import Structure
 from sjepa.training.joint.worker_pool import Pool
+from sjepa.training.whitening import fit_whitening
 
 
 # Share of the slowest period that the longest horizon covers, and its limits in samples.
@@ -122,6 +123,14 @@ class SearchContext:
     def task(self, structure: Structure) -> StructureTask:
         horizons = tuple(k for k in ladder(self.horizon) if k >= self.shortest)
         return StructureTask(self.library, structure, self.order, horizons, self.near.within)
+
+    def losing(self, unavoidable: float) -> SearchContext:
+        """The same where the neighbor test finds so much in the best coordinates, too."""
+        return replace(
+            self,
+            checks=replace(self.checks, neighbor=self.checks.neighbor + unavoidable),
+            near=replace(self.near, neighbor=self.near.neighbor + unavoidable),
+        )
 
     def encoder(self, head: nn.Module) -> nn.Module:
         return nn.Sequential(deepcopy(self.whitening), head)

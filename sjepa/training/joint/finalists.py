@@ -13,21 +13,19 @@ from sjepa.metrics.diagnostics import MAX_ROLLOUT_ERROR, RESIDUAL, largest_resid
 from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.symbolic.front import EXACT
-from sjepa.training.joint.backward_elimination import reductions
 from sjepa.training.joint.conclude import scored
 from sjepa.training.joint.context import SearchContext
 from sjepa.training.joint.halving import Survivor
-from sjepa.training.joint.longer_structures import proposals
-from sjepa.training.joint.noise import noise_floor
 from sjepa.training.joint.refinement import (
     Head,
     StructureTask,
     linear_head,
+    noise_floor,
     refine_encoder,
     unit_scale,
 )
-from sjepa.training.joint.result import JointCandidate
 from sjepa.training.joint.rollout import RolloutLoss, law_of
+from sjepa.training.joint.structure_moves import proposals, reductions
 from sjepa.training.joint.structures import Structure, structure
 
 
@@ -35,14 +33,6 @@ from sjepa.training.joint.structures import Structure, structure
 LONG = 4.5
 # Risks up to this multiple of the noise floor are not told apart.
 NOISE_MULTIPLE = 1.5
-
-
-def finalists(
-    context: SearchContext, heads: Sequence[tuple[Head, StructureTask]]
-) -> list[JointCandidate]:
-    """Shorten the best laws and score them all."""
-    shorter = _shortened(context, heads)
-    return [scored(context, task, head) for head, task in [*heads, *shorter]]
 
 
 def lacking(
@@ -83,14 +73,10 @@ def largest_left(floor: float) -> float:
 def refined_encoders(
     context: SearchContext, promote: Sequence[Survivor]
 ) -> list[tuple[LinearEncoder, StructureTask]]:
-    """The best survivor of each structure, refined."""
-    best: dict[Structure, Survivor] = {}
-    for survivor in promote:
-        best.setdefault(survivor.structure, survivor)
-    chosen = list(best.values())[: context.budget.finalists]
-    heads = []
-    for survivor in chosen:
-        heads.append((padded(context, survivor.readout), context.task(survivor.structure)))
+    """All survivors of the most promising structures, refined: which is best shows afterwards."""
+    structures = list(dict.fromkeys(survivor.structure for survivor in promote))
+    chosen = [s for s in promote if s.structure in structures[: context.budget.finalists]]
+    heads = [(padded(context, own.readout), context.task(own.structure)) for own in chosen]
     found = []
     for i, (head, task) in enumerate(_improved(context, heads)):
         share = 0.5 + 0.25 * (i + 1) / len(chosen)
@@ -129,7 +115,8 @@ def companion_form(
     seen = set(known)
     for start in starts:
         # Whitened observations hold what is signal of a read-out.
-        head = linear_head(torch.linalg.pinv(context.whitening.matrix.double()) @ start)
+        white, unit = context.whitening.directions.double(), context.whitening.unit.double()
+        head = linear_head(torch.linalg.pinv(white) @ (unit[:, None] * start))
         for own in proposals(
             head, context.task(structure(library, rows)), context.train, max_proposals
         ):
@@ -201,7 +188,7 @@ def validation_risk(context: SearchContext, head: nn.Module, task: StructureTask
     return float(task.risk(head, context.train, context.validation).risk)
 
 
-def _shortened(
+def shortened(
     context: SearchContext, heads: Sequence[tuple[Head, StructureTask]]
 ) -> list[tuple[Head, StructureTask]]:
     """Shorter structures from the encoders that fit best."""

@@ -68,6 +68,7 @@ def successive_halving(
         if number < done:
             continue
         risk, check_reports = climb(restarts, observed, round_, checks, generator, pool or Pool())
+        check_reports = beyond_least(check_reports, round_.leniency * checks.neighbor)
         last = number == len(rounds) - 1
         chosen = promote(restarts.structures, risk, check_reports, round_.keep)
         line = f"{len(restarts)} restarts, horizon {round_.horizon}: " + (
@@ -89,6 +90,22 @@ def successive_halving(
             ]  # fmt: skip
         restarts = restarts.keep(chosen)
     return []
+
+
+def beyond_least(check_reports: Sequence[CollapseReport], limit: float) -> list[CollapseReport]:
+    """Reports in which the neighbor test may find `limit` more than the least of all finds.
+
+    What no coordinates of this number follow, such as a nuisance of its own, is lost by all.
+    """
+    other = [tuple(r for r in one.reasons if r != "neighbor") for one in check_reports]
+    losses = [
+        one.neighbor for one, reasons in zip(check_reports, other, strict=True) if not reasons
+    ]
+    limit += min(losses, default=0.0)
+    return [
+        replace(one, reasons=reasons if one.neighbor <= limit else (*reasons, "neighbor"))
+        for one, reasons in zip(check_reports, other, strict=True)
+    ]
 
 
 def _leading(restarts: Restarts, risk: Sequence[float], chosen: Sequence[int]) -> str:
@@ -191,7 +208,6 @@ def evaluate(
     rows = torch.randperm(len(observed), generator=generator)[:trajectories]
     fit, z = restarts.fit(observed, rows, ladder(round_.horizon), round_.stride)
     risk = torch.nan_to_num(fit.risk, nan=float("inf")).tolist()
-    checks = replace(checks, neighbor=round_.leniency * checks.neighbor)
     raw, mask = observed.raw[rows], observed.grid.mask[rows]
     if restarts.order == 2:
         z = join_velocities(z, observed.grid.times[rows].to(z.dtype))

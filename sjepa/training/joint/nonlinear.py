@@ -19,13 +19,11 @@ from sjepa.metrics.diagnostics import MAX_ROLLOUT_ERROR
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport, max_information_loss
 from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
-from sjepa.training.joint.backward_elimination import cheaper, drop_one_term
 from sjepa.training.joint.checkpoint import load_step, save_step, step_name
 from sjepa.training.joint.conclude import checked
 from sjepa.training.joint.context import SearchContext
 from sjepa.training.joint.finalists import enough, report_law, validation_risk
 from sjepa.training.joint.levenberg import CURVATURE_PENALTY, levenberg_marquardt
-from sjepa.training.joint.neighbor_structures import variants
 from sjepa.training.joint.nonlinear_gauge import gauged
 from sjepa.training.joint.nonlinear_initial import (
     CHILDREN,
@@ -35,6 +33,7 @@ from sjepa.training.joint.nonlinear_initial import (
     entries,
     planar,
     restart,
+    velocity_pairs,
 )
 from sjepa.training.joint.nonlinear_selection import (
     DEGREE_RAISED,
@@ -48,8 +47,8 @@ from sjepa.training.joint.nonlinear_selection import (
 from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.refinement import Head, StructureTask, canceling, linear_head, unit_scale
 from sjepa.training.joint.rollout import RolloutLoss, law_of
+from sjepa.training.joint.structure_moves import cheaper, drop_one_term, variants
 from sjepa.training.joint.structures import Structure, structure
-from sjepa.training.joint.velocity import velocity_pairs
 
 
 # Degrees of the two rungs, and the encoders that go on from each.

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.training.joint.context import SearchContext
-from sjepa.training.joint.gauge import THRESHOLDS, search_gauge
-from sjepa.training.joint.gauge_moves import GaugeMoves
+from sjepa.training.joint.gauge import THRESHOLDS, GaugeMoves, search_gauge
 from sjepa.training.joint.nonlinear_initial import Start, quadratic
 from sjepa.training.joint.refinement import StructureTask
 from sjepa.training.joint.structures import Structure, structure

@@ -8,27 +8,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sjepa.data import Trajectories, noise_level
-from sjepa.errors import DataError
+from sjepa.data import Trajectories
 from sjepa.models import Whitening
 from sjepa.training.joint.objective import Grid
 from sjepa.training.joint.quadrature import STENCIL, interval_weights
 
 
-# Components whose variance is noise to a larger share than this are left out of the search.
-NOISE_SHARE = 0.02
-MAX_RANK = 40
 # Whitened validation data this far beyond the training data are out of their range.
 OUTSIDE = 0.05
-# Principal components settle long before this many rows.
-MAX_ROWS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
 class Observed:
     """Whitened observations (N, T, rank) in double precision, and where they were taken.
 
-    `raw` are the same components in their own units, so that distances are those of the
+    `raw` are the same components in units of the noise, so that distances are those of the
     observations: what the neighbor test looks at. `noise` is what noise may have added to x,
     where that is known.
     """
@@ -70,8 +64,8 @@ class Observed:
                 z = whitening(torch.as_tensor(own).to(whitening.mean)).double()
                 x[i, : len(z)] = z
                 x[i, len(z) :] = z[-1]
-        # A column of the whitening matrix is a direction divided by the spread along it.
-        spread = 1.0 / whitening.matrix.double().norm(dim=0)
+        # A column is a direction divided by the spread along it.
+        spread = 1.0 / whitening.directions.double().norm(dim=0)
         return cls(x, sampling_grid(trajectories), x * spread)
 
 
@@ -147,49 +141,3 @@ def pieces(trajectories: Trajectories, longest: int, every: int = 1) -> Trajecto
                 if trajectories.u is not None:
                     u.append(trajectories.u[i][::every][part])
     return Trajectories(x, t, u or None, gaps="keep")
-
-
-def fit_whitening(
-    trajectories: Trajectories, rank: int | None = None, noisier_copy: Trajectories | None = None
-) -> Whitening:
-    """Whitening that keeps the components which are signal rather than noise.
-
-    Without a `rank`, the components up to the first whose white noise, judged from its own
-    roughness in time or from a noisier `noisier_copy`, is more than a small share of its variance.
-    """
-    size = int(np.prod(trajectories.obs_shape, dtype=int))
-    every = max(1, int(trajectories.lengths.sum()) // MAX_ROWS)
-    rows = torch.as_tensor(np.concatenate([a[::every] for a in trajectories.x])).double()
-    most = min(MAX_RANK if rank is None else rank, size)
-    whitening = Whitening.fit(rows, trajectories.obs_shape, rank=most, max_rank=most)
-    if rank is not None:
-        return whitening
-    some = trajectories[:: max(1, len(trajectories) // 50)]
-    with torch.no_grad():
-        series = [whitening(torch.as_tensor(a).double()).numpy() for a in some.x]
-    share = noise_level(series, some.t) ** 2
-    if noisier_copy is not None:
-        with torch.no_grad():
-            added = [
-                whitening(torch.as_tensor(a - b).double() + whitening.mean.reshape(a.shape[1:]))
-                for a, b in zip(noisier_copy.x, trajectories.x, strict=True)
-            ]
-        share = torch.cat(added).square().mean(0).numpy()
-    quiet = np.flatnonzero(share <= NOISE_SHARE)
-    if noisier_copy is None:  # in order of variance, noise comes last
-        noisy = np.flatnonzero(share > NOISE_SHARE)
-        quiet = np.arange(noisy[0] if len(noisy) else whitening.rank)
-    if not len(quiet):
-        raise DataError(
-            "Every principal component looks like noise: the observations do not move smoothly "
-            "from one sample to the next. Sample faster, or set the rank."
-        )
-    return _chosen(whitening, quiet)
-
-
-def _chosen(whitening: Whitening, components: np.ndarray) -> Whitening:
-    """The same whitening with fewer components."""
-    shorter = Whitening(whitening.obs_shape, len(components)).to(whitening.mean.dtype)
-    shorter.mean.copy_(whitening.mean)
-    shorter.matrix.copy_(whitening.matrix[:, components])
-    return shorter

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from sjepa.symbolic import Library
-from sjepa.training.joint.features import ActiveFeatures
-from sjepa.training.joint.objective import IntegralFit, integral_fit
+from sjepa.training.joint.objective import ActiveFeatures, IntegralFit, integral_fit
 from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.structures import Structure
 

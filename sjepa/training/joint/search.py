@@ -18,7 +18,14 @@ from sjepa.training.joint.affine_closed import closed_heads, gauged_heads, monom
 from sjepa.training.joint.best_candidate import best_candidate, best_candidate_raised
 from sjepa.training.joint.budget import SearchBudget
 from sjepa.training.joint.checkpoint import load_heads, load_round, save_heads, save_round
-from sjepa.training.joint.conclude import conclude, given_delta, head_of, scored
+from sjepa.training.joint.conclude import (
+    POINTS,
+    checked,
+    conclude,
+    given_delta,
+    head_of,
+    scored,
+)
 from sjepa.training.joint.context import (
     HALVING_RANK,
     LONGEST,
@@ -29,11 +36,11 @@ from sjepa.training.joint.context import (
 from sjepa.training.joint.finalists import (
     companion_form,
     extend,
-    finalists,
     lacking,
     padded,
     refined_encoders,
     report_law,
+    shortened,
     warm_started,
 )
 from sjepa.training.joint.halving import Survivor, successive_halving
@@ -135,19 +142,23 @@ def joint_search(
             heads += companion_form(context, starts, [task.structure for _, task in heads])
             heads += extend(context, heads)
             if latent_dim < 3 and not structures and lacking(context, heads):
-                heads += closed_heads(context, heads, degree=3)
+                heads += closed_heads(_losing(context, heads), heads, degree=3)
         save_heads(heads, memory)
     best: Sequence[tuple[Head, StructureTask]] = heads
+    inside = context = _losing(context, heads)
     if context.budget.grow and lacking(context, heads):
         context = prepare(*arguments, reach=FURTHER, noisier_copy=noisier_copy)
+        context = _losing(context, heads)
         lead = best_candidate(context, heads)  # linear encoders are judged wherever there are data
+        # Polynomials have no bound outside, so there they say nothing of which to try next.
         near = within_range(context.train, context.validation)
-        context = replace(context, validation=near, memory=memory)
-        nonlinear = best_candidate_raised(context, lead) or nonlinear_heads(context, heads)
-        best = [*heads, *nonlinear]
+        inside = replace(context, validation=near, memory=memory)
+        best = [*heads, *(best_candidate_raised(inside, lead) or nonlinear_heads(inside, heads))]
         best = [(head, context.task(task.structure)) for head, task in best]
     quiet = context if context.every == 1 else replace(context, tell=None)
-    result = conclude(quiet, finalists(context, best), delta, delta_roll, select)
+    best = [*best, *shortened(inside, best)]
+    found = [scored(context, task, head) for head, task in best]
+    result = conclude(quiet, found, delta, delta_roll, select)
     if context.every == 1 or result.verdict.adequate is not False or not result.best.linear:
         return result
     # Errors of quadrature may be what is left.
@@ -163,6 +174,15 @@ def joint_search(
     return replace(again, front=result.front, found=result.found, notes=(*again.notes, note))
 
 
+def _losing(
+    context: SearchContext, heads: Sequence[tuple[LinearEncoder, StructureTask]]
+) -> SearchContext:
+    """The checks allow for what the best of these encoders lose of the observations."""
+    reports = [checked(context, head, context.train, context.near, POINTS) for head, _ in heads]
+    losses = [one.neighbor for one in reports if set(one.reasons) <= {"neighbor"}]
+    return context.losing(min(losses, default=0.0))
+
+
 def _survivors(
     context: SearchContext, given: Sequence[Structure], memory: Memory | None
 ) -> list[Survivor]:
@@ -173,7 +193,7 @@ def _survivors(
     )  # fmt: skip
     structures += [s for s in given if s not in structures]
     generator = torch.Generator().manual_seed(context.seed)
-    entries = [s for s in structures for _ in range(budget.restarts)]
+    entries = [s for s in structures for _ in range(budget.starts)]
     rank = min(context.whitening.rank, HALVING_RANK)
     readouts = starting_readouts(context.modes, rank, context.latent_dim, len(entries), generator)
     restarts = Restarts(context.library, entries, readouts.float(), context.order)

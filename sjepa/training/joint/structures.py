@@ -63,8 +63,36 @@ class Symmetry:
         own = without_constants(self.library, short.support)
         return any(
             all(set(row) <= set(other) for row, other in zip(own, version, strict=True))
-            for version in self.versions(long.support)
+            for shifted in self.shifted(long.support)
+            for version in self.versions(shifted)
         )
+
+    def law(self, support: Support) -> Support:
+        """The same for all supports that differ in names and origins of coordinates only."""
+        free = without_constants(self.library, support)
+        return min(self.representative(shifted) for shifted in self.shifted(free))
+
+    def shifted(self, support: Support) -> list[Support]:
+        """A support with the origins of some coordinates a quarter of a turn further.
+
+        Where a coordinate stands inside sines and cosines only, that is the same law.
+        """
+        found = [support]
+        for z in sympy.symbols(self.library.inputs[: self.dim], real=True):
+            turned = [self._turned(one, z) for one in found]
+            found += [one for one in turned if one is not None and one not in found]
+        return found
+
+    def _turned(self, support: Support, z: sympy.Symbol) -> Support | None:
+        terms = self.library.terms
+        images: dict[int, int] = {}
+        for p in {p for row in support for p in row}:
+            moved = sympy.expand_trig(terms[p].xreplace({z: z + sympy.pi / 2}))
+            image = next((q for q, term in enumerate(terms) if moved in (term, -term)), None)
+            if image is None:
+                return None
+            images[p] = image
+        return tuple(tuple(sorted(images[p] for p in row)) for row in support)
 
 
 def renamings(

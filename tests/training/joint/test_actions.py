@@ -16,7 +16,8 @@ from sjepa.symbolic import Library
 from sjepa.training.joint.budget import SearchBudget
 from sjepa.training.joint.context import prepare
 from sjepa.training.joint.initial_subspaces import holds_actions
-from sjepa.training.joint.observed import Observed, fit_whitening, pieces, sampling_grid
+from sjepa.training.joint.observed import Observed, pieces, sampling_grid
+from sjepa.training.whitening import fit_whitening
 
 
 STEP, POINTS = 0.1, 120
@@ -147,3 +148,27 @@ def test_under_actions_less_motion_tells_a_state_from_a_constant() -> None:
     )
     assert left.within == CollapseChecks().within
     assert pushed.within == pytest.approx(left.within / 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_driven_pendulum_through_eight_linear_sensors_is_found_at_any_seed(seed: int) -> None:
+    rng, step = np.random.default_rng(5), 0.05
+    force = 0.3 * np.repeat(rng.normal(size=(40, 16, 1)), 10, axis=1)  # held for half a second
+    path = [0.7 * rng.normal(size=(40, 2))]
+    for k in range(159):
+        s = path[-1]
+        for _ in range(10):
+            q, p = s.T
+            slope = np.stack([p, -np.sin(q) - 0.1 * p + force[:, k, 0]], axis=1)
+            q, p = (s + step / 20 * slope).T
+            slope = np.stack([p, -np.sin(q) - 0.1 * p + force[:, k, 0]], axis=1)
+            s = s + step / 10 * slope
+        path.append(s)
+    states = np.stack(path, axis=1)
+    x = states @ rng.normal(size=(2, 8))
+    x += 0.005 * x.std((0, 1)) * rng.normal(size=x.shape)
+    model = SJEPA(2, random_state=seed).fit(list(x), step, list(force))
+    rows = sorted(len(row) for row in model.law_.terms)
+    assert rows == [1, 3] and model.law_.complexity("terms") <= 5
+    assert model.verdict_ is not None and model.verdict_.adequate is not False

@@ -8,8 +8,7 @@ from sjepa.data import Trajectories, simulate
 from sjepa.metrics import probe_r2
 from sjepa.symbolic import Law, Library
 from sjepa.training.joint import SearchBudget, joint_search
-from sjepa.training.joint.gauge import Gauge, term_shares
-from sjepa.training.joint.gauge_moves import GaugeMoves
+from sjepa.training.joint.gauge import Gauge, GaugeMoves, term_shares
 from sjepa.training.joint.subspace import Subspace, closed_under_affine_maps
 
 

@@ -1,5 +1,6 @@
 """The end of a search, on candidates made by hand."""
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def found(
     head = linear_head(readout)
     with torch.no_grad():
         head.linear.bias.copy_((x[:, list(columns)] - white @ readout).mean(0))
-    one = scored(context, context.task(structure(LIBRARY, support)), head)
+    one = scored(context, context.task(structure(context.library, support)), head)
     candidate = one.candidate if loss is None else replace(one.candidate, loss=loss)
     return replace(one, candidate=candidate, check_report=check_report)
 
@@ -94,6 +95,18 @@ def test_a_wrong_law_is_not_adequate(context: SearchContext) -> None:
     assert any("a term is missing or wrong" in warning for warning in result.warnings)
 
 
+def test_the_same_law_from_another_origin_is_no_alternative(context: SearchContext) -> None:
+    library = Library.from_terms(["z1", "z2", "sin(z1)", "cos(z1)"], ["z1", "z2"])
+    wider = replace(context, library=library)
+    law = found(wider, ((1,), (2,)))
+    encoder = deepcopy(law.encoder)
+    with torch.no_grad():
+        encoder[1].linear.bias[0] += torch.pi / 2  # type: ignore[index, union-attr]
+    turned = scored(wider, wider.task(structure(library, ((1,), (3,)))), encoder[1])  # type: ignore[index]
+    result = conclude(wider, [law, turned], "auto", None)
+    assert result.verdict.adequate and not result.rivals
+
+
 def test_the_front_holds_what_no_simpler_law_explains_better(context: SearchContext) -> None:
     short, right = found(context, ((1,), (0,))), found(context, ((1,), (2,)))
     long = found(context, ((0, 1), (1, 2)))
@@ -115,6 +128,8 @@ def test_what_lies_outside_the_range_of_training_is_reported_and_not_dropped(
     assert result.figures["outside_range"] > inside.figures["outside_range"]
     share = f"{result.figures['outside_range']:.1%} of the held-out data lie outside the range"
     assert any(share in reason for reason in result.verdict.reasons)
+    pieces = f"of {len(narrow.validation)} pieces that stay within the range of the training data"
+    assert any(pieces in note for note in result.notes)
 
 
 def test_the_residual_is_reported_for_held_out_and_for_training_data(

@@ -1,5 +1,7 @@
 """The search as a whole: what it returns, what it refuses, and that it repeats itself."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch
 from sjepa.callbacks import Step
 from sjepa.data import Trajectories, paper_data, simulate
 from sjepa.errors import ConfigError, DataError, LawError
-from sjepa.metrics import AffineMap, CollapseChecks, probe_r2, rollout_score
+from sjepa.metrics import AffineMap, CollapseChecks, probe_r2, r2, rollout_score
 from sjepa.symbolic import Law, Library
 from sjepa.training.joint import SearchBudget, SearchResult, joint_search, structures_of
 from tests.training.joint.shortcut_data import pendulum_states
@@ -58,6 +60,42 @@ def test_the_front_comes_with_its_encoders(data: Trajectories, result: SearchRes
 def test_the_same_seed_gives_the_same_answer(data: Trajectories, result: SearchResult) -> None:
     again = joint_search(data, LIBRARY, 2, budget=SMALL)
     assert again.law == result.law
+
+
+@pytest.mark.parametrize("kind", ["units", "rattling"])
+def test_sensors_count_by_what_they_tell_whatever_their_units_and_spread(kind: str) -> None:
+    """Millimeters beside kilometers, and ten sensors beside one that only rattles."""
+    rng, s = np.random.default_rng(0), pendulum_states(40)
+    x = s * [1e6, 1.0] if kind == "units" else s @ rng.normal(size=(2, 10))
+    x = x + 0.005 * x.std(axis=(0, 1)) * rng.normal(size=x.shape)
+    if kind == "rattling":
+        x = np.concatenate([x, 3 * x.std() * rng.normal(size=(*s.shape[:2], 1))], axis=-1)
+    result = joint_search(Trajectories(list(x), 0.07), LIBRARY, 2, budget=SMALL)
+    assert structure(result.law) in ("z2; sin(z1)", "sin(z2); z1")
+    assert np.prod(result.law.coefficients) == pytest.approx(-1.0, rel=0.02)
+    assert result.verdict.adequate is not False
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_periodic_nuisance_of_half_the_variance_does_not_count_against_the_law(
+    signals: int,
+) -> None:
+    rng, s, t = np.random.default_rng(0), pendulum_states(40, length=81), 0.07 * np.arange(81)
+    x, nuisance = s @ rng.normal(size=(2, 10)), np.zeros((40, 81, 10))
+    for _ in range(signals):
+        rate, phase = rng.uniform(1.5, 4), rng.uniform(0, 2 * np.pi, (40, 1))
+        size = rng.uniform(0.5, 1.5, (40, 1))
+        nuisance += (size * np.sin(rate * t + phase))[..., None] * rng.normal(size=10)
+    nuisance *= np.sqrt(0.54 / 0.46 * x.var((0, 1)).sum() / nuisance.var((0, 1)).sum())
+    x = x + nuisance
+    x += 0.005 * x.std((0, 1)) * rng.normal(size=x.shape)
+    result = joint_search(
+        Trajectories(list(x), 0.07), LIBRARY, 2, budget=replace(SMALL, grow=False)
+    )
+    assert structure(result.law) in ("z2; sin(z1)", "sin(z2); z1")
+    z = result.encode(torch.tensor(x)).detach().numpy().reshape(-1, 2)
+    assert r2(AffineMap.fit(z, s.reshape(-1, 2))(z), s.reshape(-1, 2)) > 0.9999
+    assert result.verdict.adequate, result.verdict.reasons
 
 
 def test_the_search_runs_on_one_thread_and_gives_the_others_back(data: Trajectories) -> None:

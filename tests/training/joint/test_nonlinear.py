@@ -16,9 +16,7 @@ from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.storage.tensors import pack, unpack
 from sjepa.symbolic import Candidate, Law, Library
 from sjepa.training.joint import SearchBudget, joint_search
-from sjepa.training.joint.backward_elimination import cheaper
 from sjepa.training.joint.context import SearchContext, prepare
-from sjepa.training.joint.neighbor_structures import variants
 from sjepa.training.joint.nonlinear import _nearest, _simplest_adequate, solved
 from sjepa.training.joint.nonlinear_selection import (
     DIVERGING,
@@ -31,6 +29,7 @@ from sjepa.training.joint.nonlinear_selection import (
 from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.refinement import StructureTask, linear_head
 from sjepa.training.joint.result import JointCandidate
+from sjepa.training.joint.structure_moves import cheaper, variants
 from sjepa.training.joint.structures import structure
 from tests.training.joint.shortcut_data import pendulum_states
 

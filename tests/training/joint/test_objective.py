@@ -6,8 +6,7 @@ import torch
 
 from sjepa.data import Trajectories
 from sjepa.symbolic import Library
-from sjepa.training.joint.features import ActiveFeatures
-from sjepa.training.joint.objective import integral_fit
+from sjepa.training.joint.objective import ActiveFeatures, integral_fit
 from sjepa.training.joint.observed import sampling_grid
 from tests.training.joint.shortcut_data import pendulum_states
 

@@ -5,21 +5,29 @@ import pytest
 import torch
 
 from sjepa.data import Trajectories
-from sjepa.metrics.shortcuts import CollapseReport
+from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.models import Whitening
 from sjepa.symbolic import Library
-from sjepa.training.joint.backward_elimination import reductions
-from sjepa.training.joint.halving import promote
+from sjepa.training.joint.budget import SearchBudget
+from sjepa.training.joint.context import prepare
+from sjepa.training.joint.finalists import refined_encoders
+from sjepa.training.joint.halving import Survivor, promote
 from sjepa.training.joint.initial_subspaces import (
     linear_modes,
     slowest_subspaces,
     starting_readouts,
 )
-from sjepa.training.joint.longer_structures import proposals
-from sjepa.training.joint.noise import noise_floor
-from sjepa.training.joint.observed import Observed, fit_whitening
-from sjepa.training.joint.refinement import StructureTask, linear_head, scale_is_free, unit_scale
+from sjepa.training.joint.observed import Observed
+from sjepa.training.joint.refinement import (
+    StructureTask,
+    linear_head,
+    noise_floor,
+    scale_is_free,
+    unit_scale,
+)
+from sjepa.training.joint.structure_moves import proposals, reductions
 from sjepa.training.joint.structures import Structure, structure
+from sjepa.training.whitening import fit_whitening
 from tests.training.joint.shortcut_data import oscillator_states, pendulum_states
 
 
@@ -115,3 +123,24 @@ def test_survivors_are_admissible_and_not_hopeless() -> None:
     check_reports = [fine] * 5 + [refused]
     assert promote(entries, risk, check_reports, keep=10) == [3, 0, 1]
     assert promote(entries, risk, check_reports, keep=1) == [3]
+
+
+def test_starts_grow_with_the_effort_and_every_survivor_of_a_structure_is_refined() -> None:
+    assert [SearchBudget(effort=effort).starts for effort in (0.1, 1.0, 3.0)] == [1, 4, 12]
+    s = pendulum_states(20)
+    budget = SearchBudget(refinement=2, finalists=1)
+    context = prepare(
+        Trajectories(list(s), 0.07), LIBRARY, 2, 1, 0, budget, None, CollapseChecks(), None, None
+    )
+    passed = CollapseReport(1.0, 2.0, 0.6, 0.01, ())
+    rotation, swing = structure(LIBRARY, ((2,), (1,))), structure(LIBRARY, ((2,), (3,)))
+    survivors = [
+        Survivor(own, readout, risk, passed)
+        for own, readout, risk in (
+            (swing, torch.eye(2).double(), 0.1),
+            (rotation, torch.eye(2).double(), 0.2),
+            (swing, torch.eye(2).double().flip(0), 0.3),
+        )
+    ]
+    refined = refined_encoders(context, survivors)
+    assert [task.structure for _, task in refined] == [swing, swing]

@@ -8,6 +8,7 @@ import sympy
 from sjepa.errors import ConfigError
 from sjepa.symbolic import Candidate, Front, Law, Library
 from sjepa.training.joint import enumerate_structures, structures_of
+from sjepa.training.joint.structures import Symmetry, structure
 
 
 LIBRARY = Library.paper(["z1", "z2"])
@@ -64,3 +65,26 @@ def test_a_front_becomes_proposals() -> None:
 def test_no_structures_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least one"):
         enumerate_structures(LIBRARY, 2, 0)
+
+
+def test_laws_that_differ_in_the_origin_of_a_coordinate_are_the_same() -> None:
+    library = Library.from_terms(["1", "z1", "sin(z1)", "cos(z1)", "z1_dot"], ["z1", "z1_dot"])
+    one, z, sine, cosine, rate = range(5)
+    symmetry = Symmetry(library, 1)
+    assert symmetry.law(((cosine, rate),)) == symmetry.law(((sine, rate),))
+    assert symmetry.law(((one, sine),)) == symmetry.law(((sine,),))
+    assert symmetry.law(((z, cosine),)) != symmetry.law(((z, sine),))
+    right, longer = structure(library, ((sine,),)), structure(library, ((cosine, rate),))
+    assert symmetry.contains(longer, right) and not symmetry.contains(right, longer)
+
+
+def test_a_law_of_two_coordinates_keeps_its_pairs_where_one_is_shifted() -> None:
+    symmetry, names = Symmetry(LIBRARY, 2), LIBRARY.names
+
+    def support(*rows: str) -> tuple[tuple[int, ...], ...]:
+        return tuple((names.index(row),) for row in rows)
+
+    pendulum = symmetry.law(support("z2", "sin(z1)"))
+    for rows in (("z2", "cos(z1)"), ("sin(z2)", "z1"), ("cos(z2)", "z1")):
+        assert symmetry.law(support(*rows)) == pendulum
+    assert symmetry.law(support("z2", "sin(z2)")) != pendulum
