@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 import numpy as np
 
@@ -163,20 +164,41 @@ class Table:
         return Ladder(backend, rows, None, tuple(self.names), end=end, refit=False, ordered=False)
 
     def _with_trees(self, climbed: Climbed) -> Front:
-        """The front with expression trees among its laws, all compared by the same evidence."""
-        front = climbed.front
+        """The front with expression trees among its laws, all compared by the same evidence.
+
+        Other populations are bred as long as no law is good enough and time is left.
+        """
         if not available_backends().get(TREES):
             note = f"expression trees were not searched: the backend {TREES!r} is not installed"
-            return replace(front, notes=(*front.notes, note))
-        backend = in_rounds(make_backend(TREES), self.proposals)
-        problem = self._problem(
-            backend, Space(grammar=default_grammar(self.names, self.inputs)), 1 - TERMS_SHARE
-        )
+            return replace(climbed.front, notes=(*climbed.front.notes, note))
+        backend, share = in_rounds(make_backend(TREES), self.proposals), 1 - TERMS_SHARE
+        space = Space(grammar=default_grammar(self.names, self.inputs))
+        end = self._problem(backend, space, share).deadline()
+        for attempt in count():
+            problem = replace(self, seed=self.seed + attempt)._problem(backend, space, share)
+            if attempt:
+                left = replace(problem.budget, seconds=end - problem.clock())
+                problem = problem.with_(budget=left)
+            climbed = self._joined(climbed, backend, problem)
+            left_over = math.isfinite(end) and problem.clock() < end
+            if not (left_over and self._wants_more_trees(climbed)):
+                break
+        return climbed.front
+
+    def _wants_more_trees(self, climbed: Climbed) -> bool:
+        if self.delta is not None:
+            return self._wants_trees(climbed)
+        verdict = climbed.verdict
+        return verdict is None or verdict.adequate is False or _is_long(climbed, verdict.law)
+
+    def _joined(self, climbed: Climbed, backend: Backend, problem: Problem) -> Climbed:
+        """The laws so far and the trees of a problem, with the verdict on all of them."""
+        front, terms = climbed.front, climbed.problem
         try:
             trees = problem.solve(backend)
         except SjepaError as error:
-            return replace(front, notes=(*front.notes, f"{backend.name}: {error}"))
-        terms = climbed.problem
+            front = replace(front, notes=(*front.notes, f"{backend.name}: {error}"))
+            return replace(climbed, front=front)
         rows = [
             replace(terms.candidate(law), backend=TREES)
             for law in (
@@ -184,8 +206,8 @@ class Table:
             )
         ]
         notes = [*front.notes, *(f"{TREES}: {note}" for note in trees.notes)]
-        both = Front.of([*front, *rows], front.measure, front.backend, notes)
-        return self._ladder(backend, terms).conclude(both, terms).front
+        both = Front.of([*front, *rows], front.measure, front.backend, list(dict.fromkeys(notes)))
+        return self._ladder(backend, terms).conclude(both, terms)
 
 
 def _default_backend(space: Space | None) -> Backend:
@@ -206,8 +228,11 @@ def _worth_trees(climbed: Climbed) -> bool:
     constant = not any(term.free_symbols for row in law.terms for _, term in row)
     if constant and "p_value" in verdict.figures:  # nothing in the table predicts the target
         return verdict.adequate is False
-    if verdict.adequate is not True:
-        return True
+    return verdict.adequate is not True or _is_long(climbed, law)
+
+
+def _is_long(climbed: Climbed, law: Law) -> bool:
+    """Whether the shortest law that needs a tree could have better odds."""
     # At the least: one product with two coefficients.
     each = 0.5 * math.log(max(climbed.problem.sums.weight, 2.0))
     shortest = len(law.terms) * (3.5 * STRUCTURE + 2 * each)
