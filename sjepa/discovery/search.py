@@ -157,7 +157,8 @@ def discover(
     """
     fitted, seed = derivatives_of(derivatives), draw_seed(random_state)
     form, lags, units = fitted.form, fitted.lags, Units.of(units)
-    _check(form, lags, order, x_dot, n_bootstrap, constraints)
+    asks = propose is not None or len(guesses) > 0
+    _check(form, lags, order, x_dot, n_bootstrap, constraints, asks)
     effort = Budget.of(budget)
     with ProgressBar(verbose, "preparing the data") as bar:
         stream = Stream.of(x, t, feature_names)
@@ -204,7 +205,7 @@ def discover(
             )
         fixed = None if part is None else part.law
         proposals = None
-        if propose is not None or len(guesses):
+        if asks:
             dynamics: Dynamics = "discrete" if form == "discrete" else "continuous"
             proposals = Proposals(space.inputs, outputs, dynamics, propose, fixed)
             proposals.guess(guesses)
@@ -259,12 +260,23 @@ def _rest(warm: Front | None, known: Law | None) -> Front | None:
 
 
 def _check(
-    form: Form, lags: int, order: int, x_dot: Any, n_bootstrap: int, constraints: Sequence[str]
+    form: Form,
+    lags: int,
+    order: int,
+    x_dot: Any,
+    n_bootstrap: int,
+    constraints: Sequence[str],
+    proposals: bool,
 ) -> None:
     if order not in (1, 2):
         raise ConfigError(f"order must be 1 or 2, got {order!r}.", "order")
     if not (isinstance(n_bootstrap, int) and n_bootstrap >= 0):
         raise ConfigError(f"n_bootstrap is a number of resamples, got {n_bootstrap!r}.")
+    if constraints and proposals:
+        raise ConfigError(
+            "Laws that are proposed need not keep constraints: leave guesses and propose out.",
+            "constraints",
+        )
     if constraints and n_bootstrap:
         raise ConfigError("Resampled numbers do not keep constraints: leave one of both out.")
     if x_dot is not None and form != "auto":
