@@ -91,6 +91,14 @@ def test_what_is_proposed_is_the_whole_law_beside_a_known_part() -> None:
     assert front.best().equivalent(LAW, tolerance=1e-3)
 
 
+def test_a_search_starts_from_a_previous_front() -> None:
+    x = swings()
+    first = sjepa.discover(x, T, guesses=["q' = p; p' = -sin(q) - tanh(2*p)"], **OPTIONS)  # type: ignore[arg-type]
+    again = sjepa.discover(x, T, guesses=first, known="q' = p", **OPTIONS)  # type: ignore[arg-type]
+    assert first.best().equivalent(LAW, tolerance=1e-3)
+    assert all("p" in str(c.law.expressions[0]) for c in again)
+
+
 @pytest.mark.parametrize(
     ("guesses", "words"),
     [
