@@ -100,6 +100,11 @@ class Proposals:
                     self._note(f"proposed {_short(text)}: {error}")
         return list(self.laws)
 
+    def refuse(self, law: Law, why: str) -> None:
+        """Take a law out, and say why."""
+        self.laws.pop(law, None)
+        self._note(f"proposed {_short(with_known(self.known, law))}: {why}")
+
     def _add(self, given: Guess, best: Law | None) -> None:
         """Equations that a text leaves out are those of the best law."""
         if isinstance(given, Law) and given.dynamics != self.dynamics:

@@ -45,7 +45,7 @@ class Rows:
     """Rows of a regression: values at points, or integrals of the terms of a library.
 
     `thinned` takes any function of the inputs to its values on some of the rows. Where a part of
-    the law is `known`, the targets are what it leaves, and `loss_unit` (k,) is the variance of the
+    the law is `known`, the targets are the rest, and `loss_unit` (k,) is the variance of the
     whole ones.
     """
 

@@ -56,8 +56,7 @@ def discover(
     n_bootstrap: int = 0,
     random_state: RandomState = 0,
     budget: Budget | float | None = None,
-    warm: Front | None = None,
-    guesses: Sequence[Guess] = (),
+    guesses: Front | Sequence[Guess] = (),
     propose: Propose | None = None,
     verbose: Any = None,
 ) -> Front:
@@ -125,11 +124,10 @@ def discover(
         Seconds of processor time, or a :class:`sjepa.Budget`, which also says where data that are
         not in memory are summed up, and where resamples are searched. Expression trees take 30
         seconds if neither this nor the backend's own settings limit them.
-    warm : a previous Front to start from
-    guesses : list of str or Law, optional
-        Laws to start from, as ``"q' = p; p' = -sin(q)"`` or a list with a formula for each state.
-        Every backend that can starts from them, and they are compared with what is found,
-        whatever their terms.
+    guesses : Front, or list of str or Law, optional
+        Laws to start from: a previous front, or such as ``"q' = p; p' = -sin(q)"`` or a list with
+        a formula for each state. Every backend that can starts from them; those of a list are also
+        compared with what is found, whatever their terms.
     propose : callable, optional
         Called with the front between the rounds of a search, for more such texts: a person, a model
         or a script takes part. Equations that a text leaves out are those of the best law. Text is
@@ -157,7 +155,8 @@ def discover(
     """
     fitted, seed = derivatives_of(derivatives), draw_seed(random_state)
     form, lags, units = fitted.form, fitted.lags, Units.of(units)
-    _check(form, lags, order, x_dot, n_bootstrap, constraints)
+    asks = propose is not None or (not isinstance(guesses, Front) and len(guesses) > 0)
+    _check(form, lags, order, x_dot, n_bootstrap, constraints, asks)
     effort = Budget.of(budget)
     with ProgressBar(verbose, "preparing the data") as bar:
         stream = Stream.of(x, t, feature_names)
@@ -204,16 +203,16 @@ def discover(
             )
         fixed = None if part is None else part.law
         proposals = None
-        if propose is not None or len(guesses):
+        if asks:
             dynamics: Dynamics = "discrete" if form == "discrete" else "continuous"
             proposals = Proposals(space.inputs, outputs, dynamics, propose, fixed)
-            proposals.guess(guesses)
+            proposals.guess(() if isinstance(guesses, Front) else guesses)
             backend = in_rounds(backend, proposals)
         common: dict[str, Any] = {
             "outputs": outputs,
             "seed": seed,
             "budget": effort.for_backend(backend.trees, backend.limited),
-            "warm": _rest(warm, fixed),
+            "warm": _rest(guesses, fixed) if isinstance(guesses, Front) else None,
             "proposals": proposals,
             "progress": bar.listener,
             "constraints": constraints,
@@ -250,21 +249,32 @@ def discover(
     return answered(front, problem, answer.form, names, late or (), fixed)
 
 
-def _rest(warm: Front | None, known: Law | None) -> Front | None:
+def _rest(front: Front, known: Law | None) -> Front:
     """The front without the known part of its laws."""
-    if warm is None or known is None:
-        return warm
-    rest = tuple(replace(c, law=with_known(known, c.law, -1)) for c in warm)
-    return replace(warm, candidates=rest)
+    if known is None:
+        return front
+    rest = tuple(replace(c, law=with_known(known, c.law, -1)) for c in front)
+    return replace(front, candidates=rest)
 
 
 def _check(
-    form: Form, lags: int, order: int, x_dot: Any, n_bootstrap: int, constraints: Sequence[str]
+    form: Form,
+    lags: int,
+    order: int,
+    x_dot: Any,
+    n_bootstrap: int,
+    constraints: Sequence[str],
+    proposals: bool,
 ) -> None:
     if order not in (1, 2):
         raise ConfigError(f"order must be 1 or 2, got {order!r}.", "order")
     if not (isinstance(n_bootstrap, int) and n_bootstrap >= 0):
         raise ConfigError(f"n_bootstrap is a number of resamples, got {n_bootstrap!r}.")
+    if constraints and proposals:
+        raise ConfigError(
+            "Laws that are proposed need not keep constraints: leave guesses and propose out.",
+            "constraints",
+        )
     if constraints and n_bootstrap:
         raise ConfigError("Resampled numbers do not keep constraints: leave one of both out.")
     if x_dot is not None and form != "auto":

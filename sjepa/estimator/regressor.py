@@ -197,6 +197,11 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         fixed = None if known is None else known.law
         proposals = None
         if self.propose is not None:
+            if self.constraints:
+                raise ConfigError(
+                    "Laws that are proposed need not keep constraints: leave propose out.",
+                    "constraints",
+                )
             proposals = Proposals(inputs, outputs, "discrete", self.propose, fixed)
             backend = backend and in_rounds(backend, proposals)
         with ProgressBar(self.verbose, "searching formulas") as bar:
@@ -208,7 +213,10 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 delta=self.delta, seed=self.seed_, progress=bar.listener, proposals=proposals,
             ).less(fixed)  # fmt: skip
             front = _reweighted(table, self.loss or "squared")
-            self.front_ = whole_front(front, fixed, None if space is None else space.library)
+            library = None if space is None else space.library
+            grammar = None if space is None else space.grammar
+            weights = None if grammar is None else grammar.weights
+            self.front_ = whole_front(front, fixed, library, weights)
         if proposals is not None:
             notes = (*self.front_.notes, *proposals.notes)
             self.front_ = replace(self.front_, notes=notes)

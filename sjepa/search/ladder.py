@@ -34,7 +34,13 @@ from sjepa.search.choice import best_of, is_long, leader, priced, simplified, st
 from sjepa.search.linearized import Template, neighbors, on_grid
 from sjepa.search.neighbors import exchanges, extensions
 from sjepa.search.parametric import Source, on_library, solve_open
-from sjepa.search.proposed import as_proposed, rescored, with_numbers
+from sjepa.search.proposed import (
+    as_proposed,
+    is_defined,
+    proposed_row,
+    rescored,
+    with_numbers,
+)
 from sjepa.search.quotients import quotient_sets
 from sjepa.search.verdicts import verdict_of
 from sjepa.symbolic import Front, Law, Library
@@ -245,19 +251,20 @@ class Ladder:
             leading = [self._simulated(c.law) for c in front]
             chosen = leading.index(best) if best in leading else None
             laws = proposals.ask(replace(front, chosen=chosen))
+            laws = [law for law in laws if is_defined(law, proposals, self._on_rows)]
             wider = self._extended(problem, laws)
-            if isinstance(evidence, Regression) and not problem.constraints:
+            if isinstance(evidence, Simulation):  # which fits nonlinear parameters itself
+                laws = [loosened(law) for law in laws]
+            else:
                 rows = self._thinned(wider)
                 numbered = (with_numbers(law, wider, rows, self._on_rows) for law in laws)
                 laws = [law for law in numbered if law is not None]
             fitted = {structure_of(law) for law in evidence.fits}
-            if isinstance(evidence, Simulation):  # which moves numbers inside terms itself
-                laws = [loosened(law) for law in laws]
             new = [w for w in laws if structure_of(self._simulated(w)) not in fitted]
             if not new or not self._time_left(problem):
                 break
             scored = [rescored(c, wider) for c in front]
-            scored += [replace(wider.candidate(law), backend="proposed") for law in new]
+            scored += [c for law in new if (c := proposed_row(law, wider)) is not None]
             front = Front.of(scored, front.measure, front.backend, front.notes)
             if wider is not problem and isinstance(evidence, Regression):
                 evidence = self._again(evidence, wider)

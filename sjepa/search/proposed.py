@@ -7,13 +7,35 @@ from dataclasses import replace
 import numpy as np
 
 from sjepa.backend import Problem
-from sjepa.backend.proposals import kind_of
+from sjepa.backend.proposals import Proposals, kind_of
 from sjepa.data.rows import OnRows
 from sjepa.errors import SjepaError
 from sjepa.search.parametric import moved
-from sjepa.symbolic import Law, refit
+from sjepa.symbolic import Law, Library, refit
 from sjepa.symbolic.front import Candidate
 from sjepa.symbolic.snap import loosened
+from sjepa.symbolic.text import to_text
+
+
+def is_defined(law: Law, proposals: Proposals, of: OnRows) -> bool:
+    """Whether the terms of a law are finite on the rows; where not, a note says so."""
+    terms = list(dict.fromkeys(t for row in law.terms for _, t in row))
+    if not terms:
+        return True
+    with np.errstate(all="ignore"):
+        good = np.isfinite(of(Library(terms, law.inputs, canonical=False).numpy())).all(axis=0)
+    if not good.all():
+        term = to_text(terms[int(np.argmin(good))])
+        proposals.refuse(law, f"{term} is not finite on all of the data.")
+    return bool(good.all())
+
+
+def proposed_row(law: Law, problem: Problem) -> Candidate | None:
+    """A row of the front; None where the sums of the problem have no such terms."""
+    try:
+        return replace(problem.candidate(law), backend="proposed")
+    except SjepaError:
+        return None
 
 
 def with_numbers(law: Law, problem: Problem, some: Problem, of: OnRows) -> Law | None:

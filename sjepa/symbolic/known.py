@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -162,7 +162,10 @@ def _with_terms(
 
 
 def whole_front(
-    front: Front, known: Law | None, library: Library | None = None, weights: object = None
+    front: Front,
+    known: Law | None,
+    library: Library | None = None,
+    weights: Mapping[str, float] | None = None,
 ) -> Front:
     """The front of whole laws, whose losses are theirs already."""
     if known is None:
@@ -171,7 +174,7 @@ def whole_front(
     def whole(c: Candidate) -> Candidate:
         law = with_known(known, c.law)
         terms = law.complexity("terms", library)
-        return replace(c, law=law, terms=terms, tree=law.complexity("tree", weights=weights))  # type: ignore[arg-type]
+        return replace(c, law=law, terms=terms, tree=law.complexity("tree", weights=weights))
 
     rows = [whole(c) for c in front]
     marked = rows[front.chosen] if front.chosen is not None else None

@@ -47,7 +47,7 @@ def _snap(node: sympy.Expr, tolerance: float) -> sympy.Expr:
 
 
 def loosened(law: Law) -> Law:
-    """The law with whole numbers inside its terms as doubles, which can be fitted: sin(2*q) is one.
+    """The law with whole nonlinear parameters as doubles, which can be fitted: the 2 of sin(2*q).
 
     Exponents stay, and so does a 1 that multiplies.
     """

@@ -177,3 +177,9 @@ def test_trees_do_not_search_numbers_of_a_known_part() -> None:
         sjepa.discover(
             swings()[0], T, feature_names=["q", "p"], known="p' = -k*sin(q)", backend="operon"
         )
+
+
+def test_data_that_are_not_in_memory_take_a_known_part() -> None:
+    pieces = [sjepa.Trajectories(x, T, names=["q", "p"]) for x in swings()]
+    front = sjepa.discover(iter(pieces), known=KNOWN, backend="stlsq")
+    assert close(front.best(), PENDULUM, 1e-3)

@@ -91,6 +91,14 @@ def test_what_is_proposed_is_the_whole_law_beside_a_known_part() -> None:
     assert front.best().equivalent(LAW, tolerance=1e-3)
 
 
+def test_a_search_starts_from_a_previous_front() -> None:
+    x = swings()
+    first = sjepa.discover(x, T, guesses=["q' = p; p' = -sin(q) - tanh(2*p)"], **OPTIONS)  # type: ignore[arg-type]
+    again = sjepa.discover(x, T, guesses=first, known="q' = p", **OPTIONS)  # type: ignore[arg-type]
+    assert first.best().equivalent(LAW, tolerance=1e-3)
+    assert all("p" in str(c.law.expressions[0]) for c in again)
+
+
 @pytest.mark.parametrize(
     ("guesses", "words"),
     [
@@ -128,3 +136,20 @@ def test_a_formula_is_proposed_for_a_table() -> None:
     model = sjepa.SymbolicRegressor("subset", propose=propose, random_state=0).fit(X, y)
     assert shown and model.law_.equivalent(Law.from_string("x1/(1.3 + x2**3)", ["x1", "x2"]), 1e-6)
     assert sum(note.startswith("proposed x1 + open") for note in model.front_.notes) == 1
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_a_term_that_is_not_defined_on_the_data_is_a_note(noise: float) -> None:
+    def propose(front: Front) -> list[str]:
+        return ["p' = -log(q)", TEXT, "p' = -sin(q) - p/(2 + p**2)"]
+
+    front = sjepa.discover(swings(noise), T, propose=propose, **OPTIONS)  # type: ignore[arg-type]
+    assert any("log(q) is not finite on all of the data" in note for note in front.notes)
+    assert front.best().equivalent(LAW, tolerance=0.1 if noise else 1e-3)
+
+
+def test_proposals_do_not_stand_beside_constraints() -> None:
+    with pytest.raises(ConfigError, match="need not keep constraints"):
+        sjepa.discover(
+            swings(), T, guesses=["q' = p; p' = -q"], constraints=["coef(p', p) <= 0"], **OPTIONS  # type: ignore[arg-type]
+        )  # fmt: skip
