@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, replace
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -104,6 +107,51 @@ def settings_of(given: Any, argument: str, known: Mapping[str, P]) -> P:
         f"{argument} is one of {', '.join(map(repr, known))}, {classes}; got {given!r:.60}.{hint}",
         argument,
     )
+
+
+def texts_of(given: Any, argument: str, example: str) -> list[str]:
+    """The texts of a list, such as names or terms; a text alone is a list of letters."""
+    listed = isinstance(given, Iterable) and not isinstance(given, str | bytes)
+    texts = list(given) if listed else [None]
+    if not all(isinstance(text, str) for text in texts):
+        raise ConfigError(f"{argument} is a list of {example}, got {given!r:.60}.", argument)
+    return texts
+
+
+def array_of(given: Any, argument: str) -> np.ndarray:
+    """An array of floats, in which masked values are missing ones: what is under a mask is void."""
+    try:
+        if isinstance(given, np.ma.MaskedArray):
+            given = np.ma.filled(given.astype(float), np.nan)
+        return np.asarray(given, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(f"{argument} must be numbers, got {given!r:.60}.", argument) from None
+
+
+def number_of(given: Any, argument: str) -> float:
+    if not isinstance(given, Real) or isinstance(given, bool) or abs(given) > sys.float_info.max:
+        raise ConfigError(f"{argument} is a number, got {given!r:.60}.", argument)
+    return float(given)
+
+
+def whole_of(given: Any, argument: str, least: int = 0) -> int:
+    whole = isinstance(given, Integral) and not isinstance(given, bool)
+    if not whole or not least <= int(given) < 2**63:
+        words = f"a whole number from {least}"
+        raise ConfigError(f"{argument} is {words}, got {given!r:.60}.", argument)
+    return int(given)
+
+
+def mapping_of(given: Any, argument: str) -> Mapping[Any, Any]:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{argument} is a mapping, got {given!r:.60}.", argument)
+    return given
+
+
+def path_of(given: Any, argument: str) -> Path:
+    if not isinstance(given, str | os.PathLike):
+        raise ConfigError(f"{argument} is a path, got {given!r:.60}.", argument)
+    return Path(given)
 
 
 def check_random_state(random_state: Any) -> None:

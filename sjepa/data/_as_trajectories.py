@@ -44,7 +44,7 @@ def as_trajectories(
             )
         if found.names is None:
             names = names or numbered("x", found.obs_shape[0])
-    return unwrapped(found if names is None else found._named(list(names)))
+    return unwrapped(found if names is None else found._named(names))
 
 
 def _ask(x: Any, t: Any) -> None:

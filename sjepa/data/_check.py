@@ -227,6 +227,8 @@ def labels(
     """Names must be distinct text, one for each."""
     if names is None:
         return None
+    if not isinstance(names, Iterable):
+        raise DataError(f"{what} is a list of texts, got {names!r:.60}.", what)
     result = (names,) if isinstance(names, str) else tuple(names)
     wrong = [n for n in result if not isinstance(n, str)]
     if wrong:

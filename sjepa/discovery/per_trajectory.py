@@ -29,6 +29,7 @@ from sjepa.inference.score import Fit, Scores, TermValues
 from sjepa.inference.segments import Segments
 from sjepa.inference.shooting import ShootingFit, shoot, solve_scaled
 from sjepa.search.verdicts import verdict_of
+from sjepa.settings import texts_of
 from sjepa.symbolic import Law, Library
 from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.parse import parse
@@ -137,7 +138,7 @@ def _given(vary: Sequence[str] | str, library: Library) -> frozenset[int] | None
     """The numbers of the terms that vary; None where the data decide."""
     if vary == "auto":
         return None
-    texts = [vary] if isinstance(vary, str) else list(vary)
+    texts = [vary] if isinstance(vary, str) else texts_of(vary, "vary", "terms of the library")
     wanted = [canonicalize(parse(text, library.inputs)).as_coeff_Mul()[1] for text in texts]
     for text, term in zip(texts, wanted, strict=True):
         if term not in library.terms:

@@ -13,6 +13,8 @@ from sjepa.backend import Backend, Budget
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
+from sjepa.data._arrays import matching
+from sjepa.data._check import finite, place
 from sjepa.data.clock import with_time
 from sjepa.data.derivative_settings import DerivativeSettings, derivatives_of
 from sjepa.data.forms import Form
@@ -138,7 +140,8 @@ def discover(
     fitted, seed = derivatives_of(derivatives), draw_seed(random_state)
     form, lags, units = fitted.form, fitted.lags, Units.of(units)
     _check(form, lags, order, x_dot, n_bootstrap, constraints)
-    effort = Budget.of(budget)
+    library = library if library == "wide" else Library.read(library)
+    grammar, effort = Grammar.of(grammar), Budget.of(budget)
     with ProgressBar(verbose, "preparing the data") as bar:
         stream = Stream.of(x, t, feature_names)
         if stream is None:
@@ -240,9 +243,10 @@ def _check_stream(form: str, x_dot: Any, u: Any, rest: Any) -> None:
 
 
 def _like(x_dot: Any, trajectories: Trajectories) -> list[np.ndarray]:
-    given = [x_dot] if isinstance(x_dot, np.ndarray) and x_dot.ndim <= 2 else list(x_dot)
-    slopes = [np.asarray(v, dtype=float).reshape(len(v), -1) for v in given]
+    slopes = matching(x_dot, trajectories.x, "x_dot", place) or []
     shapes, wanted = [s.shape for s in slopes], [x.shape for x in trajectories.x]
     if shapes != wanted:
         raise DataError(f"x_dot has shapes {shapes}, the states have {wanted}.")
+    for i, slope in enumerate(slopes):
+        finite(slope, "x_dot", i)
     return slopes

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import sympy
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
 from sjepa.backend import Backend, Budget
+from sjepa.backend.constraints import CONSTRAINTS
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data.names import numbered
@@ -23,7 +25,7 @@ from sjepa.estimator.regressor_files import save_regressor
 from sjepa.estimator.robust import LOSSES, ROUNDS, row_weights
 from sjepa.estimator.table_search import Table
 from sjepa.estimator.table_space import given_space, operators_of, output_names
-from sjepa.settings import draw_seed
+from sjepa.settings import draw_seed, texts_of, whole_of
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.verdict import Verdict
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 
 SELECTIONS = ("best", "accuracy", "score")
+FORMULAS = "formulas such as ['x1*sin(x2)']"
 
 
 class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -152,6 +155,8 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Search formulas for y (n,) or (n, k) in the columns of X (n, d)."""
         _one_of("model_selection", self.model_selection, SELECTIONS)
         _one_of("loss", self.loss or "squared", LOSSES)
+        if self.delta is not None and not (isinstance(self.delta, Real) and self.delta > 0):
+            raise ConfigError(f"delta is a positive number, got {self.delta!r:.60}.", "delta")
         backend: Backend | None = None
         if self.backend is not None:
             backend = make_backend(self.backend)
@@ -171,11 +176,12 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             inputs, len(outputs), self.library, self.grammar,
             operators_of(self.operators, self.unary_operators, self.binary_operators),
         )  # fmt: skip
+        constraints = tuple(texts_of(self.constraints or (), "constraints", CONSTRAINTS))
         with ProgressBar(self.verbose, "searching formulas") as bar:
             table = Table(
                 X, y.reshape(len(y), -1), inputs, outputs, backend, space,
                 library=self.library if isinstance(self.library, str) else None, weights=weights,
-                units=self.units, constraints=tuple(self.constraints or ()),
+                units=self.units, constraints=constraints,
                 guesses=_laws(self.guesses or (), inputs, outputs), budget=Budget.of(self.budget),
                 delta=self.delta, seed=self.seed_, progress=bar.listener,
             )  # fmt: skip
@@ -247,7 +253,11 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _law(self, index: int | None) -> Law:
         check_is_fitted(self)
-        return self.law_ if index is None else self.front_[index].law
+        if index is None:
+            return self.law_
+        if (row := whole_of(index, "index")) >= len(self.front_):
+            raise ConfigError(f"index is a row of {len(self.front_)}, got {index}.", "index")
+        return self.front_[row].law
 
     def _selected(self) -> Law:
         front = self.front_
@@ -268,12 +278,12 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         count = self.n_features_in_
         if self.feature_names is None:
             return list(getattr(self, "feature_names_in_", numbered("x", count)))
-        if len(self.feature_names) != count:
+        names = texts_of(self.feature_names, "feature_names", "texts")
+        if len(names) != count:
             raise ConfigError(
-                f"feature_names has {len(self.feature_names)} names, X has {count} columns.",
-                "feature_names",
+                f"feature_names has {len(names)} names, X has {count} columns.", "feature_names"
             )
-        return list(self.feature_names)
+        return names
 
 
 def _one_of(name: str, value: Any, known: Sequence[str]) -> None:
@@ -285,11 +295,11 @@ def _laws(
     guesses: Sequence[str] | Sequence[Sequence[str]], inputs: Sequence[str], outputs: Sequence[str]
 ) -> list[Law]:
     """Formulas as laws; text is parsed and never executed."""
-    if isinstance(guesses, str):
-        raise ConfigError("guesses is a list of formulas such as ['x1*sin(x2)'].", "guesses")
+    if isinstance(guesses, str) or not isinstance(guesses, Iterable):
+        texts_of(guesses, "guesses", FORMULAS)
     laws = []
     for guess in guesses:
-        texts = [guess] if isinstance(guess, str) else list(guess)
+        texts = [guess] if isinstance(guess, str) else texts_of(guess, "guesses", FORMULAS)
         if len(texts) != len(outputs):
             raise ConfigError(
                 f"A guess has a formula for each of {', '.join(outputs)}, got {guess!r:.80}.",

@@ -12,7 +12,9 @@ import numpy as np
 from sjepa.backend import Backend
 from sjepa.data.names import numbered
 from sjepa.errors import ConfigError
+from sjepa.settings import texts_of
 from sjepa.symbolic import Grammar, Library
+from sjepa.symbolic.library import TERMS
 from sjepa.symbolic.operators import operator
 from sjepa.symbolic.term_templates import TermTemplate, nonlinear_parameters
 
@@ -23,6 +25,7 @@ MAX_TERMS = 60
 TERMS_PER_ROW = 0.5
 # PySR's binary operators, where only unary ones are given.
 BINARY = ("+", "-", "*", "/")
+OPERATORS = "names such as ['+', '*', 'sin']"
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ def given_space(
     if operators is not None:
         return Space(grammar=Grammar(list(operators), names))
     if grammar is not None:
-        return Space(grammar=grammar)
+        return Space(grammar=Grammar.of(grammar))
     if library is None or isinstance(library, str):
         if library not in (None, "wide"):
             raise ConfigError(
@@ -61,8 +64,9 @@ def given_space(
 
 def _with_templates(library: Library | Sequence[str], names: Sequence[str], outputs: int) -> Space:
     """Terms with nonlinear parameters apart from those without."""
-    if isinstance(library, Library) or not all(isinstance(t, str) for t in library):
-        return Space(library=Library.of(library, names))
+    if isinstance(library, Library):
+        return Space(library=library)
+    library = texts_of(library, "library", TERMS)
     shapes = [TermTemplate.read(t, names) for t in library if nonlinear_parameters(t, names)]
     closed = [t for t in library if not nonlinear_parameters(t, names)]
     if not shapes:
@@ -101,23 +105,17 @@ def operators_of(
             "Give operators, or unary_operators and binary_operators, not both.", "operators"
         )
     if unary is None and binary is None:
-        return None if operators is None else _texts(operators, "operators")
+        return None if operators is None else texts_of(operators, "operators", OPERATORS)
     found = []
     for name, given, arity in (
         ("binary_operators", BINARY if binary is None else binary, 2),
         ("unary_operators", unary or (), 1),
     ):
-        for text in _texts(given, name):
+        for text in texts_of(given, name, OPERATORS):
             if operator(text).arity != arity:
                 raise ConfigError(f"{name} has {text!r}, which takes another number of arguments.")
             found.append(text)
     return found
-
-
-def _texts(given: Sequence[str], name: str) -> list[str]:
-    if isinstance(given, str) or not all(isinstance(text, str) for text in given):
-        raise ConfigError(f"{name} is a list of names such as ['+', '*', 'sin'].", name)
-    return list(given)
 
 
 def units_of(
@@ -126,6 +124,8 @@ def units_of(
     """Units as a problem wants them, from those of columns and targets."""
     if units is None:
         return None
+    if not isinstance(units, Mapping):
+        raise ConfigError(f"units is a mapping of names to units, got {units!r:.60}.", "units")
     known = [*names, *outputs]
     if missing := [n for n in known if n not in units]:
         raise ConfigError(f"units lacks {missing[0]}: give one for {', '.join(known)}.", "units")

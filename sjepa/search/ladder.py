@@ -242,15 +242,28 @@ class Ladder:
     def _explore_simulated(
         self, problem: Problem, evidence: Simulation, outside: bool, templates: bool
     ) -> None:
-        """The same by linearized simulations: terms of the library first, then templates too."""
+        """The same by linearized simulations: terms of the library first, then templates too.
+
+        What made up for a template that one equation lacked is left over in the others once it is
+        found: the terms of the library are gone through again.
+        """
         effort, weights = self.effort, problem.candidate_library.term_weights
         terms = [
             {t: w for (t, w), ok in zip(weights.items(), usable, strict=True) if ok}
             for usable in problem.usable.T
         ]
         grid: list[Template] = []
-        for beyond in (False, True)[: 1 + (templates and self._tells_parameters(problem))]:
+        stages = [False]
+        if templates and self._tells_parameters(problem):
+            stages += [True] if outside else [True, False]
+        settled: Law | None = None
+        for beyond in stages:
             keep = self._within(problem) if outside and not beyond else None
+            start = leader(evidence, keep)[0]
+            if beyond:
+                settled = start
+            elif start is settled:
+                break
             for _ in range(effort.rounds):
                 before, scores, adequate = leader(evidence, keep)
                 best, every = before, not beyond or not adequate
@@ -262,7 +275,8 @@ class Ladder:
                     if beyond and not grid:
                         grid = self._grid(best, evidence)
                     laws = neighbors(
-                        evidence.shots[best], j, terms[j], grid, scores.each_parameter,
+                        evidence.shots[best], j, terms[j], grid if beyond else [],
+                        scores.each_parameter,
                         scores.correlation_time, effort.neighbors,
                     )  # fmt: skip
                     self._fitted(laws, problem, evidence)

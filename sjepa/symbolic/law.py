@@ -12,6 +12,7 @@ import sympy
 from sympy import Matrix
 
 from sjepa.errors import FormatError, LawError
+from sjepa.settings import array_of, texts_of
 from sjepa.symbolic import complexity as measures, law_methods, write
 from sjepa.symbolic.calculus import jacobian
 from sjepa.symbolic.canonical import factored
@@ -108,6 +109,7 @@ class Law:
         """Read one expression for each output; see :func:`sjepa.symbolic.parse.parse`."""
         if isinstance(equations, str):
             equations = [equations]
+        equations = texts_of(equations, "equations", "expressions such as ['y', '-sin(x)']")
         names = check_names(inputs, "input")
         return cls([parse(e, names) for e in equations], names, outputs, dynamics)
 
@@ -132,7 +134,7 @@ class Law:
         """Read what :meth:`to_json` wrote. Nothing in the text is executed."""
         try:
             data = json.loads(text)
-        except (ValueError, RecursionError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise FormatError(f"Not a law: the text is not JSON ({error}).") from None
         return cls.from_dict(data)
 
@@ -244,7 +246,7 @@ class Law:
     def with_coefficients(self, values: Sequence[float] | np.ndarray) -> Law:
         """The same structure with other coefficients; exactly 0 removes a term."""
         stripped, symbols, old = self._skeleton
-        values = np.asarray(values, dtype=float)
+        values = array_of(values, "values")
         if values.shape != old.shape or not np.isfinite(values).all():
             raise LawError(f"Expected {len(old)} finite coefficients, got {values!r}.")
         new = {
@@ -382,7 +384,7 @@ class Law:
 
     def jacobian(self, wrt: Sequence[str] | None = None) -> Matrix:
         """Derivatives of every output with respect to some inputs (all by default)."""
-        names = self.inputs if wrt is None else tuple(wrt)
+        names = self.inputs if wrt is None else tuple(texts_of(wrt, "wrt", "inputs"))
         if unknown := [n for n in names if n not in self.inputs]:
             raise LawError(
                 f"{', '.join(unknown)} is not among the inputs {', '.join(self.inputs)}."

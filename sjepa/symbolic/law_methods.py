@@ -14,6 +14,7 @@ import numpy as np
 import sympy
 
 from sjepa.errors import LawError
+from sjepa.settings import path_of
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.parse import parse
 from sjepa.symbolic.text import to_text
@@ -33,7 +34,7 @@ EQUIVALENCE_RADII = (3.0, 5e-4, 0.05, 30.0, 1e3)
 
 def evaluate(law: Law, x: Any) -> np.ndarray:
     """Values (..., outputs) at inputs (..., inputs); :meth:`numpy` is quicker for many calls."""
-    return law.numpy()(np.asarray(x, dtype=float))
+    return law.numpy()(x)
 
 
 def equivalent(
@@ -155,7 +156,7 @@ def load(cls: type[Law], path: str | Path) -> Law:
     """Read what :meth:`save` wrote, or the law of a run's folder. Nothing in it is executed."""
     from sjepa.storage import MAX_BYTES, read_bounded
 
-    path = Path(path)
+    path = path_of(path, "path")
     return cls.from_json(read_bounded(path / "law.json" if path.is_dir() else path, MAX_BYTES))
 
 

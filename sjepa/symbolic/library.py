@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy
 
-from sjepa.errors import ConfigError, LawError
+from sjepa.errors import LawError
+from sjepa.settings import texts_of, whole_of
 from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.complexity import interned, term_weight
 from sjepa.symbolic.equation import Equation
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from sjepa.symbolic.torch_law import TorchLaw
 
 
+# What a library may be given as, beside one made before.
+TERMS = "terms such as ['x', 'sin(x)'], or a Library"
 Mask = Mapping[str, Sequence[str]] | np.ndarray | Sequence[Sequence[bool]] | None
 
 
@@ -102,7 +105,7 @@ class Library:
     @classmethod
     def polynomial(cls, inputs: Sequence[str], degree: int = 2, bias: bool = True) -> Library:
         """All monomials up to a total degree."""
-        names = check_names(inputs, "input")
+        names, degree = check_names(inputs, "input"), whole_of(degree, "degree")
         symbols = [symbol(n) for n in names]
         terms = [
             sympy.Mul(*factors)
@@ -146,14 +149,15 @@ class Library:
     @classmethod
     def of(cls, value: Library | Sequence[str] | None, inputs: Sequence[str]) -> Library | None:
         """A Library from what ``library=`` accepts: a Library, a list of terms, or None."""
+        read = cls.read(value)
+        return cls.from_terms(read, inputs) if isinstance(read, list) else read
+
+    @classmethod
+    def read(cls, value: Any) -> Any:
+        """The same without inputs: a Library, a list of texts, or None."""
         if value is None or isinstance(value, Library):
             return value
-        if isinstance(value, str) or not all(isinstance(t, str) for t in value):
-            raise ConfigError(
-                "library is a Library or a list of terms such as ['x', 'sin(x)'], "
-                f"got {value!r:.60}."
-            )
-        return cls.from_terms(list(value), inputs)
+        return texts_of(value, "library", TERMS)
 
     def __add__(self, other: Library) -> Library:
         """Both sets of terms; the weights of the left one win where both have a term."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from sjepa.backend import Backend
+from sjepa.backend import Backend, Budget
 from sjepa.backend.executors import check_executor, run_on
 from sjepa.backend.registry import available_backends, make_backend
 from sjepa.data import Trajectories
@@ -81,9 +81,12 @@ def compare(
     check_executor(executor)
     if not (isinstance(cv, int) and cv >= 2):
         raise ConfigError(f"cv is a number of folds from 2, got {cv!r}.", "cv")
+    seconds = Budget.of(budget).seconds
+    if seconds is None:
+        raise ConfigError("Give a budget of seconds, the same for each backend.", "budget")
     data, what = _data(X, y, t, u, feature_names, settings)
     installed = [name for name, ready in available_backends().items() if ready]
-    chosen = [DEFAULT, *installed] if backends is None else list(backends)
+    chosen = [DEFAULT, *installed] if backends is None else _several(backends)
     if not chosen:
         raise ConfigError("Give at least one backend.", "backends")
     labels = _labels(chosen)
@@ -95,12 +98,18 @@ def compare(
         except SjepaError as error:
             entries[label] = Entry(label, error=f"{type(error).__name__}: {error}")
         else:
-            tasks.append(Task(label, own, data, float(budget), cv, random_state))
+            tasks.append(Task(label, own, data, seconds, cv, random_state))
     for entry in run_on(executor, _run, tasks, workers):
         entries[entry.label] = entry
         if progress is not None:
             progress(entry.label, len(entries), len(labels))
-    return Comparison(tuple(entries[label] for label in labels), float(budget), cv, what)
+    return Comparison(tuple(entries[label] for label in labels), seconds, cv, what)
+
+
+def _several(backends: Any) -> list[Any]:
+    if isinstance(backends, str) or not isinstance(backends, Iterable):
+        return [backends]
+    return list(backends)
 
 
 def _run(_: int, task: Task) -> Entry:
