@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from numbers import Integral, Real
 from pathlib import Path
@@ -18,6 +18,7 @@ from sjepa.errors import ConfigError, did_you_mean
 
 RandomState = int | np.random.RandomState | np.random.Generator | None
 P = TypeVar("P", bound="Settings")
+C = TypeVar("C", int, str)
 # What a field of these types may be, and the words for it.
 _KINDS: Mapping[Any, tuple[type, str]] = {
     "int": (Integral, "a whole number"),
@@ -111,11 +112,22 @@ def settings_of(given: Any, argument: str, known: Mapping[str, P]) -> P:
 
 def texts_of(given: Any, argument: str, example: str) -> list[str]:
     """The texts of a list, such as names or terms; a text alone is a list of letters."""
-    listed = isinstance(given, Iterable) and not isinstance(given, str | bytes)
-    texts = list(given) if listed else [None]
+    try:
+        texts = [None] if isinstance(given, str | bytes) else list(given)
+    except TypeError:
+        texts = [None]
     if not all(isinstance(text, str) for text in texts):
         raise ConfigError(f"{argument} is a list of {example}, got {given!r:.60}.", argument)
     return texts
+
+
+def choice_of(given: Any, argument: str, known: Sequence[C]) -> C:
+    """One of a few values; what only equals one, as an array may, is none of them."""
+    for one in known:
+        if isinstance(given, type(one)) and not isinstance(given, bool) and given == one:
+            return one
+    words = " or ".join(map(repr, known))
+    raise ConfigError(f"{argument} must be {words}, got {given!r:.60}.", argument)
 
 
 def array_of(given: Any, argument: str) -> np.ndarray:

@@ -19,7 +19,7 @@ from sjepa.bayes.prediction import Prediction, Rollout
 from sjepa.bayes.transitions import StepModel
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError, LawError
-from sjepa.settings import array_of
+from sjepa.settings import array_of, whole_of
 from sjepa.symbolic import Law
 
 
@@ -133,9 +133,8 @@ class Posterior:
         ``draws.sample`` adds transition noise, ``draws.rollout`` takes many steps; see
         :class:`sjepa.bayes.Draws`. Planners average a cost over the first axis.
         """
-        if n < 1:
-            raise ConfigError(f"The number of draws must be at least 1, got {n}.")
-        generator = torch.Generator().manual_seed(seed)
+        n = whole_of(n, "n", 1)
+        generator = torch.Generator().manual_seed(whole_of(seed, "seed"))
         weights = torch.as_tensor(self.weights)
         chosen = torch.multinomial(weights, n, replacement=True, generator=generator)
         groups, places = [], []

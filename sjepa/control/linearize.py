@@ -123,8 +123,8 @@ class Linearizer:
     """The same for many points: derivatives are worked out and compiled once."""
 
     def __init__(self, transition: Transition) -> None:
-        self.transition = transition
-        self.parts = PartJacobians(transition)
+        self.transition = Transition.of(transition)
+        self.parts = PartJacobians(self.transition)
 
     def around(self, z: Any, u: Any = None, dt: float | None = None) -> Linearization:
         state = torch.as_tensor(array_of(z, "z"))

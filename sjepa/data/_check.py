@@ -72,7 +72,7 @@ def _from_objects(array: Array, what: str, where: str) -> Array:
             )
     try:
         return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"{what} of {where} is an object array; pass a plain numeric array ({error})."
         ) from error

@@ -29,7 +29,7 @@ from sjepa.inference.score import Fit, Scores, TermValues
 from sjepa.inference.segments import Segments
 from sjepa.inference.shooting import ShootingFit, shoot, solve_scaled
 from sjepa.search.verdicts import verdict_of
-from sjepa.settings import texts_of
+from sjepa.settings import choice_of, texts_of
 from sjepa.symbolic import Law, Library
 from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.parse import parse
@@ -123,8 +123,7 @@ def discover_per_trajectory(
     >>> found.differing["value"].round(2).tolist(), found.shared["value"].round(2).tolist()
     ([-1.0, -2.0, -4.0], [1.0, -0.1])
     """
-    if order not in (1, 2):
-        raise ConfigError(f"order must be 1 or 2, got {order!r}.", "order")
+    choice_of(order, "order", (1, 2))
     data = Trajectories.of(x, t, u, names=feature_names, states=True, gaps="keep")
     if len(data) < 2:
         raise DataError("There is one trajectory: coefficients that differ need two or more.")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sjepa.backend import Backend, Budget
+from sjepa.backend.constraints import CONSTRAINTS
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
@@ -32,7 +33,7 @@ from sjepa.discovery.space import (
 from sjepa.discovery.units import Units
 from sjepa.errors import ConfigError, DataError
 from sjepa.search.bootstrap import bootstrap
-from sjepa.settings import RandomState, draw_seed
+from sjepa.settings import RandomState, choice_of, draw_seed, texts_of, whole_of
 from sjepa.symbolic import Front, Grammar, Library
 
 
@@ -139,8 +140,9 @@ def discover(
     """
     fitted, seed = derivatives_of(derivatives), draw_seed(random_state)
     form, lags, units = fitted.form, fitted.lags, Units.of(units)
+    constraints = texts_of(constraints, "constraints", CONSTRAINTS)
     _check(form, lags, order, x_dot, n_bootstrap, constraints)
-    library = library if library == "wide" else Library.read(library)
+    library = library if isinstance(library, str) and library == "wide" else Library.read(library)
     grammar, effort = Grammar.of(grammar), Budget.of(budget)
     with ProgressBar(verbose, "preparing the data") as bar:
         stream = Stream.of(x, t, feature_names)
@@ -219,10 +221,8 @@ def discover(
 def _check(
     form: Form, lags: int, order: int, x_dot: Any, n_bootstrap: int, constraints: Sequence[str]
 ) -> None:
-    if order not in (1, 2):
-        raise ConfigError(f"order must be 1 or 2, got {order!r}.", "order")
-    if not (isinstance(n_bootstrap, int) and n_bootstrap >= 0):
-        raise ConfigError(f"n_bootstrap is a number of resamples, got {n_bootstrap!r}.")
+    choice_of(order, "order", (1, 2))
+    whole_of(n_bootstrap, "n_bootstrap")
     if constraints and n_bootstrap:
         raise ConfigError("Resampled numbers do not keep constraints: leave one of both out.")
     if x_dot is not None and form != "auto":

@@ -14,6 +14,7 @@ from sjepa.data.names import numbered
 from sjepa.errors import ConfigError
 from sjepa.settings import texts_of
 from sjepa.symbolic import Grammar, Library
+from sjepa.symbolic.grammar import OPERATORS_AS
 from sjepa.symbolic.library import TERMS
 from sjepa.symbolic.operators import operator
 from sjepa.symbolic.term_templates import TermTemplate, nonlinear_parameters
@@ -25,7 +26,6 @@ MAX_TERMS = 60
 TERMS_PER_ROW = 0.5
 # PySR's binary operators, where only unary ones are given.
 BINARY = ("+", "-", "*", "/")
-OPERATORS = "names such as ['+', '*', 'sin']"
 
 
 @dataclass(frozen=True)
@@ -105,13 +105,13 @@ def operators_of(
             "Give operators, or unary_operators and binary_operators, not both.", "operators"
         )
     if unary is None and binary is None:
-        return None if operators is None else texts_of(operators, "operators", OPERATORS)
+        return None if operators is None else texts_of(operators, "operators", OPERATORS_AS)
     found = []
     for name, given, arity in (
         ("binary_operators", BINARY if binary is None else binary, 2),
         ("unary_operators", unary or (), 1),
     ):
-        for text in texts_of(given, name, OPERATORS):
+        for text in texts_of(given, name, OPERATORS_AS):
             if operator(text).arity != arity:
                 raise ConfigError(f"{name} has {text!r}, which takes another number of arguments.")
             found.append(text)

@@ -208,8 +208,13 @@ class Ladder:
 
     # Rungs ---------------------------------------------------------------------------------------
 
-    def _time_left(self, problem: Problem) -> bool:
-        return problem.clock() < self.end
+    def _time_left(self, problem: Problem, evidence: Simulation | Regression | None = None) -> bool:
+        """Whether there is time, for a further fit and for the test of adequacy, if of evidence.
+
+        The test takes about as long as a fit: both follow the law's linearization along the data.
+        """
+        reserve = 2 * evidence.longest if isinstance(evidence, Simulation) else 0.0
+        return problem.clock() + reserve < self.end
 
     def _compare(self, front: Front, problem: Problem, evidence: Simulation | Regression) -> None:
         """Fit the laws of a front that may be the best."""
@@ -268,7 +273,7 @@ class Ladder:
                 before, scores, adequate = leader(evidence, keep)
                 best, every = before, not beyond or not adequate
                 for j in range(len(best.outputs)):
-                    if not self._time_left(problem):
+                    if not self._time_left(problem, evidence):
                         return
                     if not (every or is_long(best, j, problem, scores.each_parameter)):
                         continue
@@ -300,12 +305,16 @@ class Ladder:
         known = {structure_of(law) for law in evidence.fits}
         for law in map(self._simulated, laws):
             structure = structure_of(law)
-            if structure not in known and (not known or self._time_left(problem)):
+            if structure not in known and (not known or self._time_left(problem, evidence)):
                 known.add(structure)
+                start = problem.clock()
                 try:
                     evidence.fit(law)
                 except SjepaError:  # coefficients ran away to where no law can be written
                     continue
+                finally:
+                    if isinstance(evidence, Simulation):
+                        evidence.longest = max(evidence.longest, problem.clock() - start)
 
     def _inside(self, law: Law, problem: Problem) -> Law | None:
         """The law in the problem's own inputs, if its terms are those of the library."""

@@ -20,6 +20,7 @@ from sjepa.symbolic.parse import check_names, parse, symbol
 from sjepa.symbolic.text import to_text
 
 
+OPERATORS_AS = "names such as ['+', '*', 'sin']"
 ROLES = ("state", "action", "time", "constant")
 _MASK_KEYS = {"inputs", "operators", "terms"}
 
@@ -287,7 +288,9 @@ class Grammar:
 
 
 def _operator_names(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(operator(n).name for n in names))
+    return tuple(
+        dict.fromkeys(operator(n).name for n in texts_of(names, "operators", OPERATORS_AS))
+    )
 
 
 def _multisets(

@@ -14,7 +14,7 @@ import numpy as np
 import sympy
 
 from sjepa.errors import LawError
-from sjepa.settings import path_of
+from sjepa.settings import number_of, path_of, whole_of
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.parse import parse
 from sjepa.symbolic.text import to_text
@@ -46,6 +46,8 @@ def equivalent(
     Points where either law is undefined are left out; if there are none left, the answer is
     whether the canonical forms are equal.
     """
+    tolerance, points = number_of(tolerance, "tolerance"), whole_of(points, "points", 1)
+    seed = whole_of(seed, "seed")
     if law.inputs != other.inputs or len(law.outputs) != len(other.outputs):
         return False
     rng = np.random.default_rng(seed)
@@ -134,6 +136,7 @@ def fit(
     from sjepa.training.rollout_fit import refine
 
     start, moving = _free(law, free)
+    horizon = whole_of(horizon, "horizon", 1)
     simulator, data = _data(law, x, t, u)
     states = [simulator.states(z, times) for z, times in zip(data.x, data.t, strict=True)]
     actions = middles(data).u if simulator.actions else None

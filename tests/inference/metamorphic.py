@@ -97,7 +97,8 @@ class Change:
         }  # fmt: skip
         return "; ".join(parts.get(kind, kind) for kind in self.kinds)
 
-    def data(self, given: Trajectories) -> Trajectories:
+    def data(self, given: Trajectories, noise: float = 0.0) -> Trajectories:
+        """The data changed; columns that are added are as noisy as the rest."""
         spread = np.concatenate(given.x).std(axis=0)
         x = [a + (0.0 if self.offset is None else self.offset * spread) for a in given.x]
         x, t = [a * self.states for a in x], [a * self.time for a in given.t]
@@ -106,7 +107,10 @@ class Change:
         if self.columns is not None:
             x, names = [a[:, self.columns] for a in x], [names[k] for k in self.columns]
         if self.company:
+            rng = np.random.default_rng(round(1e6 * self.phase))
             extra = [self._company(a, i) for i, a in enumerate(given.t)]
+            level = noise * np.concatenate(extra).std(axis=0)
+            extra = [a + level * rng.normal(size=a.shape) for a in extra]
             x = [np.concatenate(pair, axis=1) for pair in zip(x, extra, strict=True)]
             names += [f"w{k + 1}" for k in range(extra[0].shape[1])]
         if self.cut is not None:
@@ -230,7 +234,7 @@ def pairs(
             before, _ = _discovered(given, plain.truth(name, given))
         change = Change.draw(rng, given, name)
         start = time.process_time()
-        after, law = _discovered(change.data(given), change.truth(name, given))
+        after, law = _discovered(change.data(given, noise), change.truth(name, given))
         yield Outcome(name, noise, change, before, after, time.process_time() - start, law)
 
 
@@ -252,8 +256,10 @@ def main() -> None:
     given = parser.parse_args()
     names = [n for n in SYSTEMS if n not in given.without]
     counts: Counter[str] = Counter()
-    for outcome in pairs(given.count, given.seed, names=names):
+    for number, outcome in enumerate(pairs(given.count, given.seed, names=names), 1):
         counts[f"{outcome.before} -> {outcome.after}"] += 1
+        if number % 50 == 0:
+            print(f"{number} pairs, {time.process_time():.0f} s CPU: {dict(counts)}", flush=True)
         if outcome.wrong or outcome.after == "refused" or outcome.seconds > 20:
             print(outcome, flush=True)
     print(f"seed {given.seed}: {given.count} pairs, {dict(counts)}")

@@ -182,17 +182,39 @@ def law_method(rng: Rng) -> None:
             "complexity": lambda: law.complexity(**draw(measure="terms")),
             "call": lambda: law(**draw(x=[1.0, 2.0])),
             "latex": lambda: law.latex(**draw(digits=3)),
-            "with_coefficients": lambda: law.with_coefficients(**draw(values=[2.0] * len(law.coefficients))),
+            "with_coefficients": lambda: law.with_coefficients(
+                **draw(values=[2.0] * len(law.coefficients))
+            ),
             "description_length": lambda: law.description_length(**draw(loss=0.1, rows=100)),
-            "from_dict": lambda: Law.from_dict(law.to_dict() | draw(inputs=["x", "y"], outputs=["x", "y"],
-                                                                   expressions=["y", "x"], dynamics="continuous")),  # fmt: skip
+            "from_dict": lambda: Law.from_dict(
+                law.to_dict()
+                | draw(
+                    inputs=["x", "y"],
+                    outputs=["x", "y"],
+                    expressions=["y", "x"],
+                    dynamics="continuous",
+                )
+            ),
             "from_json": lambda: Law.from_json(junk(rng)),
-            "from_string": lambda: Law.from_string(**draw(equations=["y"], inputs=["x", "y"], outputs=["x"], dynamics="discrete")),
+            "from_string": lambda: Law.from_string(
+                **draw(equations=["y"], inputs=["x", "y"], outputs=["x"], dynamics="discrete")
+            ),
             "jacobian": lambda: law.jacobian(**draw(wrt=["x"])),
             "invariants": lambda: law.invariants(),
             "save": lambda: _saved(law, rng),
-            "c": lambda: pick(rng, [law.c, law.julia, law.python, law.mathml, law.torch_source, law.modelica, law.sbml])(),
-        }[name]()  # fmt: skip
+            "c": lambda: pick(
+                rng,
+                [
+                    law.c,
+                    law.julia,
+                    law.python,
+                    law.mathml,
+                    law.torch_source,
+                    law.modelica,
+                    law.sbml,
+                ],
+            )(),
+        }[name]()
 
 
 def _saved(law: Law, rng: Rng) -> None:
@@ -253,7 +275,7 @@ def per_trajectory(rng: Rng) -> None:
 
 
 def _front(rng: Rng) -> tuple[Front, Array, Array]:
-    x, t, a = linear(rng)
+    x, t, _ = linear(rng)
     return sjepa.discover(x, t, backend="stlsq", library=["x1", "x2", "x1**2"]), x[0], t
 
 
@@ -442,7 +464,7 @@ def control(rng: Rng) -> None:
 
 
 def command_line(rng: Rng) -> None:
-    x, t, a = linear(rng)
+    x, t, _ = linear(rng)
     words = ["--time", "t", "--columns", "a,b", "--budget", "1", "--id", "nowhere", "--library", "a,b,a*b", "--json",
              "--derivatives", "weak", "--order", "2", "--missing", "drop", "--start", "1,0", "--times", "0:1:0.1", "--to",
              "c", "--out", "out", "--set", "backend.x=1", "--all", "--n-bootstrap", "2", "-o", "a.html", "--random-state",
@@ -490,7 +512,7 @@ def readers(rng: Rng) -> None:
                 missing="raise",
                 gaps="cut",
             )
-        ),  # fmt: skip
+        ),
         "library": lambda: Library.from_terms(
             **draw(terms=["x", "sin(x)"], inputs=["x"], weights=None, mask=None)
         ),
@@ -504,7 +526,7 @@ def readers(rng: Rng) -> None:
         "pysindy": lambda: Law.from_pysindy(junk(rng)),
         "induced": lambda: sjepa.induced_complexity(
             **draw(encoder=lambda v: v, data=np.ones((20, 2)), library_or_grammar=None)
-        ),  # fmt: skip
+        ),
     }[
         pick(
             rng,

@@ -16,6 +16,7 @@ from sjepa.data.names import numbered
 from sjepa.errors import BackendUnavailable, ConfigError, DataError, SjepaError
 from sjepa.estimator.checks import check_X_y
 from sjepa.estimator.table_space import output_names
+from sjepa.settings import texts_of, whole_of
 from sjepa.studies.compare.comparison import Comparison
 from sjepa.studies.compare.tasks import Data, Entry, TableData, Task, TrajectoryData
 
@@ -79,8 +80,7 @@ def compare(
     [['stlsq', 1.0, 1.0], ['subset', 1.0, 1.0]]
     """
     check_executor(executor)
-    if not (isinstance(cv, int) and cv >= 2):
-        raise ConfigError(f"cv is a number of folds from 2, got {cv!r}.", "cv")
+    cv = whole_of(cv, "cv", 2)
     seconds = Budget.of(budget).seconds
     if seconds is None:
         raise ConfigError("Give a budget of seconds, the same for each backend.", "budget")
@@ -123,7 +123,9 @@ def _data(
         if t is not None or u is not None:
             raise ConfigError("Give y for formulas of a table, or t for trajectories, not both.")
         columns, name = getattr(y, "columns", None), getattr(y, "name", None)
-        given = names if names is not None else getattr(X, "columns", None)
+        given = getattr(X, "columns", None)
+        if names is not None:
+            given = texts_of(names, "feature_names", "texts")
         X, y = check_X_y(X, y, multi_output=True, y_numeric=True, dtype=np.float64)
         inputs = numbered("x", X.shape[1]) if given is None else list(map(str, given))
         outputs = output_names([name] if columns is None else list(columns), y, inputs)
