@@ -14,7 +14,8 @@ from sjepa.backend.constraints import CONSTRAINTS
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
-from sjepa.data._arrays import matching
+from sjepa.data._arrays import series
+from sjepa.data._as_trajectories import distinct
 from sjepa.data._check import finite, place
 from sjepa.data.clock import with_time
 from sjepa.data.derivative_settings import DerivativeSettings, derivatives_of
@@ -151,6 +152,7 @@ def discover(
                 x, t, u, names=feature_names, states=True,
                 gaps="cut" if x_dot is None else "keep",  # given derivatives have the rows of x
             )  # fmt: skip
+            data = data if x_dot is not None else distinct(data)
         else:
             data = stream.pilot
             _check_stream(form, x_dot, u, lags or n_bootstrap)
@@ -243,7 +245,7 @@ def _check_stream(form: str, x_dot: Any, u: Any, rest: Any) -> None:
 
 
 def _like(x_dot: Any, trajectories: Trajectories) -> list[np.ndarray]:
-    slopes = matching(x_dot, trajectories.x, "x_dot", place) or []
+    slopes = series(x_dot, "x_dot", place)
     shapes, wanted = [s.shape for s in slopes], [x.shape for x in trajectories.x]
     if shapes != wanted:
         raise DataError(f"x_dot has shapes {shapes}, the states have {wanted}.")

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import validation
 
@@ -48,4 +49,5 @@ def _ours(check: Callable[..., T]) -> Callable[..., T]:
 check_is_fitted = _ours(validation.check_is_fitted)
 check_X_y = _ours(validation.check_X_y)
 check_sample_weight = _ours(validation._check_sample_weight)
+r2_score = _ours(RegressorMixin.score)
 validate_data = _ours(validation.validate_data)

@@ -148,7 +148,7 @@ class Fitted(BaseEstimator):
 
     def _observations(self, x: Any) -> np.ndarray:
         """Finite observations (n, *obs) of the kind that was fitted."""
-        x = np.asarray(x, dtype=float)
+        x = array_of(x, "x")
         if x.ndim == 1 and self.obs_shape_ == (1,):
             x = x[:, None]
         if x.ndim != len(self.obs_shape_) + 1:

@@ -19,7 +19,7 @@ from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data.names import numbered
 from sjepa.errors import ConfigError, LawError, NumericalWarning, warn_caller
-from sjepa.estimator.checks import check_is_fitted, check_sample_weight, validate_data
+from sjepa.estimator.checks import check_is_fitted, check_sample_weight, r2_score, validate_data
 from sjepa.estimator.fitted import Equations
 from sjepa.estimator.regressor_files import save_regressor
 from sjepa.estimator.robust import LOSSES, ROUNDS, row_weights
@@ -154,7 +154,8 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SymbolicRegressor:
         """Search formulas for y (n,) or (n, k) in the columns of X (n, d)."""
         _one_of("model_selection", self.model_selection, SELECTIONS)
-        _one_of("loss", self.loss or "squared", LOSSES)
+        loss = "squared" if self.loss is None else self.loss
+        _one_of("loss", loss, LOSSES)
         if self.delta is not None and not (isinstance(self.delta, Real) and self.delta > 0):
             raise ConfigError(f"delta is a positive number, got {self.delta!r:.60}.", "delta")
         backend: Backend | None = None
@@ -176,16 +177,16 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             inputs, len(outputs), self.library, self.grammar,
             operators_of(self.operators, self.unary_operators, self.binary_operators),
         )  # fmt: skip
-        constraints = tuple(texts_of(self.constraints or (), "constraints", CONSTRAINTS))
+        constraints = tuple(texts_of(_given(self.constraints), "constraints", CONSTRAINTS))
         with ProgressBar(self.verbose, "searching formulas") as bar:
             table = Table(
                 X, y.reshape(len(y), -1), inputs, outputs, backend, space,
                 library=self.library if isinstance(self.library, str) else None, weights=weights,
                 units=self.units, constraints=constraints,
-                guesses=_laws(self.guesses or (), inputs, outputs), budget=Budget.of(self.budget),
+                guesses=_laws(_given(self.guesses), inputs, outputs), budget=Budget.of(self.budget),
                 delta=self.delta, seed=self.seed_, progress=bar.listener,
             )  # fmt: skip
-            self.front_ = _reweighted(table, self.loss or "squared")
+            self.front_ = _reweighted(table, loss)
         self.law_ = self._selected()
         self.verdict_ = self.front_.verdict
         if self.verdict_ is not None and self.verdict_.adequate is False:
@@ -212,7 +213,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the chosen formula (1 is perfect), the mean of those of several targets."""
-        return float(super().score(X, y, sample_weight))
+        return float(r2_score(self, X, y, sample_weight))
 
     def sympy(self, index: int | None = None) -> sympy.Expr | list[sympy.Expr]:
         """The formula as a SymPy expression, or a list of them for several outputs."""
@@ -286,8 +287,12 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return names
 
 
+def _given(value: Any) -> Any:
+    return () if value is None else value
+
+
 def _one_of(name: str, value: Any, known: Sequence[str]) -> None:
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         raise ConfigError(f"{name} is one of {', '.join(map(repr, known))}, got {value!r}.", name)
 
 

@@ -12,7 +12,7 @@ import sympy
 from sympy import Matrix
 
 from sjepa.errors import FormatError, LawError
-from sjepa.settings import array_of, texts_of
+from sjepa.settings import array_of, choice_of, texts_of
 from sjepa.symbolic import complexity as measures, law_methods, write
 from sjepa.symbolic.calculus import jacobian
 from sjepa.symbolic.canonical import factored
@@ -69,8 +69,7 @@ class Law:
         canonical: bool = True,
     ) -> None:
         """`canonical=False` keeps the expressions as they are, for trained coefficients."""
-        if dynamics not in ("continuous", "discrete"):
-            raise LawError(f"dynamics must be 'continuous' or 'discrete', got {dynamics!r}.")
+        choice_of(dynamics, "dynamics", ("continuous", "discrete"))
         if not expressions:
             raise LawError("A law needs at least one equation.")
         self.inputs = check_names(inputs, "input")
@@ -301,17 +300,14 @@ class Law:
         `library` gives the term weights for ``"terms"``, `weights` the node weights that differ
         from the operator table's for the others.
         """
+        choice_of(measure, "measure", (*measures.MEASURES, "dag"))
         if measure == "tree" and not weights:
             return float(sum(e.tree for e in self.canonical().expanded))
         if measure in ("tree", "dag"):
             measured = measures.tree_complexity if measure == "tree" else measures.dag_complexity
             return measured([e.expression for e in self.canonical().expanded], weights)
-        if measure == "terms":
-            known = {} if library is None else library.term_weights
-            return float(sum(e.weight(known) for e in self.expanded))
-        raise LawError(
-            f"No complexity measure {measure!r}. Known: {', '.join((*measures.MEASURES, 'dag'))}."
-        )
+        known = {} if library is None else library.term_weights
+        return float(sum(e.weight(known) for e in self.expanded))
 
     def description_length(self, loss: float, rows: int) -> float:
         """MDL score in nats for a loss in units of the targets' variance; lower is better."""

@@ -11,7 +11,7 @@ import numpy as np
 import sympy
 
 from sjepa.errors import LawError
-from sjepa.settings import texts_of, whole_of
+from sjepa.settings import array_of, texts_of, whole_of
 from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.complexity import interned, term_weight
 from sjepa.symbolic.equation import Equation
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from sjepa.symbolic.torch_law import TorchLaw
 
 
+# Products of three different inputs are as many as the cube of the number of inputs.
+MAX_CUBIC = 6
 # What a library may be given as, beside one made before.
 TERMS = "terms such as ['x', 'sin(x)'], or a Library"
 Mask = Mapping[str, Sequence[str]] | np.ndarray | Sequence[Sequence[bool]] | None
@@ -73,7 +75,7 @@ class Library:
             seen.add(term)
         if weights is None:
             weights = [term_weight(t) for t in self.terms]
-        self.weights = np.asarray(weights, dtype=float)
+        self.weights = array_of(weights, "weights")
         if self.weights.shape != (len(self.terms),) or not (self.weights >= 0).all():
             raise LawError(f"Expected {len(self.terms)} weights of at least 0, got {weights!r}.")
         self._mask = mask
@@ -100,7 +102,7 @@ class Library:
         array (terms, outputs). Outputs that a mapping does not name may use every term.
         """
         names = check_names(inputs, "input")
-        return cls([parse(t, names) for t in terms], names, weights, mask)
+        return cls([parse(t, names) for t in texts_of(terms, "terms", TERMS)], names, weights, mask)
 
     @classmethod
     def polynomial(cls, inputs: Sequence[str], degree: int = 2, bias: bool = True) -> Library:
@@ -135,15 +137,19 @@ class Library:
 
     @classmethod
     def default(cls, states: Sequence[str], actions: Sequence[str] = ()) -> Library:
-        """Monomials, sines, cosines and x|x|: small enough to be solved exactly.
+        """Monomials, sines, cosines and x|x|.
 
-        Monomials go up to degree 3 for up to three inputs and up to 2 beyond. Only states stand
-        inside functions.
+        Monomials go up to degree 3, so that columns beside those of a law take no term from it; of
+        more than six inputs, those of degree 3 are of two inputs at most. Only states stand inside
+        functions.
         """
         names = [*states, *actions]
         z = [symbol(n) for n in states]
         functions = [*map(sympy.sin, z), *map(sympy.cos, z), *(s * sympy.Abs(s) for s in z)]
-        monomials = cls.polynomial(names, degree=3 if len(names) <= 3 else 2)
+        monomials = cls.polynomial(names, degree=3 if len(names) <= MAX_CUBIC else 2)
+        if len(names) > MAX_CUBIC:
+            inputs = [symbol(n) for n in names]
+            functions += [a**2 * b for a in inputs for b in inputs]
         return cls([*monomials.terms, *functions], names, canonical=False)
 
     @classmethod

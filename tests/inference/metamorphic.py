@@ -32,6 +32,7 @@ from sjepa.data.synthetic.systems import SYSTEMS
 Array = np.ndarray
 # Terms outside the default library where the origin is moved: these keep theirs.
 PINNED = ("drag_pendulum", "michaelis_menten")
+NOISE = 0.01
 # A shorter piece of a trajectory is no trajectory of its own.
 SHORTEST = 40
 
@@ -221,13 +222,14 @@ def answer(front: Front, truth: dict[str, list[sympy.Expr]]) -> str:
 
 
 def pairs(
-    count: int, seed: int, each: int = 5, names: Sequence[str] = tuple(SYSTEMS)
-) -> Iterator[Outcome]:
+    count: int, seed: int, each: int = 5, names: Sequence[str] = tuple(SYSTEMS),
+    noise: float | None = None,
+) -> Iterator[Outcome]:  # fmt: skip
     """Random pairs; `each` of them share the call that they are compared with."""
-    rng = np.random.default_rng(seed)
+    rng, levels = np.random.default_rng(seed), [0.0, NOISE] if noise is None else [noise]
     for number in range(count):
         if number % each == 0:
-            name, noise = str(rng.choice(list(names))), float(rng.choice([0.0, 0.01]))
+            name, noise = str(rng.choice(list(names))), float(rng.choice(levels))
             given = simulate(name, seed=int(rng.integers(2**31)), noise=noise)
             d, m = given.obs_shape[0], len(find_system(name).actions)
             plain = Change(np.ones(d), np.ones(m))
