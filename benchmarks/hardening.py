@@ -2,6 +2,9 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.hardening discover 200     # that many random calls
     OMP_NUM_THREADS=1 python -m benchmarks.hardening fits 50 --seed 7
+    OMP_NUM_THREADS=1 python -m benchmarks.hardening doors 3000 --seed 7   # all public calls
+    OMP_NUM_THREADS=1 python -m benchmarks.hardening soak 2000    # what they leave behind
+    OMP_NUM_THREADS=1 python -m benchmarks.hardening together 8   # processes in the same folders
     OMP_NUM_THREADS=1 python -m benchmarks.hardening files 5          # times the tests' number
     OMP_NUM_THREADS=1 python -m benchmarks.hardening faults
     OMP_NUM_THREADS=1 python -m benchmarks.hardening kills 104        # and a fifth in a sweep
@@ -19,6 +22,7 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from itertools import product
@@ -31,8 +35,10 @@ import torch
 from benchmarks import budgets
 from sjepa import discover
 from tests.robustness.torture import BACKENDS, SETTINGS as OPTIONS, discover_call, fit_call
+from tests.runs.doors import door_call
 from tests.runs.fuzzing import longest, only_our_errors, outcomes, peak_memory
 from tests.runs.killing import kill_runs, kill_sweep
+from tests.runs.load import soak, together
 from tests.runs.test_faults import SETTINGS, inject
 
 
@@ -100,6 +106,23 @@ def kills(count: int, seed: int) -> None:
         print(f"sweep: {dict(kill_sweep(Path(place), max(1, count // 5), seed))}")
 
 
+def soaked(count: int, seed: int) -> None:
+    """Memory, open files and threads along many calls of one process."""
+    _everything_imported()
+    every = max(1, count // 8)
+    for i, found in enumerate(soak(door_call, count, seed, every)):
+        print(f"after {i * every} calls: " + ", ".join(f"{v:.0f} {k}" for k, v in found.items()))
+
+
+def shared(processes: int) -> None:
+    """What processes say that share a cache of embeddings and a folder of a run."""
+    with tempfile.TemporaryDirectory() as place:
+        said = together(Path(place), processes)
+    print(f"{len({tuple(lines[:-1]) for lines in said})} answers about embeddings")
+    for end, count in Counter(lines[-1].replace(place, "") for lines in said).items():
+        print(f"{count} times: {end}")
+
+
 def memory(rows: int) -> None:
     """Peak of the resident memory over the size of the data, the data included (Linux only)."""
     t = np.arange(2000) * 0.01
@@ -127,8 +150,9 @@ def _resident(name: str) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument(
-        "what", choices=["discover", "fits", "files", "faults", "kills", "budgets", "memory"]
-    )
+        "what", choices=["discover", "fits", "doors", "files", "faults", "kills", "budgets",
+                         "memory", "soak", "together"],
+    )  # fmt: skip
     parser.add_argument("count", type=int, nargs="?", default=100)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
@@ -139,6 +163,12 @@ def main() -> None:
             calls(discover_call, args.count, args.seed)
         case "fits":
             calls(fit_call, args.count, args.seed)
+        case "doors":
+            calls(door_call, args.count, args.seed)
+        case "soak":
+            soaked(args.count, args.seed)
+        case "together":
+            shared(args.count)
         case "files":
             files(args.count)
         case "faults":
@@ -146,7 +176,7 @@ def main() -> None:
         case "kills":
             kills(args.count, args.seed)
         case "budgets":
-            budgets.main()
+            budgets.backends()
         case "memory":
             memory(args.count)
 

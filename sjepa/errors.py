@@ -50,6 +50,7 @@ class SjepaError(Exception):
 
 
 def _bounded(text: str) -> str:
+    text = " ".join(line.strip() for line in text.strip().split("\n"))  # arrays print several
     if len(text) <= MAX_MESSAGE:
         return text
     return f"{text[: MAX_MESSAGE - 300]} [...] {text[-290:]}"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -15,6 +18,7 @@ from sjepa.errors import ConfigError, did_you_mean
 
 RandomState = int | np.random.RandomState | np.random.Generator | None
 P = TypeVar("P", bound="Settings")
+C = TypeVar("C", int, str)
 # What a field of these types may be, and the words for it.
 _KINDS: Mapping[Any, tuple[type, str]] = {
     "int": (Integral, "a whole number"),
@@ -106,6 +110,63 @@ def settings_of(given: Any, argument: str, known: Mapping[str, P]) -> P:
         f"{argument} is one of {', '.join(map(repr, known))}, {classes}; got {given!r:.60}.{hint}",
         argument,
     )
+
+
+def texts_of(given: Any, argument: str, example: str) -> list[str]:
+    """The texts of a list, such as names or terms; a text alone is a list of letters."""
+    try:
+        texts: list[Any] | None = None if isinstance(given, str | bytes) else list(given)
+    except TypeError:
+        texts = None
+    if texts is None or not all(isinstance(text, str) for text in texts):
+        raise ConfigError(f"{argument} is a list of {example}, got {given!r:.60}.", argument)
+    return texts
+
+
+def choice_of(given: Any, argument: str, known: Sequence[C]) -> C:
+    """One of a few values; what only equals one, as an array may, is none of them."""
+    for one in known:
+        if isinstance(given, type(one)) and not isinstance(given, bool) and given == one:
+            return one
+    words = " or ".join(map(repr, known))
+    raise ConfigError(f"{argument} must be {words}, got {given!r:.60}.", argument)
+
+
+def array_of(given: Any, argument: str) -> np.ndarray:
+    """An array of floats, in which masked values are missing ones: what is under a mask is void."""
+    try:
+        if isinstance(given, np.ma.MaskedArray):
+            given = np.ma.filled(given.astype(float), np.nan)
+        return np.asarray(given, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(f"{argument} must be numbers, got {given!r:.60}.", argument) from None
+
+
+def number_of(given: Any, argument: str) -> float:
+    number = isinstance(given, Real) and not isinstance(given, bool)
+    if not number or abs(given) > sys.float_info.max:
+        raise ConfigError(f"{argument} is a number, got {given!r:.60}.", argument)
+    return float(given)
+
+
+def whole_of(given: Any, argument: str, least: int = 0) -> int:
+    whole = isinstance(given, Integral) and not isinstance(given, bool)
+    if not whole or not least <= int(given) < 2**63:
+        words = f"a whole number from {least}"
+        raise ConfigError(f"{argument} is {words}, got {given!r:.60}.", argument)
+    return int(given)
+
+
+def mapping_of(given: Any, argument: str) -> Mapping[Any, Any]:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{argument} is a mapping, got {given!r:.60}.", argument)
+    return given
+
+
+def path_of(given: Any, argument: str) -> Path:
+    if not isinstance(given, str | os.PathLike):
+        raise ConfigError(f"{argument} is a path, got {given!r:.60}.", argument)
+    return Path(given)
 
 
 def check_random_state(random_state: Any) -> None:

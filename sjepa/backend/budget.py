@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any
 
 from sjepa.backend.executors import check_executor
@@ -50,12 +51,13 @@ class Budget:
     workers: int = field(default=1, repr=False)
 
     def __post_init__(self) -> None:
-        if self.seconds is not None and not self.seconds > 0:
-            raise ConfigError(f"A budget needs a positive number of seconds, got {self.seconds}.")
-        if self.iterations is not None and self.iterations < 1:
-            raise ConfigError(f"A budget needs at least one iteration, got {self.iterations}.")
-        if not self.workers >= 1:
-            raise ConfigError(f"A budget needs at least one worker, got {self.workers}.")
+        for value, kind, wanted in (
+            (self.seconds, Real, "a positive number of seconds"),
+            (self.iterations, Integral, "at least one iteration"),
+            (self.workers, Integral, "at least one worker"),
+        ):
+            if value is not None and not (isinstance(value, kind) and value > 0):
+                raise ConfigError(f"A budget needs {wanted}, got {value!r:.40}.", "budget")
         if self.executor != "local":
             check_executor(self.executor)
 

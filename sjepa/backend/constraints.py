@@ -25,6 +25,7 @@ import sympy
 from sjepa.backend.base import Backend
 from sjepa.backend.problem import Problem
 from sjepa.errors import ConfigError, LawError, ParseError
+from sjepa.settings import texts_of
 from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.gram import Gram
@@ -38,6 +39,7 @@ FORMS = (
     "a constraint fixes a coefficient, ties two, says the sign of one, or sums rates to 0, as in "
     '"coef(p\', sin(q)) = -1", "coef(x\', y) = -coef(y\', x)", "coef(p\', p) <= 0", "x\' + y\' = 0"'
 )
+CONSTRAINTS = 'texts such as "coef(p\', p) <= 0"'
 _RELATION = re.compile(r"<=|>=|=")
 # A longer law must lower the loss by this share to be listed.
 MIN_GAIN = 0.01
@@ -55,9 +57,7 @@ class Constraints:
     def read(cls, texts: Sequence[str], problem: Problem) -> Constraints:
         equations: list[tuple[dict[Pair, float], float]] = []
         signs: dict[Pair, int] = {}
-        if isinstance(texts, str) or not all(isinstance(t, str) for t in texts):
-            raise ConfigError("constraints is a list of texts: " + FORMS + ".", "constraints")
-        for text in texts:
+        for text in texts_of(texts, "constraints", CONSTRAINTS):
             try:
                 _read_one(text, problem, equations, signs)
             except (LawError, ParseError) as error:

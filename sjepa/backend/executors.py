@@ -44,7 +44,8 @@ def run_on(
 
 
 def check_executor(executor: Any) -> None:
-    if not hasattr(executor, "submit") and executor not in EXECUTORS:
+    known = isinstance(executor, str) and executor in EXECUTORS
+    if not known and not hasattr(executor, "submit"):
         raise ConfigError(
             f"executor is one of {', '.join(EXECUTORS)} or has a submit, got {executor!r:.60}.",
             "executor",

@@ -27,7 +27,7 @@ from sjepa.data.derivative_settings import DerivativeSettings
 from sjepa.errors import ConfigError, DataError, NumericalWarning
 from sjepa.inference.constants import MIN_BLOCKS
 from sjepa.inference.segments import Segments
-from sjepa.settings import RandomState, draw_seed
+from sjepa.settings import RandomState, choice_of, draw_seed, number_of, whole_of
 from sjepa.symbolic import Front, Grammar, Law, Library
 
 
@@ -138,10 +138,10 @@ def posterior(
         derivatives = "auto" if noise == "observation" else "smooth"
     if not isinstance(settings, Prior):
         raise ConfigError(f"prior is a sjepa.bayes.Prior, got {type(settings).__name__}.")
-    if evidence not in METHODS:
-        raise ConfigError(f"evidence is one of {', '.join(METHODS)}, got {evidence!r}.")
-    if retained not in ("mixed", "pareto"):
-        raise ConfigError(f"retained is 'mixed' or 'pareto', got {retained!r}.", "retained")
+    choice_of(evidence, "evidence", tuple(METHODS))
+    choice_of(retained, "retained", ("mixed", "pareto"))
+    max_candidates, gamma = whole_of(max_candidates, "max_candidates", 1), number_of(gamma, "gamma")
+    whole_of(n_bootstrap, "n_bootstrap")
     first, second = _split(
         trajectories, proposal_fraction, proposal_data, candidates is not None, seed
     )
@@ -252,7 +252,7 @@ def _split(
         return proposal_data.map(lambda a: a, names=trajectories.names), trajectories
     if has_candidates:
         return trajectories, trajectories
-    if not 0 < fraction < 1:
+    if not 0 < number_of(fraction, "proposal_fraction") < 1:
         raise ConfigError(f"proposal_fraction is a share between 0 and 1, got {fraction!r}.")
     first, second = trajectories.split((fraction, 1 - fraction), seed=seed)
     return first, second

@@ -19,6 +19,7 @@ from sjepa.bayes.structure_fit import StructureFit
 from sjepa.bayes.transitions import StepModel
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, DataError, LawError
+from sjepa.settings import array_of, whole_of
 from sjepa.symbolic import Law
 
 
@@ -132,9 +133,8 @@ class Posterior:
         ``draws.sample`` adds transition noise, ``draws.rollout`` takes many steps; see
         :class:`sjepa.bayes.Draws`. Planners average a cost over the first axis.
         """
-        if n < 1:
-            raise ConfigError(f"The number of draws must be at least 1, got {n}.")
-        generator = torch.Generator().manual_seed(seed)
+        n = whole_of(n, "n", 1)
+        generator = torch.Generator().manual_seed(whole_of(seed, "seed"))
         weights = torch.as_tensor(self.weights)
         chosen = torch.multinomial(weights, n, replacement=True, generator=generator)
         groups, places = [], []
@@ -179,7 +179,7 @@ class Posterior:
         transition noise out and shows what is uncertain about the law alone.
         """
         z, single = self._states(x0)
-        times = np.asarray(t, dtype=float)
+        times = array_of(t, "t")
         if times.ndim != 1 or len(times) < 2 or not (np.diff(times) > 0).all():
             raise DataError(f"t must be increasing times (K + 1,), got shape {times.shape}.")
         actions = self._actions(u, None)
@@ -232,10 +232,10 @@ class Posterior:
         return plot_structures(self, ax, max_structures)
 
     def _encode(self, x: Any) -> np.ndarray:
-        return np.asarray(x, dtype=float) if self._encoder is None else self._encoder(x)
+        return array_of(x, "x") if self._encoder is None else self._encoder(x)
 
     def _states(self, x: Any) -> tuple[Tensor, bool]:
-        array = np.asarray(x, dtype=float)
+        array = array_of(x, "x")
         single = array.ndim == self._obs_ndim
         z = self._encode(array[None] if single else array)
         wanted = len(self.law.outputs)
@@ -273,4 +273,4 @@ class Posterior:
 
 
 def _tensor(values: Any) -> Tensor:
-    return torch.as_tensor(np.asarray(values, dtype=float))
+    return torch.as_tensor(array_of(values, "dt and u"))

@@ -16,9 +16,9 @@ from torch import Tensor
 from sjepa.control.exact_roots import exact_roots
 from sjepa.control.linearize import ContinuousModel, DiscreteModel, LawJacobian, Linearizer
 from sjepa.control.lqr import controllability
-from sjepa.control.task import numbers
-from sjepa.errors import ConfigError, DataError
+from sjepa.errors import DataError
 from sjepa.models import Transition
+from sjepa.settings import array_of, number_of, texts_of, whole_of
 from sjepa.symbolic import Law
 
 
@@ -119,23 +119,22 @@ def equilibria(
     """
     transition = Transition.of(model)
     law = transition.law()
-    limits = np.atleast_1d(numbers(box, "box"))
+    limits = np.atleast_1d(array_of(box, "box"))
     names = transition.state_names(
         len(limits) if law is None else transition.order * len(law.outputs)
     )
     if limits.shape != (len(names), 2) or not (limits[:, 0] < limits[:, 1]).all():
         raise DataError(f"box needs (low, high) for each of {', '.join(names)}, got {box!r}.")
-    if not isinstance(starts, int | np.integer) or starts < 1:
-        raise ConfigError(f"starts is a whole number of at least 1, got {starts!r:.40}.", "starts")
+    starts, seed = whole_of(starts, "starts", 1), whole_of(seed, "seed")
+    tolerance = number_of(tolerance, "tolerance")
     m = 0 if law is None else len(law.inputs) - len(names)
-    actions = np.zeros(m) if u is None else np.atleast_1d(numbers(u, "u"))
+    actions = np.zeros(m) if u is None else np.atleast_1d(array_of(u, "u"))
     if law is not None and actions.shape != (m,):
         raise DataError(f"u needs {m} values for {', '.join(law.inputs[len(names) :])}, got {u!r}.")
     constant_inputs = actions if len(actions) else None
     if isinstance(constraints, str):
         constraints = [constraints]
-    if not isinstance(constraints, Sequence):
-        raise ConfigError(f"constraints is a list of expressions, got {constraints!r:.60}.")
+    constraints = texts_of(constraints, "constraints", "expressions")
     extra = Law.from_string(list(constraints), names, _labels(constraints)) if constraints else None
     linearizer = Linearizer(transition)
     notes: list[str] = []

@@ -12,6 +12,7 @@ from torch.func import grad, hessian, jacrev, vmap
 from sjepa.control.planner import Plan, Planner
 from sjepa.control.task import Task
 from sjepa.errors import ConfigError
+from sjepa.settings import number_of, whole_of
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,9 @@ class ILQR(Planner):
     damping: float = 1e-3
 
     def __post_init__(self) -> None:
-        if self.iterations < 1 or self.damping <= 0:
-            raise ConfigError("ILQR needs iterations >= 1 and damping > 0.")
+        whole_of(self.iterations, "iterations", 1)
+        if number_of(self.damping, "damping") <= 0:
+            raise ConfigError(f"ILQR needs damping > 0, got {self.damping}.")
 
     def _improve(
         self, task: Task, z: Tensor, plan: Tensor, generator: torch.Generator | None

@@ -22,6 +22,7 @@ from torch.func import jacrev, vmap
 from sjepa.errors import DataError
 from sjepa.models import Transition
 from sjepa.models.integrators import INTEGRATORS, join
+from sjepa.settings import array_of, number_of
 from sjepa.symbolic import Law
 
 
@@ -218,12 +219,13 @@ class Linearizer:
     """The same for many points: derivatives are worked out and compiled once."""
 
     def __init__(self, transition: Transition) -> None:
-        self.transition = transition
-        self.parts = PartJacobians(transition)
+        self.transition = Transition.of(transition)
+        self.parts = PartJacobians(self.transition)
 
     def around(self, z: Any, u: Any = None, dt: float | None = None) -> Linearization:
-        state = torch.as_tensor(np.asarray(z, dtype=float))
-        action = None if u is None else torch.as_tensor(np.asarray(u, dtype=float))
+        state = torch.as_tensor(array_of(z, "z"))
+        action = None if u is None else torch.as_tensor(array_of(u, "u"))
+        dt = None if dt is None else number_of(dt, "dt")
         if state.ndim == 0 or (action is not None and action.ndim == 0):
             raise DataError("States and actions are arrays (..., d) and (..., m), got a number.")
         if action is not None:

@@ -16,6 +16,7 @@ from scipy.linalg import (
 
 from sjepa.control.linearize import ContinuousModel, DiscreteModel, Linearization
 from sjepa.errors import ConfigError, DataError
+from sjepa.settings import array_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +80,12 @@ def lqr(
         raise DataError(
             f"No regulator around this point ({error}): is it controllable where unstable?"
         ) from None
-    ends = [None if v is None else np.atleast_1d(np.asarray(v, dtype=float)) for v in (low, high)]
+    ends = [None if v is None else np.atleast_1d(array_of(v, "low and high")) for v in (low, high)]
     return LQR(gain, p, around.z, around.u, a - b @ gain, *ends)
 
 
 def _cost(weight: Any, size: int, name: str) -> np.ndarray:
-    array = np.asarray(weight, dtype=float)
+    array = array_of(weight, name)
     matrix = (
         array * np.eye(size) if array.ndim == 0 else np.diag(array) if array.ndim == 1 else array
     )

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from sjepa.control.task import Task
+from sjepa.errors import DataError
+from sjepa.settings import array_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,9 @@ class Planner(ABC):
         `warm` is normally the last plan moved on by a step, and no plan costs more than it does.
         Actions lie inside the task's box. The same generator state gives the same plan.
         """
+        z = torch.as_tensor(z if isinstance(z, Tensor) else array_of(z, "z"))
+        if z.ndim != 2:
+            raise DataError(f"Starts are z (E, d), got shape {tuple(z.shape)}.")
         if warm is None:
             middle = (task.low + task.high) / 2
             warm = middle.expand(len(z), task.blocks, len(middle)).clone()

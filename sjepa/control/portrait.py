@@ -13,6 +13,7 @@ from sjepa.control.linearize import ContinuousModel
 from sjepa.errors import DataError
 from sjepa.models import Transition
 from sjepa.models.simulate import plane_velocity
+from sjepa.settings import array_of
 
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def phase_portrait(
     import matplotlib.pyplot as plt
 
     transition = Transition.of(model)
-    if len(box) != 2 or transition.dynamics != "continuous":
+    if len(array_of(box, "box").reshape(-1)) != 4 or transition.dynamics != "continuous":
         raise DataError("A phase portrait is drawn for vector fields of two coordinates.")
     if points is None:
         points = equilibria(transition, box, u)

@@ -10,6 +10,7 @@ from torch import Tensor
 from sjepa.control.planner import Plan, Planner, keep_best, smooth_normal
 from sjepa.control.task import Task
 from sjepa.errors import ConfigError
+from sjepa.settings import number_of, whole_of
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,7 @@ class RandomShooting(Planner):
     samples: int = 1024
 
     def __post_init__(self) -> None:
-        if self.samples < 1:
-            raise ConfigError(f"RandomShooting needs samples >= 1, got {self.samples}.")
+        whole_of(self.samples, "samples", 1)
 
     def _improve(
         self, task: Task, z: Tensor, plan: Tensor, generator: torch.Generator | None
@@ -57,8 +57,10 @@ class CEM(Planner):
     momentum: float = 0.1
 
     def __post_init__(self) -> None:
-        if self.samples < 4 or self.iterations < 1 or not 0 < self.elites < 1:
-            raise ConfigError("CEM needs samples >= 4, iterations >= 1 and elites in (0, 1).")
+        whole_of(self.samples, "samples", 4)
+        whole_of(self.iterations, "iterations", 1)
+        if not 0 < number_of(self.elites, "elites") < 1:
+            raise ConfigError(f"CEM needs elites in (0, 1), got {self.elites}.")
 
     def _improve(
         self, task: Task, z: Tensor, plan: Tensor, generator: torch.Generator | None
@@ -106,8 +108,10 @@ class MPPI(Planner):
     smoothness: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.samples < 2 or self.iterations < 1 or self.temperature <= 0:
-            raise ConfigError("MPPI needs samples >= 2, iterations >= 1 and temperature > 0.")
+        whole_of(self.samples, "samples", 2)
+        whole_of(self.iterations, "iterations", 1)
+        if number_of(self.temperature, "temperature") <= 0:
+            raise ConfigError(f"MPPI needs temperature > 0, got {self.temperature}.")
 
     def _improve(
         self, task: Task, z: Tensor, plan: Tensor, generator: torch.Generator | None

@@ -12,14 +12,7 @@ from torch import Tensor
 
 from sjepa.control.predictor import Step, predictor_of
 from sjepa.errors import ConfigError, DataError
-
-
-def numbers(value: Any, name: str) -> np.ndarray:
-    """An array of numbers from what a user gave."""
-    try:
-        return np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ConfigError(f"{name} must be numbers, got {value!r:.60}.", name) from None
+from sjepa.settings import array_of, number_of
 
 
 def expected(costs: Tensor) -> Tensor:
@@ -135,16 +128,16 @@ class Task:
             Another one than the model's: "midpoint" halves the evaluations of "rk4".
         """
         low, high = (
-            torch.as_tensor(np.atleast_1d(numbers(v, name)), dtype=dtype)
+            torch.as_tensor(np.atleast_1d(array_of(v, name)), dtype=dtype)
             for name, v in (("low", low), ("high", high))
         )
         if dt is not None:
-            dt = float(numbers(dt, "dt"))
+            dt = number_of(dt, "dt")
         limits = None
         if state_limits is not None:
             if not isinstance(state_limits, Sequence) or len(state_limits) != 2:
                 raise ConfigError(f"state_limits is (low, high), got {state_limits!r:.60}.")
-            ends = [torch.as_tensor(numbers(v, "state_limits"), dtype=dtype) for v in state_limits]
+            ends = [torch.as_tensor(array_of(v, "state_limits"), dtype=dtype) for v in state_limits]
             limits = (ends[0], ends[1])
         predictor = predictor_of(
             model, len(low), dt=dt, draws=draws, integrator=integrator, dtype=dtype

@@ -11,7 +11,7 @@ import numpy as np
 from sjepa.data._angles import unwrapped
 from sjepa.data.names import numbered
 from sjepa.data.trajectories import Trajectories
-from sjepa.errors import DataError
+from sjepa.errors import DataError, warn_about_data
 
 
 def as_trajectories(
@@ -44,7 +44,32 @@ def as_trajectories(
             )
         if found.names is None:
             names = names or numbered("x", found.obs_shape[0])
-    return unwrapped(found if names is None else found._named(list(names)))
+    return unwrapped(found if names is None else found._named(names))
+
+
+def distinct(data: Trajectories) -> Trajectories:
+    """The data without trajectories that are copies of others to the last digit.
+
+    Nothing measured repeats itself like that, and what is given twice is no more evidence.
+    """
+    kept: dict[tuple[Any, ...], list[int]] = {}
+    copies: list[int] = []
+    for i, (x, t) in enumerate(zip(data.x, data.t, strict=True)):
+        alike = kept.setdefault((x.shape, t[0], t[-1], x[0].tobytes(), x[-1].tobytes()), [])
+        if any(_same(data, i, k) for k in alike):
+            copies.append(i)
+        else:
+            alike.append(i)
+    if not copies:
+        return data
+    more = "" if len(copies) == 1 else f" and {len(copies) - 1} more"
+    warn_about_data(f"Trajectory {copies[0]}{more} is a copy of another and counts once.")
+    return data[np.setdiff1d(np.arange(len(data)), copies)]
+
+
+def _same(data: Trajectories, i: int, k: int) -> bool:
+    series = (data.x, data.t, data.u, data.sigma)
+    return all(s is None or np.array_equal(s[i], s[k]) for s in series)
 
 
 def _ask(x: Any, t: Any) -> None:

@@ -72,7 +72,7 @@ def _from_objects(array: Array, what: str, where: str) -> Array:
             )
     try:
         return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"{what} of {where} is an object array; pass a plain numeric array ({error})."
         ) from error
@@ -227,6 +227,8 @@ def labels(
     """Names must be distinct text, one for each."""
     if names is None:
         return None
+    if not isinstance(names, Iterable):
+        raise DataError(f"{what} is a list of texts, got {names!r:.60}.", what)
     result = (names,) if isinstance(names, str) else tuple(names)
     wrong = [n for n in result if not isinstance(n, str)]
     if wrong:

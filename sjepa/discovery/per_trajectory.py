@@ -29,6 +29,7 @@ from sjepa.inference.score import Fit, Scores, TermValues
 from sjepa.inference.segments import Segments
 from sjepa.inference.shooting import ShootingFit, shoot, solve_scaled
 from sjepa.search.verdicts import verdict_of
+from sjepa.settings import choice_of, texts_of
 from sjepa.symbolic import Law, Library
 from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.names import left_side
@@ -123,8 +124,7 @@ def discover_per_trajectory(
     >>> found.differing["value"].round(2).tolist(), found.shared["value"].round(2).tolist()
     ([-1.0, -2.0, -4.0], [1.0, -0.1])
     """
-    if order not in (1, 2):
-        raise ConfigError(f"order must be 1 or 2, got {order!r}.", "order")
+    choice_of(order, "order", (1, 2))
     data = Trajectories.of(x, t, u, names=feature_names, states=True, gaps="keep")
     if len(data) < 2:
         raise DataError("There is one trajectory: coefficients that differ need two or more.")
@@ -138,7 +138,7 @@ def _given(vary: Sequence[str] | str, library: Library) -> frozenset[int] | None
     """The numbers of the terms that vary; None where the data decide."""
     if vary == "auto":
         return None
-    texts = [vary] if isinstance(vary, str) else list(vary)
+    texts = [vary] if isinstance(vary, str) else texts_of(vary, "vary", "terms of the library")
     wanted = [canonicalize(parse(text, library.inputs)).as_coeff_Mul()[1] for text in texts]
     for text, term in zip(texts, wanted, strict=True):
         if term not in library.terms:

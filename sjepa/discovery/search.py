@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 
 from sjepa.backend import Backend, Budget
+from sjepa.backend.constraints import CONSTRAINTS
 from sjepa.backend.portfolio import in_rounds
 from sjepa.backend.proposals import Guess, Proposals, Propose
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
+from sjepa.data._arrays import series
+from sjepa.data._as_trajectories import distinct
+from sjepa.data._check import finite, place
 from sjepa.data.clock import with_time
 from sjepa.data.derivative_settings import DerivativeSettings, derivatives_of
 from sjepa.data.forms import Form
@@ -32,7 +36,7 @@ from sjepa.discovery.space import (
 from sjepa.discovery.units import Units
 from sjepa.errors import ConfigError, DataError
 from sjepa.search.bootstrap import bootstrap
-from sjepa.settings import RandomState, draw_seed
+from sjepa.settings import RandomState, choice_of, draw_seed, texts_of, whole_of
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.known import read_known, with_free_terms, with_known
 from sjepa.symbolic.law import Dynamics
@@ -155,9 +159,11 @@ def discover(
     """
     fitted, seed = derivatives_of(derivatives), draw_seed(random_state)
     form, lags, units = fitted.form, fitted.lags, Units.of(units)
+    constraints = texts_of(constraints, "constraints", CONSTRAINTS)
     asks = propose is not None or (not isinstance(guesses, Front) and len(guesses) > 0)
     _check(form, lags, order, x_dot, n_bootstrap, constraints, asks)
-    effort = Budget.of(budget)
+    library = library if isinstance(library, str) and library == "wide" else Library.read(library)
+    grammar, effort = Grammar.of(grammar), Budget.of(budget)
     with ProgressBar(verbose, "preparing the data") as bar:
         stream = Stream.of(x, t, feature_names)
         if stream is None:
@@ -165,6 +171,7 @@ def discover(
                 x, t, u, names=feature_names, states=True,
                 gaps="cut" if x_dot is None else "keep",  # given derivatives have the rows of x
             )  # fmt: skip
+            data = data if x_dot is not None else distinct(data)
         else:
             data = stream.pilot
             _check_stream(form, x_dot, u, lags or n_bootstrap)
@@ -266,10 +273,8 @@ def _check(
     constraints: Sequence[str],
     proposals: bool,
 ) -> None:
-    if order not in (1, 2):
-        raise ConfigError(f"order must be 1 or 2, got {order!r}.", "order")
-    if not (isinstance(n_bootstrap, int) and n_bootstrap >= 0):
-        raise ConfigError(f"n_bootstrap is a number of resamples, got {n_bootstrap!r}.")
+    choice_of(order, "order", (1, 2))
+    whole_of(n_bootstrap, "n_bootstrap")
     if constraints and proposals:
         raise ConfigError(
             "Laws that are proposed need not keep constraints: leave guesses and propose out.",
@@ -295,9 +300,10 @@ def _check_stream(form: str, x_dot: Any, u: Any, rest: Any) -> None:
 
 
 def _like(x_dot: Any, trajectories: Trajectories) -> list[np.ndarray]:
-    given = [x_dot] if isinstance(x_dot, np.ndarray) and x_dot.ndim <= 2 else list(x_dot)
-    slopes = [np.asarray(v, dtype=float).reshape(len(v), -1) for v in given]
+    slopes = series(x_dot, "x_dot", place)
     shapes, wanted = [s.shape for s in slopes], [x.shape for x in trajectories.x]
     if shapes != wanted:
         raise DataError(f"x_dot has shapes {shapes}, the states have {wanted}.")
+    for i, slope in enumerate(slopes):
+        finite(slope, "x_dot", i)
     return slopes

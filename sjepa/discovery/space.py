@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from math import comb
 from typing import Any, Literal
 
 import numpy as np
@@ -162,7 +163,8 @@ def _positive(data: Trajectories) -> bool:
 def small_or_large(data: Trajectories, library: Library | Sequence[str] | None) -> str:
     """The backend for a library of this size."""
     inputs = len(data.names or ()) + len(data.action_names or ())
-    terms = inputs**2 if library is None else len(library)
+    # Those of the default: monomials up to degree 3, and three functions of each state.
+    terms = comb(inputs + 3, 3) + 3 * inputs if library is None else len(library)
     return "subset" if terms <= SMALL else "stlsq"
 
 

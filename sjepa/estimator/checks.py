@@ -6,10 +6,13 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
+import numpy as np
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import validation
 
 from sjepa.errors import DataError, SjepaError
+from sjepa.settings import array_of
 
 
 class NotFitted(SjepaError, NotFittedError):
@@ -23,11 +26,16 @@ class WrongType(SjepaError, TypeError):
 T = TypeVar("T")
 
 
+def _unmasked(value: Any) -> Any:
+    """Masked values are missing: scikit-learn reads what is under the mask."""
+    return array_of(value, "data") if isinstance(value, np.ma.MaskedArray) else value
+
+
 def _ours(check: Callable[..., T]) -> Callable[..., T]:
     @wraps(check)
     def checked(*args: Any, **options: Any) -> T:
         try:
-            return check(*args, **options)
+            return check(*map(_unmasked, args), **options)
         except NotFittedError as error:
             raise NotFitted(str(error)) from None
         except TypeError as error:
@@ -41,4 +49,5 @@ def _ours(check: Callable[..., T]) -> Callable[..., T]:
 check_is_fitted = _ours(validation.check_is_fitted)
 check_X_y = _ours(validation.check_X_y)
 check_sample_weight = _ours(validation._check_sample_weight)
+r2_score = _ours(RegressorMixin.score)
 validate_data = _ours(validation.validate_data)

@@ -24,6 +24,7 @@ from sjepa.models import Simulation, Simulator, Transition
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.models.simulate import START_ROWS, rows_of_actions
 from sjepa.runs.saving import save as save_files
+from sjepa.settings import array_of
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.front import folded
 from sjepa.symbolic.verdict import Verdict
@@ -147,7 +148,7 @@ class Fitted(BaseEstimator):
 
     def _observations(self, x: Any) -> np.ndarray:
         """Finite observations (n, *obs) of the kind that was fitted."""
-        x = np.asarray(x, dtype=float)
+        x = array_of(x, "x")
         if x.ndim == 1 and self.obs_shape_ == (1,):
             x = x[:, None]
         if x.ndim != len(self.obs_shape_) + 1:
@@ -219,8 +220,8 @@ class Fitted(BaseEstimator):
         check_is_fitted(self, "law_")
         if self._is_many(x0):
             return Simulator(self).beside(self.coordinates(x0, t, u))
-        simulator, times = Simulator(self), np.asarray(t, dtype=float)
-        x0 = np.asarray(x0, dtype=float)
+        simulator, times = Simulator(self), array_of(t, "t")
+        x0 = array_of(x0, "x0")
         if x0.ndim <= len(self.obs_shape_):
             x0 = x0[None]
         if times.ndim == 0:
@@ -301,10 +302,15 @@ class Fitted(BaseEstimator):
     def align(self, x: Any, states: Any) -> AffineMap:
         """The affine map from coordinates to known states, for comparison with them."""
         z = self.encode(x)
-        if isinstance(z, list):
-            states = [s[self._inside(len(own))] for own, s in zip(z, states, strict=True)]
-            return AffineMap.fit(np.concatenate(z), np.concatenate(states))
-        return AffineMap.fit(z, states[self._inside(len(z))])
+        paths = z if isinstance(z, list) else [z]
+        given = states if isinstance(z, list) and isinstance(states, list | tuple) else [states]
+        if len(given) != len(paths):
+            raise DataError(f"Give states of {len(paths)} trajectories, got {len(given)}.")
+        known = [
+            array_of(own, "states")[self._inside(len(path))]
+            for path, own in zip(paths, given, strict=True)
+        ]
+        return AffineMap.fit(np.concatenate(paths), np.concatenate(known))
 
     def _inside(self, count: int) -> slice:
         """The rows of a trajectory that `count` coordinates belong to."""

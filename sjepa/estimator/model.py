@@ -31,7 +31,7 @@ from sjepa.runs import Run, fingerprint, writable
 from sjepa.runs.log import RunLog
 from sjepa.runs.recorder import RunRecorder
 from sjepa.runs.saving import read as read_saved
-from sjepa.settings import draw_seed
+from sjepa.settings import draw_seed, path_of
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.training import (
     MAX_COORDINATES,
@@ -387,8 +387,9 @@ def load(folder: str | Path, encoder: Callable[[Any], Any] | None = None) -> Any
     z1' = z2
     z2' = -z1
     """
-    if (Path(folder) / FILE).is_file():
+    folder = path_of(folder, "folder")
+    if (folder / FILE).is_file():
         from sjepa.estimator.regressor import SymbolicRegressor
 
-        return load_regressor(SymbolicRegressor(), Path(folder))
-    return apply_saved(SJEPA(), read_saved(Path(folder)), encoder)
+        return load_regressor(SymbolicRegressor(), folder)
+    return apply_saved(SJEPA(), read_saved(folder), encoder)

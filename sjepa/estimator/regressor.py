@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +14,14 @@ import sympy
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
 from sjepa.backend import Backend, Budget
+from sjepa.backend.constraints import CONSTRAINTS
 from sjepa.backend.portfolio import in_rounds
 from sjepa.backend.proposals import Proposals, Propose
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data.names import numbered
 from sjepa.errors import ConfigError, LawError, NumericalWarning, warn_caller
-from sjepa.estimator.checks import check_is_fitted, check_sample_weight, validate_data
+from sjepa.estimator.checks import check_is_fitted, check_sample_weight, r2_score, validate_data
 from sjepa.estimator.fitted import Equations
 from sjepa.estimator.regressor_files import save_regressor
 from sjepa.estimator.robust import LOSSES, ROUNDS, row_weights
@@ -30,7 +32,7 @@ from sjepa.estimator.table_space import (
     output_names,
     with_known_terms,
 )
-from sjepa.settings import draw_seed
+from sjepa.settings import draw_seed, texts_of, whole_of
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.known import read_known, whole_front
 from sjepa.symbolic.verdict import Verdict
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 
 SELECTIONS = ("best", "accuracy", "score")
+FORMULAS = "formulas such as ['x1*sin(x2)']"
 
 
 class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -171,7 +174,10 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SymbolicRegressor:
         """Search formulas for y (n,) or (n, k) in the columns of X (n, d)."""
         _one_of("model_selection", self.model_selection, SELECTIONS)
-        _one_of("loss", self.loss or "squared", LOSSES)
+        loss = "squared" if self.loss is None else self.loss
+        _one_of("loss", loss, LOSSES)
+        if self.delta is not None and not (isinstance(self.delta, Real) and self.delta > 0):
+            raise ConfigError(f"delta is a positive number, got {self.delta!r:.60}.", "delta")
         backend: Backend | None = None
         if self.backend is not None:
             backend = make_backend(self.backend)
@@ -191,6 +197,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             inputs, len(outputs), self.library, self.grammar,
             operators_of(self.operators, self.unary_operators, self.binary_operators),
         )  # fmt: skip
+        constraints = tuple(texts_of(_given(self.constraints), "constraints", CONSTRAINTS))
         known = read_known(self.known, inputs, outputs, "discrete")
         if known is not None and known.terms:
             space = with_known_terms(space, known.terms, X, inputs, outputs, backend, self.library)
@@ -208,11 +215,11 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             table = Table(
                 X, y.reshape(len(y), -1), inputs, outputs, backend, space,
                 library=self.library if isinstance(self.library, str) else None, weights=weights,
-                units=self.units, constraints=tuple(self.constraints or ()),
-                guesses=_laws(self.guesses or (), inputs, outputs), budget=Budget.of(self.budget),
+                units=self.units, constraints=constraints,
+                guesses=_laws(_given(self.guesses), inputs, outputs), budget=Budget.of(self.budget),
                 delta=self.delta, seed=self.seed_, progress=bar.listener, proposals=proposals,
             ).less(fixed)  # fmt: skip
-            front = _reweighted(table, self.loss or "squared")
+            front = _reweighted(table, loss)
             library = None if space is None else space.library
             grammar = None if space is None else space.grammar
             weights = None if grammar is None else grammar.weights
@@ -246,7 +253,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the chosen formula (1 is perfect), the mean of those of several targets."""
-        return float(super().score(X, y, sample_weight))
+        return float(r2_score(self, X, y, sample_weight))
 
     def sympy(self, index: int | None = None) -> sympy.Expr | list[sympy.Expr]:
         """The formula as a SymPy expression, or a list of them for several outputs."""
@@ -287,7 +294,11 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _law(self, index: int | None) -> Law:
         check_is_fitted(self)
-        return self.law_ if index is None else self.front_[index].law
+        if index is None:
+            return self.law_
+        if (row := whole_of(index, "index")) >= len(self.front_):
+            raise ConfigError(f"index is a row of {len(self.front_)}, got {index}.", "index")
+        return self.front_[row].law
 
     def _selected(self) -> Law:
         front = self.front_
@@ -308,16 +319,20 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         count = self.n_features_in_
         if self.feature_names is None:
             return list(getattr(self, "feature_names_in_", numbered("x", count)))
-        if len(self.feature_names) != count:
+        names = texts_of(self.feature_names, "feature_names", "texts")
+        if len(names) != count:
             raise ConfigError(
-                f"feature_names has {len(self.feature_names)} names, X has {count} columns.",
-                "feature_names",
+                f"feature_names has {len(names)} names, X has {count} columns.", "feature_names"
             )
-        return list(self.feature_names)
+        return names
+
+
+def _given(value: Any) -> Any:
+    return () if value is None else value
 
 
 def _one_of(name: str, value: Any, known: Sequence[str]) -> None:
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         raise ConfigError(f"{name} is one of {', '.join(map(repr, known))}, got {value!r}.", name)
 
 
@@ -325,11 +340,11 @@ def _laws(
     guesses: Sequence[str] | Sequence[Sequence[str]], inputs: Sequence[str], outputs: Sequence[str]
 ) -> list[Law]:
     """Formulas as laws; text is parsed and never executed."""
-    if isinstance(guesses, str):
-        raise ConfigError("guesses is a list of formulas such as ['x1*sin(x2)'].", "guesses")
+    if isinstance(guesses, str) or not isinstance(guesses, Iterable):
+        texts_of(guesses, "guesses", FORMULAS)
     laws = []
     for guess in guesses:
-        texts = [guess] if isinstance(guess, str) else list(guess)
+        texts = [guess] if isinstance(guess, str) else texts_of(guess, "guesses", FORMULAS)
         if len(texts) != len(outputs):
             raise ConfigError(
                 f"A guess has a formula for each of {', '.join(outputs)}, got {guess!r:.80}.",

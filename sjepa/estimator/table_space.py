@@ -13,8 +13,11 @@ from sjepa.backend import Backend
 from sjepa.backend.registry import make_backend
 from sjepa.data.names import numbered
 from sjepa.errors import ConfigError
+from sjepa.settings import texts_of
 from sjepa.symbolic import Grammar, Library
+from sjepa.symbolic.grammar import OPERATORS_AS
 from sjepa.symbolic.known import with_free_terms
+from sjepa.symbolic.library import TERMS
 from sjepa.symbolic.operators import operator
 from sjepa.symbolic.term_templates import TermTemplate, nonlinear_parameters
 
@@ -50,8 +53,8 @@ def given_space(
         raise ConfigError(f"Give {asked[0]} or {asked[1]}, not both.", asked[1])
     if operators is not None:
         return Space(grammar=Grammar(list(operators), names))
-    if grammar is not None:
-        return Space(grammar=grammar.of_inputs(names))
+    if (checked := Grammar.of(grammar)) is not None:
+        return Space(grammar=checked.of_inputs(names))
     if library is None or isinstance(library, str):
         if library not in (None, "wide"):
             raise ConfigError(
@@ -63,8 +66,9 @@ def given_space(
 
 def _with_templates(library: Library | Sequence[str], names: Sequence[str], outputs: int) -> Space:
     """Terms with nonlinear parameters apart from those without."""
-    if isinstance(library, Library) or not all(isinstance(t, str) for t in library):
-        return Space(library=Library.of(library, names))
+    if isinstance(library, Library):
+        return Space(library=library)
+    library = texts_of(library, "library", TERMS)
     shapes = [TermTemplate.read(t, names) for t in library if nonlinear_parameters(t, names)]
     closed = [t for t in library if not nonlinear_parameters(t, names)]
     if not shapes:
@@ -123,23 +127,17 @@ def operators_of(
             "Give operators, or unary_operators and binary_operators, not both.", "operators"
         )
     if unary is None and binary is None:
-        return None if operators is None else _texts(operators, "operators")
+        return None if operators is None else texts_of(operators, "operators", OPERATORS_AS)
     found = []
     for name, given, arity in (
         ("binary_operators", BINARY if binary is None else binary, 2),
         ("unary_operators", unary or (), 1),
     ):
-        for text in _texts(given, name):
+        for text in texts_of(given, name, OPERATORS_AS):
             if operator(text).arity != arity:
                 raise ConfigError(f"{name} has {text!r}, which takes another number of arguments.")
             found.append(text)
     return found
-
-
-def _texts(given: Sequence[str], name: str) -> list[str]:
-    if isinstance(given, str) or not all(isinstance(text, str) for text in given):
-        raise ConfigError(f"{name} is a list of names such as ['+', '*', 'sin'].", name)
-    return list(given)
 
 
 def units_of(
@@ -148,6 +146,8 @@ def units_of(
     """Units as a problem wants them, from those of columns and targets."""
     if units is None:
         return None
+    if not isinstance(units, Mapping):
+        raise ConfigError(f"units is a mapping of names to units, got {units!r:.60}.", "units")
     known = [*names, *outputs]
     if missing := [n for n in known if n not in units]:
         raise ConfigError(f"units lacks {missing[0]}: give one for {', '.join(known)}.", "units")

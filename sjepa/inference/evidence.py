@@ -56,6 +56,7 @@ class Simulation:
     fits: dict[Law, Fit] = field(default_factory=dict)
     shots: dict[Law, ShootingFit] = field(default_factory=dict)
     tested: dict[Law, Adequacy] = field(default_factory=dict)
+    longest: float = 0.0  # seconds that a fit took
     _values: TermValues | None = None
 
     def fit(self, law: Law) -> Fit:

@@ -222,7 +222,11 @@ def solve_scaled(a: Array, b: Array) -> Array:
     """Least squares by normal equations whose unknowns have any units."""
     if not len(b):
         return np.zeros(b.shape)
-    scale = np.sqrt(np.maximum(np.diag(a), 1e-300))
-    solved = np.linalg.lstsq(a / np.outer(scale, scale), (b.T / scale).T, rcond=1e-12)[0]
+    with np.errstate(all="ignore"):
+        scale = np.sqrt(np.maximum(np.diag(a), 1e-300))
+        a, b = a / np.outer(scale, scale), (b.T / scale).T
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):  # simulations that ran away
+        return np.zeros(b.shape)
+    solved = np.linalg.lstsq(a, b, rcond=1e-12)[0]
     solved = (solved.T / scale).T
     return np.where(np.isfinite(solved), solved, 0.0)

@@ -113,6 +113,8 @@ def induced_complexity(
     2.0
     """
     source = library_or_grammar
+    if not isinstance(source, Library | Grammar):
+        raise ConfigError(f"Give a Library or a Grammar, got {source!r:.60}.", "library_or_grammar")
     if order not in (1, 2):
         raise ConfigError(f"order must be 1 or 2, got {order}.")
     latents = encode(encoder, data, source.inputs, order)

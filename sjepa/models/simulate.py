@@ -16,6 +16,7 @@ from sjepa.data.history import lag_of, with_lags
 from sjepa.errors import DataError, LawError
 from sjepa.models.solvers import Simulation, integrate, integrate_zoh, iterate
 from sjepa.models.transition import Transition
+from sjepa.settings import array_of
 from sjepa.symbolic import Law
 
 
@@ -128,7 +129,7 @@ class Simulator:
         straight line where actions are smooth; one row (m,) is held all the time; a function
         gives the row of a time. A map makes one step from each time to the next.
         """
-        z0, times = np.asarray(start, dtype=float), np.asarray(t, dtype=float)
+        z0, times = array_of(start, "The state"), array_of(t, "t")
         if z0.shape != (self.size,):
             raise DataError(
                 f"The state is {', '.join(self.names)}: give {self.size} numbers, "

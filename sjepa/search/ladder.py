@@ -222,8 +222,13 @@ class Ladder:
 
     # Rungs ---------------------------------------------------------------------------------------
 
-    def _time_left(self, problem: Problem) -> bool:
-        return problem.clock() < self.end
+    def _time_left(self, problem: Problem, evidence: Simulation | Regression | None = None) -> bool:
+        """Whether there is time, for a further fit and for the test of adequacy, if of evidence.
+
+        The test takes about as long as a fit: both follow the law's linearization along the data.
+        """
+        reserve = 2 * evidence.longest if isinstance(evidence, Simulation) else 0.0
+        return problem.clock() + reserve < self.end
 
     def _compare(self, front: Front, problem: Problem, evidence: Simulation | Regression) -> None:
         """Fit the laws of a front that may be the best."""
@@ -289,27 +294,41 @@ class Ladder:
     def _explore_simulated(
         self, problem: Problem, evidence: Simulation, outside: bool, templates: bool
     ) -> None:
-        """The same by linearized simulations: terms of the library first, then templates too."""
+        """The same by linearized simulations: terms of the library first, then templates too.
+
+        What made up for a template that one equation lacked is left over in the others once it is
+        found: the terms of the library are gone through again.
+        """
         effort, weights = self.effort, problem.candidate_library.term_weights
         terms = [
             {t: w for (t, w), ok in zip(weights.items(), usable, strict=True) if ok}
             for usable in problem.usable.T
         ]
         grid: list[Template] = []
-        for beyond in (False, True)[: 1 + (templates and self._tells_parameters(problem))]:
+        stages = [False]
+        if templates and self._tells_parameters(problem):
+            stages += [True] if outside else [True, False]
+        settled: Law | None = None
+        for beyond in stages:
             keep = self._within(problem) if outside and not beyond else None
+            start = leader(evidence, keep)[0]
+            if beyond:
+                settled = start
+            elif start is settled:
+                break
             for _ in range(effort.rounds):
                 before, scores, adequate = leader(evidence, keep)
                 best, every = before, not beyond or not adequate
                 for j in range(len(best.outputs)):
-                    if not self._time_left(problem):
+                    if not self._time_left(problem, evidence):
                         return
                     if not (every or is_long(best, j, problem, scores.each_parameter)):
                         continue
                     if beyond and not grid:
                         grid = self._grid(best, evidence)
                     laws = neighbors(
-                        evidence.shots[best], j, terms[j], grid, scores.each_parameter,
+                        evidence.shots[best], j, terms[j], grid if beyond else [],
+                        scores.each_parameter,
                         scores.correlation_time, effort.neighbors,
                     )  # fmt: skip
                     self._fitted(laws, problem, evidence)
@@ -333,12 +352,16 @@ class Ladder:
         known = {structure_of(law) for law in evidence.fits}
         for law in map(self._simulated, laws):
             structure = structure_of(law)
-            if structure not in known and (not known or self._time_left(problem)):
+            if structure not in known and (not known or self._time_left(problem, evidence)):
                 known.add(structure)
+                start = problem.clock()
                 try:
                     evidence.fit(law)
                 except SjepaError:  # coefficients ran away to where no law can be written
                     continue
+                finally:
+                    if isinstance(evidence, Simulation):
+                        evidence.longest = max(evidence.longest, problem.clock() - start)
 
     def _inside(self, law: Law, problem: Problem) -> Law | None:
         """The law in the problem's own inputs, if its terms are those of the library."""

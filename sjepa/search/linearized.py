@@ -86,42 +86,58 @@ def neighbors(
     found = _ranked(sets, each, correlation_time)
     if templates:
         # Few places tell which templates are promising, many where their parameters lie.
-        kinds = (k - sets.plain for _, support in found for k in sorted(sets.kinds(support)))
+        kinds = (k - sets.plain for one in found for k in sorted(sets.kinds(one.support)))
         promising = list(dict.fromkeys(k for k in kinds if k >= 0))[:PROMISING]
         sets = _Equation(fit, j, terms, _coarse([templates[k] for k in promising]))
         found = _ranked(sets, each, correlation_time)
-    own = next(value for value, support in found if support == sets.own)
+    own = next(one for one in found if one.support == sets.own)
     laws: list[Law] = []
-    for value, support in found:
-        if value > own - ODDS and support != sets.own and len(laws) < count:
+    for one in found:
+        if one is not own and one.may_beat(own) and len(laws) < count:
             try:
-                laws.append(sets.law(support))
+                laws.append(sets.law(one.support))
             except SjepaError:  # a number that ran away
                 continue
     return laws
 
 
-def _ranked(
-    sets: _Equation, each: float, correlation_time: float
-) -> list[tuple[float, tuple[int, ...]]]:
+class _Set(NamedTuple):
+    """Columns of an equation, the score that they would have, and what the rows used say of it."""
+
+    value: float
+    shown: float
+    length: float
+    support: tuple[int, ...]
+
+    def may_beat(self, own: _Set) -> bool:
+        """A shorter law is excluded by the rows that were used, not by more of the same kind.
+
+        By chance they fit a term that is not there, and all rows together do not.
+        """
+        shorter = self.length < own.length
+        return self.value > own.value - ODDS or (shorter and self.shown > own.shown - ODDS)
+
+
+def _ranked(sets: _Equation, each: float, correlation_time: float) -> list[_Set]:
     """The best place of every set of kinds with its score, highest first."""
-    n = sets.rows / correlation_time
-    best: dict[tuple[int, ...], tuple[float, tuple[int, ...]]] = {}
+    n, used = sets.rows / correlation_time, len(sets.y) / correlation_time
+    best: dict[tuple[int, ...], _Set] = {}
 
     def look(support: Sequence[int], loss: float) -> None:
         columns = [sets.columns[i] for i in support]
         length = sum(STRUCTURE * c.weight + each * c.parameters for c in columns)
         kinds = tuple(sorted(c.kind for c in columns))
-        value = -0.5 * n * math.log(max(loss, 1e-300)) - length
-        if len(set(kinds)) == len(kinds) and value > best.get(kinds, (-math.inf,))[0]:
-            best[kinds] = (value, tuple(support))
+        gain = -0.5 * math.log(max(loss, 1e-300))
+        value = n * gain - length
+        if len(set(kinds)) == len(kinds) and (kinds not in best or value > best[kinds].value):
+            best[kinds] = _Set(value, used * gain - length, length, tuple(support))
 
     for support, loss in sets.near(sets.own):
         look(support, loss)
     # The law itself in the order of its own terms.
-    best[tuple(sorted(sets.kinds(sets.own)))] = (-math.inf, sets.own)
+    best.pop(tuple(sorted(sets.kinds(sets.own))), None)
     look(sets.own, sets.beside(sets.own).loss)
-    return sorted(best.values(), key=lambda row: -row[0])
+    return sorted(best.values(), key=lambda one: -one.value)
 
 
 class _Equation:

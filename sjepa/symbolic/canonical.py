@@ -258,14 +258,18 @@ def _expand(product: sympy.Expr) -> sympy.Expr:
     def multiply(expr: sympy.Expr) -> sympy.Expr:
         return sympy.expand(expr, deep=False, power_base=False, power_exp=False, log=False)
 
-    # SymPy would multiply a denominator with that of the number before it.
+    # SymPy would multiply a denominator with that of the number before it, and with exp(x) where
+    # exp(-x) stands beside it.
     number, product = product.as_coeff_Mul()
+    factors = sympy.Mul.make_args(product)
+    beside = [a for a in factors if isinstance(a, sympy.exp) or (a.is_Pow and not a.exp.is_Integer)]
+    product = sympy.Mul(*(a for a in factors if a not in beside))
     expanded = multiply(product)
     pairs = [a.as_coeff_Mul() for a in sympy.Add.make_args(expanded)]
     if min(abs(c) for c, _ in pairs) <= NEGLIGIBLE * _sizes(product, lambda term: sympy.S.One):
         sizes = multiply(_sizes(product, lambda term: term)).as_coefficients_dict()
         pairs = [(c, t) for c, t in pairs if abs(c) > NEGLIGIBLE * sizes[t]]
-    return sympy.Add(*(number * c * t for c, t in pairs))
+    return sympy.Add(*(sympy.Mul(number * c, t, *beside) for c, t in pairs))
 
 
 def _sizes(product: sympy.Expr, of: Callable[[sympy.Expr], sympy.Expr]) -> sympy.Expr:

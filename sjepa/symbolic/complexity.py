@@ -12,10 +12,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-import numpy as np
 import sympy
 
 from sjepa.errors import LawError
+from sjepa.settings import number_of, whole_of
 from sjepa.symbolic import operators as table
 from sjepa.symbolic.functions import safe_div
 from sjepa.symbolic.operators import NODES, OPERATORS
@@ -239,8 +239,7 @@ def description_length(
     node of the tree a choice among `alphabet` symbols. Lower is better; only differences on the
     same data mean anything.
     """
-    if not isinstance(rows, int | np.integer) or rows < 1:
-        raise LawError(f"rows is a whole number of at least 1, got {rows!r:.40}.")
+    rows, loss = whole_of(rows, "rows", 1), number_of(loss, "loss")
     residuals = 0.5 * rows * outputs * math.log(max(loss, 1e-300))
     return residuals + 0.5 * coefficients * math.log(rows) + nodes * math.log(max(alphabet, 2))
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from sjepa.errors import DataError
+from sjepa.settings import array_of
 from sjepa.symbolic.operators import functions
 from sjepa.symbolic.program import Program
 
@@ -84,10 +86,10 @@ class NumpyLaw:
 
     def columns(self, z: Any, out: np.ndarray | None = None) -> np.ndarray:
         """The same as (outputs, ...), each output in one piece; into `out`, if given."""
-        z = np.asarray(z, dtype=float)
+        z = array_of(z, "The input of a law")
         program = self.program
         if z.ndim == 0 or z.shape[-1] != program.inputs:
-            raise ValueError(
+            raise DataError(
                 f"Expected an array (..., {program.inputs}) with the inputs last, "
                 f"got shape {z.shape}."
             )

@@ -238,6 +238,8 @@ class Front:
         for name, value in (("delta", delta), ("tolerance", tolerance)):
             if value is not None and not isinstance(value, int | float | np.number):
                 raise LawError(f"{name} is a number, got {value!r:.40}.")
+        if delta is None and not tolerance >= 0:
+            raise LawError(f"tolerance is a share from 0, got {tolerance!r:.40}.")
         limit = min(c.loss for c in self) * (1.0 + tolerance) if delta is None else delta
         for c in self:
             if c.loss <= limit:
@@ -324,6 +326,8 @@ class Front:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Front:
         """The front, its complexities as they were measured with the weights of the search."""
+        if not isinstance(data, Mapping):
+            raise FormatError(f"Invalid front: expected a mapping, got {data!r:.60}.")
         laws, measure = data.get("laws"), data.get("measure")
         if not isinstance(laws, list) or len(laws) > MAX_LAWS or measure not in MEASURES:
             raise FormatError("Invalid front: 'laws' or 'measure' is missing or out of range.")

@@ -9,7 +9,8 @@ from typing import Any
 
 import sympy
 
-from sjepa.errors import LawError
+from sjepa.errors import ConfigError, LawError
+from sjepa.settings import mapping_of, texts_of, whole_of
 from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.complexity import EACH_DEGREE, split_terms, term_weight, weights_for_tree
 from sjepa.symbolic.law import Law
@@ -19,6 +20,7 @@ from sjepa.symbolic.parse import check_names, parse, symbol
 from sjepa.symbolic.text import to_text
 
 
+OPERATORS_AS = "names such as ['+', '*', 'sin']"
 ROLES = ("state", "action", "time", "constant")
 _MASK_KEYS = {"inputs", "operators", "terms"}
 
@@ -59,6 +61,13 @@ class Grammar:
     True
     """
 
+    @classmethod
+    def of(cls, value: Any) -> Grammar | None:
+        """What ``grammar=`` accepts: a Grammar, or None."""
+        if value is not None and not isinstance(value, Grammar):
+            raise ConfigError(f"grammar is a Grammar, got {value!r:.60}.", "grammar")
+        return value
+
     operators: Sequence[str]
     inputs: Sequence[str] = ()
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -88,6 +97,13 @@ class Grammar:
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
+        for name in ("roles", "accepts", "nested", "masks", "weights"):
+            mapping_of(getattr(self, name), name)
+        for name in ("nested", "masks"):
+            for inner in getattr(self, name).values():
+                mapping_of(inner, name)
+        for roles in self.accepts.values():
+            texts_of(roles, "accepts", "roles")
         set_(self, "operators", _operator_names(self.operators))
         set_(self, "inputs", check_names(self.inputs, "input") if self.inputs else ())
         set_(self, "accepts", {operator(k).name: tuple(v) for k, v in self.accepts.items()})
@@ -100,8 +116,8 @@ class Grammar:
             },
         )
         weights_for_tree(self.weights)  # refuses unknown names and negative numbers
-        if self.max_size < 1 or self.max_depth < 1:
-            raise LawError("max_size and max_depth must be at least 1.")
+        for name in ("max_size", "max_depth"):
+            whole_of(getattr(self, name), name, 1)
         for name, role in self.roles.items():
             self._require_input(name)
             if role not in ROLES:
@@ -277,7 +293,9 @@ class Grammar:
 
 
 def _operator_names(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(operator(n).name for n in names))
+    return tuple(
+        dict.fromkeys(operator(n).name for n in texts_of(names, "operators", OPERATORS_AS))
+    )
 
 
 def _multisets(

@@ -13,6 +13,7 @@ import sympy
 from sympy import Matrix
 
 from sjepa.errors import FormatError, LawError
+from sjepa.settings import array_of, choice_of, texts_of
 from sjepa.symbolic import complexity as measures, export, law_methods
 from sjepa.symbolic.calculus import jacobian
 from sjepa.symbolic.canonical import factored
@@ -69,8 +70,7 @@ class Law:
         canonical: bool = True,
     ) -> None:
         """`canonical=False` keeps the expressions as they are, for trained coefficients."""
-        if dynamics not in ("continuous", "discrete"):
-            raise LawError(f"dynamics must be 'continuous' or 'discrete', got {dynamics!r}.")
+        choice_of(dynamics, "dynamics", ("continuous", "discrete"))
         if not expressions:
             raise LawError("A law needs at least one equation.")
         self.inputs = check_names(inputs, "input")
@@ -117,6 +117,7 @@ class Law:
         if isinstance(equations, str):
             lines = [line for line in re.split("[;\\n]", equations) if line.strip()]
             equations = lines if all(map(has_left_side, lines)) and lines else [equations]
+        equations = texts_of(equations, "equations", "expressions such as ['y', '-sin(x)']")
         read = read_equations(equations, inputs)
         for what, given, said in (
             ("outputs", outputs and tuple(outputs), read.outputs and tuple(read.outputs)),
@@ -151,7 +152,7 @@ class Law:
         """Read what :meth:`to_json` wrote. Nothing in the text is executed."""
         try:
             data = json.loads(text)
-        except (ValueError, RecursionError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise FormatError(f"Not a law: the text is not JSON ({error}).") from None
         return cls.from_dict(data)
 
@@ -263,7 +264,7 @@ class Law:
     def with_coefficients(self, values: Sequence[float] | np.ndarray) -> Law:
         """The same structure with other coefficients; exactly 0 removes a term."""
         stripped, symbols, old = self._skeleton
-        values = np.asarray(values, dtype=float)
+        values = array_of(values, "values")
         if values.shape != old.shape or not np.isfinite(values).all():
             raise LawError(f"Expected {len(old)} finite coefficients, got {values!r}.")
         new = {
@@ -318,17 +319,14 @@ class Law:
         `library` gives the term weights for ``"terms"``, `weights` the node weights that differ
         from the operator table's for the others.
         """
+        choice_of(measure, "measure", (*measures.MEASURES, "dag"))
         if measure == "tree" and not weights:
             return float(sum(e.tree for e in self.canonical().expanded))
         if measure in ("tree", "dag"):
             measured = measures.tree_complexity if measure == "tree" else measures.dag_complexity
             return measured([e.expression for e in self.canonical().expanded], weights)
-        if measure == "terms":
-            known = {} if library is None else library.term_weights
-            return float(sum(e.weight(known) for e in self.expanded))
-        raise LawError(
-            f"No complexity measure {measure!r}. Known: {', '.join((*measures.MEASURES, 'dag'))}."
-        )
+        known = {} if library is None else library.term_weights
+        return float(sum(e.weight(known) for e in self.expanded))
 
     def description_length(self, loss: float, rows: int) -> float:
         """MDL score in nats for a loss in units of the targets' variance; lower is better."""
@@ -399,7 +397,7 @@ class Law:
 
     def jacobian(self, wrt: Sequence[str] | None = None) -> Matrix:
         """Derivatives of every output with respect to some inputs (all by default)."""
-        names = self.inputs if wrt is None else tuple(wrt)
+        names = self.inputs if wrt is None else tuple(texts_of(wrt, "wrt", "inputs"))
         if unknown := [n for n in names if n not in self.inputs]:
             raise LawError(
                 f"{', '.join(unknown)} is not among the inputs {', '.join(self.inputs)}."

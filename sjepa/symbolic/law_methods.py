@@ -14,6 +14,7 @@ import numpy as np
 import sympy
 
 from sjepa.errors import LawError
+from sjepa.settings import number_of, path_of, whole_of
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.parse import parse
 from sjepa.symbolic.text import to_text
@@ -33,7 +34,7 @@ EQUIVALENCE_RADII = (3.0, 5e-4, 0.05, 30.0, 1e3)
 
 def evaluate(law: Law, x: Any) -> np.ndarray:
     """Values (..., outputs) at inputs (..., inputs); :meth:`numpy` is quicker for many calls."""
-    return law.numpy()(np.asarray(x, dtype=float))
+    return law.numpy()(x)
 
 
 def equivalent(
@@ -45,6 +46,8 @@ def equivalent(
     Points where either law is undefined are left out; if there are none left, the answer is
     whether the canonical forms are equal.
     """
+    tolerance, points = number_of(tolerance, "tolerance"), whole_of(points, "points", 1)
+    seed = whole_of(seed, "seed")
     if law.inputs != other.inputs or len(law.outputs) != len(other.outputs):
         return False
     rng = np.random.default_rng(seed)
@@ -133,6 +136,7 @@ def fit(
     from sjepa.training.rollout_fit import refine
 
     start, moving = _free(law, free)
+    horizon = whole_of(horizon, "horizon", 1)
     simulator, data = _data(law, x, t, u)
     states = [simulator.states(z, times) for z, times in zip(data.x, data.t, strict=True)]
     actions = middles(data).u if simulator.actions else None
@@ -155,7 +159,7 @@ def load(cls: type[Law], path: str | Path) -> Law:
     """Read what :meth:`save` wrote, or the law of a run's folder. Nothing in it is executed."""
     from sjepa.storage import MAX_BYTES, read_bounded
 
-    path = Path(path)
+    path = path_of(path, "path")
     return cls.from_json(read_bounded(path / "law.json" if path.is_dir() else path, MAX_BYTES))
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy
 
-from sjepa.errors import ConfigError, LawError
+from sjepa.errors import LawError
+from sjepa.settings import array_of, texts_of, whole_of
 from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.complexity import interned, term_weight
 from sjepa.symbolic.equation import Equation
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from sjepa.symbolic.torch_law import TorchLaw
 
 
+# Products of three different inputs are as many as the cube of the number of inputs.
+MAX_CUBIC = 6
+# What a library may be given as, beside one made before.
+TERMS = "terms such as ['x', 'sin(x)'], or a Library"
 Mask = Mapping[str, Sequence[str]] | np.ndarray | Sequence[Sequence[bool]] | None
 
 
@@ -70,7 +75,7 @@ class Library:
             seen.add(term)
         if weights is None:
             weights = [term_weight(t) for t in self.terms]
-        self.weights = np.asarray(weights, dtype=float)
+        self.weights = array_of(weights, "weights")
         if self.weights.shape != (len(self.terms),) or not (self.weights >= 0).all():
             raise LawError(f"Expected {len(self.terms)} weights of at least 0, got {weights!r}.")
         self._mask = mask
@@ -97,12 +102,12 @@ class Library:
         array (terms, outputs). Outputs that a mapping does not name may use every term.
         """
         names = check_names(inputs, "input")
-        return cls([parse(t, names) for t in terms], names, weights, mask)
+        return cls([parse(t, names) for t in texts_of(terms, "terms", TERMS)], names, weights, mask)
 
     @classmethod
     def polynomial(cls, inputs: Sequence[str], degree: int = 2, bias: bool = True) -> Library:
         """All monomials up to a total degree."""
-        names = check_names(inputs, "input")
+        names, degree = check_names(inputs, "input"), whole_of(degree, "degree")
         symbols = [symbol(n) for n in names]
         terms = [
             sympy.Mul(*factors)
@@ -132,28 +137,33 @@ class Library:
 
     @classmethod
     def default(cls, states: Sequence[str], actions: Sequence[str] = ()) -> Library:
-        """Monomials, sines, cosines and x|x|: small enough to be solved exactly.
+        """Monomials, sines, cosines and x|x|.
 
-        Monomials go up to degree 3 for up to three inputs and up to 2 beyond. Only states stand
-        inside functions.
+        Monomials go up to degree 3, so that columns beside those of a law take no term from it; of
+        more than six inputs, those of degree 3 are of two inputs at most. Only states stand inside
+        functions.
         """
         names = [*states, *actions]
         z = [symbol(n) for n in states]
         functions = [*map(sympy.sin, z), *map(sympy.cos, z), *(s * sympy.Abs(s) for s in z)]
-        monomials = cls.polynomial(names, degree=3 if len(names) <= 3 else 2)
+        monomials = cls.polynomial(names, degree=3 if len(names) <= MAX_CUBIC else 2)
+        if len(names) > MAX_CUBIC:
+            inputs = [symbol(n) for n in names]
+            functions += [a**2 * b for a in inputs for b in inputs]
         return cls([*monomials.terms, *functions], names, canonical=False)
 
     @classmethod
     def of(cls, value: Library | Sequence[str] | None, inputs: Sequence[str]) -> Library | None:
         """A Library from what ``library=`` accepts: a Library, a list of terms, or None."""
+        read = cls.read(value)
+        return cls.from_terms(read, inputs) if isinstance(read, list) else read
+
+    @classmethod
+    def read(cls, value: Any) -> Any:
+        """The same without inputs: a Library, a list of texts, or None."""
         if value is None or isinstance(value, Library):
             return value
-        if isinstance(value, str) or not all(isinstance(t, str) for t in value):
-            raise ConfigError(
-                "library is a Library or a list of terms such as ['x', 'sin(x)'], "
-                f"got {value!r:.60}."
-            )
-        return cls.from_terms(list(value), inputs)
+        return texts_of(value, "library", TERMS)
 
     def __add__(self, other: Library) -> Library:
         """Both sets of terms; the weights of the left one win where both have a term."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,25 +76,28 @@ def to_text(expr: sympy.Expr, digits: int | None = None) -> str:
     '0.1*x + sin(x)'
     """
     if digits is not None:
+        digits = digits_of(digits)
         expr = for_reading(expr, digits)
     return str(TextPrinter(digits).doprint(expr))
 
 
-def check_digits(digits: Any) -> None:
+def digits_of(digits: Any) -> int:
+    """As many as a double has at most."""
     if not isinstance(digits, int | np.integer) or digits < 1:
         raise LawError(f"digits is a whole number of at least 1, got {digits!r:.40}.")
+    return min(int(digits), sys.float_info.dig + 2)
 
 
 def rounded(expr: sympy.Expr, digits: int) -> sympy.Expr:
     """The expression with its doubles rounded to `digits` significant digits."""
-    check_digits(digits)
+    digits = digits_of(digits)
     floats = {f: sympy.Float(float(f"{float(f):.{digits}g}")) for f in expr.atoms(sympy.Float)}
     return expr.xreplace(floats)
 
 
 def for_reading(expr: sympy.Expr, digits: int) -> sympy.Expr:
     """Numbers rounded to `digits` digits; 1.0000002*x reads as x, and 2.00001*x as 2*x."""
-    check_digits(digits)
+    digits = digits_of(digits)
 
     def number(value: float) -> sympy.Expr:
         whole = value == int(value) and abs(value) < 10**digits

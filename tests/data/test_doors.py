@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sjepa import Trajectories, discover
+from sjepa import Law, SymbolicRegressor, Trajectories, discover
 from sjepa.errors import DataError, DataWarning
 
 
@@ -135,6 +135,20 @@ def test_masked_values_are_missing_values() -> None:
     whole = np.ma.masked_array([1, 2, -999], mask=[0, 0, 1])
     with pytest.raises(DataError, match="row 2"):
         Trajectories(whole, 1.0)
+
+
+def test_what_is_under_a_mask_is_read_by_no_other_door() -> None:
+    """Numpy drops a mask where it makes an array, and -999 was data."""
+    x = np.ma.masked_array(oscillator(T), mask=False)
+    x[200] = -999.0
+    x[200] = np.ma.masked
+    with pytest.raises(DataError, match="x_dot is NaN.*row 200"):
+        discover(oscillator(T), T, x_dot=x)
+    for table, y in ((x, T), (oscillator(T), x[:, 0])):
+        with pytest.raises(DataError, match="contains NaN"):
+            SymbolicRegressor(backend="subset").fit(table, y)
+    values = Law.from_string(["y", "-x"], ["x", "y"])(x)
+    assert np.isnan(values[200]).all() and np.isfinite(np.delete(values, 200, axis=0)).all()
 
 
 # Lists of rows ---------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import numpy as np
@@ -11,10 +12,38 @@ import sjepa
 from sjepa import Front, Law
 from sjepa.data import Trajectories
 from sjepa.data.synthetic.simulate import simulate
-from sjepa.errors import NumericalWarning
+from sjepa.errors import DataWarning, NumericalWarning
+from tests.inference.metamorphic import pairs
 
 
 NOISE = 0.01
+QUICK = ("linear_oscillator", "duffing", "lotka_volterra", "sir", "double_well", "rossler")
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_random_changes_of_random_systems_keep_the_law(noise: float) -> None:
+    """What is not heard of may not be wrong; of so few pairs none is."""
+    found = list(pairs(12, seed=20, names=QUICK, noise=noise))
+    assert {one.before for one in found} == {"right"}
+    assert not [str(one) for one in found if one.wrong]
+
+
+@pytest.mark.slow
+def test_changes_that_were_never_seen_before_keep_the_law() -> None:
+    seed = random.SystemRandom().randrange(10**6)
+    found = list(pairs(100, seed))
+    wrong = [f"seed {seed}: {one}" for one in found if one.wrong]
+    assert not [one for one in wrong if ": silent" in one] and len(wrong) <= 3, wrong
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_what_made_up_for_a_missing_template_goes_when_it_is_found(seed: int) -> None:
+    """In these units the sine of an angle has a frequency to be found, and p**3 stood in for it."""
+    data = changed(
+        simulate("pendulum", seed=seed, noise=NOISE), lambda x: x * np.array([1.2e4, 0.075]), 2.1e4
+    )
+    law = sjepa.discover(data, verbose=False).best()
+    assert terms(law)[0] == {"p"} and len(law.terms[1]) == 1
 
 
 def duffing(seed: int = 11) -> Trajectories:
@@ -95,7 +124,10 @@ def test_a_trajectory_cut_in_two(plain: Front) -> None:
 def test_the_data_twice(plain: Front) -> None:
     data = duffing()
     twice = Trajectories([*data.x, *data.x], [*data.t, *data.t], names=data.names)
-    assert_same(sjepa.discover(twice, verbose=False), plain)
+    with pytest.warns(DataWarning, match="Trajectory 6 and 5 more is a copy"):
+        front = sjepa.discover(twice, verbose=False)
+    assert_same(front, plain)
+    assert front.best() == plain.best(), "copies are no evidence"
 
 
 def test_names_of_columns(plain: Front) -> None:

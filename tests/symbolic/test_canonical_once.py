@@ -44,6 +44,21 @@ def test_the_canonical_form_of_a_canonical_law_is_itself() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "(0.5 - y/(1 + x**2))*x*exp(-y**2)", "exp(-y)/(x + 2)", "exp(-x*y)*(x + 1)/(y + x**2)",
+        "x**0.5*exp(-x)/(1 + y)", "(1 + exp(-x))*(1 + y)/(2 + x)", "2**(-x*y)/(1 + y)",
+    ],
+)  # fmt: skip
+def test_a_law_with_exponentials_over_sums_reads_back_equal(text: str) -> None:
+    """SymPy takes exp(-y**2) for a denominator, and multiplied exp(y**2) into the sum below."""
+    law = Law.from_string(text, ["x", "y"])
+    again = Law.from_json(law.to_json())
+    assert again == law and hash(again) == hash(law)
+    assert again.lines() == law.lines()
+
+
+@pytest.mark.parametrize(
     "made",
     [
         Library.default(["a", "b"], ["u"]),

@@ -296,7 +296,7 @@ def test_the_default_library_puts_only_states_inside_functions() -> None:
         "sin(q)", "cos(q)", "q*Abs(q)",
     }  # fmt: skip
     # Degree 2 from four inputs on: 1 + 4 + 10 monomials and three functions of each state.
-    assert len(Library.default(["a", "b", "c"], ["u"])) == 15 + 3 * 3
+    assert len(Library.default(["a", "b", "c"], ["u"])) == 35 + 3 * 3
 
 
 def test_the_library_for_accelerations_has_velocities_alone() -> None:

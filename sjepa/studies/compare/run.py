@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from sjepa.backend import Backend
+from sjepa.backend import Backend, Budget
 from sjepa.backend.executors import check_executor, run_on
 from sjepa.backend.registry import available_backends, make_backend
 from sjepa.data import Trajectories
@@ -16,6 +16,7 @@ from sjepa.data.names import numbered
 from sjepa.errors import BackendUnavailable, ConfigError, DataError, SjepaError
 from sjepa.estimator.checks import check_X_y
 from sjepa.estimator.table_space import output_names
+from sjepa.settings import texts_of, whole_of
 from sjepa.studies.compare.comparison import Comparison
 from sjepa.studies.compare.tasks import BackendResult, BackendTask, Data, TableData, TrajectoryData
 
@@ -79,11 +80,13 @@ def compare(
     [['stlsq', 1.0, 1.0], ['subset', 1.0, 1.0]]
     """
     check_executor(executor)
-    if not (isinstance(cv, int) and cv >= 2):
-        raise ConfigError(f"cv is a number of folds from 2, got {cv!r}.", "cv")
+    cv = whole_of(cv, "cv", 2)
+    seconds = Budget.of(budget).seconds
+    if seconds is None:
+        raise ConfigError("Give a budget of seconds, the same for each backend.", "budget")
     data, what = _data(X, y, t, u, feature_names, settings)
     installed = [name for name, ready in available_backends().items() if ready]
-    chosen = [DEFAULT, *installed] if backends is None else list(backends)
+    chosen = [DEFAULT, *installed] if backends is None else _several(backends)
     if not chosen:
         raise ConfigError("Give at least one backend.", "backends")
     labels = _labels(chosen)
@@ -95,12 +98,18 @@ def compare(
         except SjepaError as error:
             entries[label] = BackendResult(label, error=f"{type(error).__name__}: {error}")
         else:
-            tasks.append(BackendTask(label, checked, data, float(budget), cv, random_state))
+            tasks.append(BackendTask(label, checked, data, seconds, cv, random_state))
     for entry in run_on(executor, _run, tasks, workers):
         entries[entry.label] = entry
         if progress is not None:
             progress(entry.label, len(entries), len(labels))
-    return Comparison(tuple(entries[label] for label in labels), float(budget), cv, what)
+    return Comparison(tuple(entries[label] for label in labels), seconds, cv, what)
+
+
+def _several(backends: Any) -> list[Any]:
+    if isinstance(backends, str) or not isinstance(backends, Iterable):
+        return [backends]
+    return list(backends)
 
 
 def _run(_: int, task: BackendTask) -> BackendResult:
@@ -114,7 +123,9 @@ def _data(
         if t is not None or u is not None:
             raise ConfigError("Give y for formulas of a table, or t for trajectories, not both.")
         columns, name = getattr(y, "columns", None), getattr(y, "name", None)
-        labels = names if names is not None else getattr(X, "columns", None)
+        labels = getattr(X, "columns", None)
+        if names is not None:
+            labels = texts_of(names, "feature_names", "texts")
         X, y = check_X_y(X, y, multi_output=True, y_numeric=True, dtype=np.float64)
         inputs = numbered("x", X.shape[1]) if labels is None else list(map(str, labels))
         outputs = output_names([name] if columns is None else list(columns), y, inputs)
