@@ -30,7 +30,7 @@ def test_eleven_falling_bodies_share_gravity_and_differ_in_drag() -> None:
         x.append(body.simulate([30.0, 0.0], t).z[:, :1] + 0.01 * rng.normal(size=(30, 1)))
     front = discover(x, t, order=2, feature_names=["h"], per_trajectory="auto")
     found = front.per_trajectory
-    assert front.verdict.adequate
+    assert front.verdict is not None and front.verdict.adequate
     assert found.shared["value"].tolist() == pytest.approx([-9.81], rel=0.02)
     assert found.differing["value"].abs().to_numpy() == pytest.approx(drags, rel=0.1)
     assert len(found.laws) == 11 and found.table["evidence"].iloc[0] == 0
@@ -47,7 +47,8 @@ def test_a_coefficient_differs_only_where_it_does(noise: float) -> None:
     assert set(found.shared.index) == {"q': p", "p': p"}
     x = simulated(pendulums([1.0] * 4), noise, 2)
     same = discover(x, T, feature_names=["q", "p"], per_trajectory="auto")
-    assert same.per_trajectory.differing.empty and same.verdict.adequate
+    assert same.per_trajectory.differing.empty
+    assert same.verdict is not None and same.verdict.adequate
     law = discover(x, T, feature_names=["q", "p"]).best()
     assert same.best().skeleton[0] == law.skeleton[0]
 
@@ -76,6 +77,7 @@ def test_coefficients_that_differ_can_be_named_by_their_letter() -> None:
 def test_a_front_with_coefficients_by_trajectory_is_like_other_fronts() -> None:
     x = simulated(pendulums([0.7, 1.0, 1.4]), 0.01, 3)
     front = discover(x, T, feature_names=["q", "p"], per_trajectory="auto")
+    assert front.verdict is not None
     assert front.best().skeleton[0] == front.verdict.law.skeleton[0]
     assert front.best_candidate().evidence == 0 and front.best_candidate().loss < 0.1
     assert [c.terms for c in front] == sorted(c.terms for c in front)
