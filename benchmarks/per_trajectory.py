@@ -48,7 +48,8 @@ def main() -> None:
         start = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            result = sjepa.discover_per_trajectory(x, t, order=2, feature_names=["h"])
+            front = sjepa.discover(x, t, order=2, feature_names=["h"], per_trajectory="auto")
+            result = front.per_trajectory
             seconds = time.process_time() - start
             alone = [
                 sjepa.discover(heights, t, order=2, feature_names=["h"]).best() for heights in x
@@ -69,10 +70,10 @@ def main() -> None:
         right += abs(g / -9.81 - 1) < 0.02 and worst < 0.1
         half += bool(together <= separate / 2)
         ratios.append(together / separate)
-        adequate += result.verdict.adequate is True
+        adequate += front.verdict.adequate is True
         print(
             f"{seed:5} {g:7.3f} {worst:10.1%} {together:17.3f} {separate:12.3f}"
-            f"  {result.verdict.adequate!s:>8} {seconds:8.1f}", flush=True,
+            f"  {front.verdict.adequate!s:>8} {seconds:8.1f}", flush=True,
         )  # fmt: skip
     print(
         f"{right} of {asked.seeds} right (g within 2 %, drags within 10 %), {half} with half the "

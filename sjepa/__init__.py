@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sjepa.data import Trajectories
     from sjepa.data.derivative_settings import Discrete, Smooth, Weak, ZeroOrderHold
     from sjepa.discovery import discover
-    from sjepa.discovery.per_trajectory import PerTrajectory, discover_per_trajectory
+    from sjepa.discovery.per_trajectory import PerTrajectory
     from sjepa.discovery.units import Units
     from sjepa.estimator import SJEPA, SymbolicRegressor, load
     from sjepa.metrics.induced import induced_complexity
@@ -56,7 +56,6 @@ __all__ = [
     "available_backends",
     "compare",
     "discover",
-    "discover_per_trajectory",
     "errors",
     "induced_complexity",
     "load",
@@ -97,7 +96,6 @@ _LAZY = {
     "control": "sjepa.control",
     "data": "sjepa.data",
     "discover": "sjepa.discovery:discover",
-    "discover_per_trajectory": "sjepa.discovery.per_trajectory:discover_per_trajectory",
     "encoders": "sjepa.models.pretrained",
     "induced_complexity": "sjepa.metrics.induced:induced_complexity",
     "load": "sjepa.estimator:load",

@@ -56,11 +56,13 @@ def discover(
         ),
     ] = "",
     order: Order = 1,
-    vary: Annotated[
+    per_trajectory: Annotated[
         str | None,
         typer.Option(
+            "--per-trajectory",
+            "--vary",
             help="One structure for all trajectories: terms whose coefficients differ between "
-            "them, comma-separated, or auto. -o NAME.csv keeps the coefficients."
+            "them, comma-separated, or auto. -o NAME.csv keeps the coefficients.",
         ),
     ] = None,
     derivatives: Annotated[
@@ -120,7 +122,7 @@ def discover(
     from sjepa.discovery.units import Units
     from sjepa.estimator import SJEPA
     from sjepa.runs import Run, writable
-    from sjepa.storage import write_whole
+    from sjepa.storage import write_csv, write_whole, writing
     from sjepa.training import LawOnly
 
     alone = out is not None and out.suffix.lower() == ".json"
@@ -135,19 +137,25 @@ def discover(
     terms: Any = library or None
     if library and library != "wide":
         terms = terms_of(library)
-    if vary is not None:
-        _per_trajectory(trajectories, vary, terms, order, budget, out, json)
-        return
+    if per_trajectory is not None and out is not None and out.suffix.lower() != ".csv":
+        raise ConfigError("Coefficients of several trajectories are kept as -o NAME.csv.", "out")
+    vary: Any = per_trajectory
+    if vary not in (None, "auto"):
+        vary = terms_of(vary)
     given = {k: str(v) for k, v in pairs_of(units, "--units").items()} or None
     if given is not None:
         given = {**trajectories.units, **given}
     front = run(
         trajectories, library=terms, order=order,  # type: ignore[arg-type]
         random_state=random_state, budget=budget, constraints=constraints or (),
-        known=known or None,
+        known=known or None, per_trajectory=vary,
         n_bootstrap=n_bootstrap, units=given and Units(given, dimensionless_constants), **parts,
     )  # fmt: skip
     law = front.best()
+    if vary is not None and out is not None:
+        with writing(out) as file:
+            write_csv(front.per_trajectory.differing.reset_index(), file)
+        out = None
     if out is not None and alone:
         write_whole(out, law.to_json().encode())
     elif out is not None:
@@ -169,6 +177,7 @@ def discover(
                     "law": json_module.loads(law.to_json()),
                     "front": rows,
                     "intervals": [asdict(row) for row in front.intervals],
+                    **_by_trajectory(front),
                 },
                 indent=1,
             )
@@ -177,35 +186,14 @@ def discover(
         say("\n".join([*law.lines(digits=6), "", str(front) if whole else _shortened(front)]))
 
 
-def _per_trajectory(
-    data: Trajectories,
-    vary: str,
-    library: Any,
-    order: int,
-    budget: float | None,
-    out: Path | None,
-    json: bool,
-) -> None:
-    """What ``discover --vary`` finds; settings that it does not have are those of one law."""
-    from sjepa.discovery.per_trajectory import discover_per_trajectory
-    from sjepa.storage import write_csv, writing
-
-    if out is not None and out.suffix.lower() != ".csv":
-        raise ConfigError("Coefficients of several trajectories are kept as -o NAME.csv.", "out")
-    found = discover_per_trajectory(
-        data, vary="auto" if vary == "auto" else terms_of(vary), library=library, order=order,
-        budget=budget,
-    )  # fmt: skip
-    if out is not None:
-        with writing(out) as file:
-            write_csv(found.differing.reset_index(), file)
-    if not json:
-        say(str(found))
-        return
-    laws = [json_module.loads(law.to_json()) for law in found.laws]
-    tables = {"shared": found.shared, "differing": found.differing}
+def _by_trajectory(front: Front) -> dict[str, Any]:
+    """What ``--json`` says of coefficients that differ."""
+    table = front.per_trajectory
+    if table is None:
+        return {}
+    tables = {"shared": table.shared, "differing": table.differing}
     rows = {k: v.reset_index().to_dict("records") for k, v in tables.items()}
-    print(json_module.dumps({"law": json_module.loads(found.law.to_json()), "laws": laws, **rows}))
+    return {"laws": [json_module.loads(law.to_json()) for law in table.laws], **rows}
 
 
 def _shortened(front: Front) -> str:

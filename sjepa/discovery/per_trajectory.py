@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, product
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from sjepa.backend.budget import cpu_time
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.data.forms import continuous_rows
-from sjepa.discovery.space import space_of
+from sjepa.discovery.space import space_of, varying_terms, without_factors
 from sjepa.errors import ConfigError, DataError, NumericalWarning, warn_caller
 from sjepa.inference.constants import STRUCTURE
 from sjepa.inference.evidence import adequacy_of
@@ -29,13 +29,10 @@ from sjepa.inference.score import Fit, Scores, TermValues
 from sjepa.inference.segments import Segments
 from sjepa.inference.shooting import ShootingFit, shoot, solve_scaled
 from sjepa.search.verdicts import verdict_of
-from sjepa.settings import choice_of, texts_of
-from sjepa.symbolic import Law, Library
-from sjepa.symbolic.canonical import canonicalize
+from sjepa.symbolic import Front, Law, Library
+from sjepa.symbolic.front import Candidate
 from sjepa.symbolic.names import left_side
-from sjepa.symbolic.parse import parse
 from sjepa.symbolic.text import to_text
-from sjepa.symbolic.verdict import Verdict
 
 
 # What is kept of each step of the regression, how many terms an equation gets at most, and how many
@@ -52,100 +49,52 @@ Structure = tuple[Terms, ...]
 
 @dataclass(frozen=True, eq=False)
 class PerTrajectory:
-    """A law whose structure is that of all trajectories.
+    """Which coefficients of a front's chosen law are those of all trajectories, and which differ.
 
     Attributes
     ----------
-    law : Law
-        With the mean of coefficients that differ.
     laws : list of Law
-        That of each trajectory.
+        That of each trajectory; ``front.best()`` has the mean of coefficients that differ.
     shared, differing : DataFrame
         Coefficients of all trajectories, and those of each, by the term they stand before; with
         the limits of intervals that contain the true value in 90 of 100 cases.
-    verdict : Verdict
-        As that of ``discover``.
     table : DataFrame
         The structures that were simulated, by their evidence.
     """
 
-    law: Law
     laws: list[Law]
     shared: pd.DataFrame
     differing: pd.DataFrame
-    verdict: Verdict
     table: pd.DataFrame
 
     def __repr__(self) -> str:
         tables = [self.shared.T, self.differing["value"].unstack("term")]
         names = ["shared coefficients", "coefficients that differ"]
-        parts = [
+        return "\n".join(
             f"{name}:\n{table.to_string(float_format='%.4g')}"
             for name, table in zip(names, tables, strict=True) if table.size
-        ]  # fmt: skip
-        return "\n".join([str(self.verdict), *parts])
+        )  # fmt: skip
 
 
-def discover_per_trajectory(
-    x: Any,
-    t: Any = None,
-    *,
-    u: Any = None,
-    vary: Sequence[str] | Literal["auto"] = "auto",
-    library: Library | Sequence[str] | None = None,
-    feature_names: Sequence[str] | None = None,
-    order: int = 1,
-    budget: Budget | float | None = None,
-) -> PerTrajectory:
-    """Find one law for several trajectories whose coefficients may differ between them.
-
-    Parameters
-    ----------
-    x, t, u : trajectories, times and actions, as for ``discover``
-    vary : "auto", or list of terms
-        The terms whose coefficients differ between trajectories, such as ``["v*abs(v)"]``, in
-        every equation that has them; by default the evidence decides.
-    library : Library or list of terms, optional
-        By default monomials, sines, cosines and x|x|.
-    feature_names : names of the states, by default x1, x2, ...
-    order : 1 or 2
-        Whether the law gives first or second time derivatives.
-    budget : float or Budget, optional
-        Seconds of processor time.
-
-    Examples
-    --------
-    Springs of three stiffnesses, one friction:
-
-    >>> t = np.arange(0, 10, 0.05)
-    >>> springs = [Law.from_string(["v", f"-{k}*q - 0.1*v"], ["q", "v"]) for k in (1, 2, 4)]
-    >>> x = [law.simulate([1.0, 0.0], t).z for law in springs]
-    >>> found = discover_per_trajectory(x, t, feature_names=["q", "v"], library=["1", "q", "v"])
-    >>> found.differing["value"].round(2).tolist(), found.shared["value"].round(2).tolist()
-    ([-1.0, -2.0, -4.0], [1.0, -0.1])
-    """
-    choice_of(order, "order", (1, 2))
-    data = Trajectories.of(x, t, u, names=feature_names, states=True, gaps="keep")
+def front_per_trajectory(
+    data: Trajectories,
+    terms: Sequence[str] | str,
+    library: Library | Sequence[str] | str | None,
+    order: int,
+    budget: Budget,
+) -> Front:
+    """The front of `discover` for one structure whose coefficients may differ in some terms."""
     if len(data) < 2:
         raise DataError("There is one trajectory: coefficients that differ need two or more.")
-    space, names, outputs = space_of(data, order, library, None, make_backend("subset"))
+    if isinstance(library, str):
+        raise ConfigError("per_trajectory needs a list of terms, or the default.", "library")
+    backend = make_backend("subset")
+    library, factors = without_factors(library, data, order)
+    space, names, outputs = space_of(data, order, library, None, backend)
     assert isinstance(space, Library)
-    search = _Search(data, space, names, outputs, order, _given(vary, space), Budget.of(budget))
-    return search.run()
-
-
-def _given(vary: Sequence[str] | str, library: Library) -> frozenset[int] | None:
-    """The numbers of the terms that vary; None where the data decide."""
-    if vary == "auto":
-        return None
-    texts = [vary] if isinstance(vary, str) else texts_of(vary, "vary", "terms of the library")
-    wanted = [canonicalize(parse(text, library.inputs)).as_coeff_Mul()[1] for text in texts]
-    for text, term in zip(texts, wanted, strict=True):
-        if term not in library.terms:
-            raise ConfigError(
-                f"vary: {text} is not a term of the library ({', '.join(library.names)}).", "vary"
-            )
-    return frozenset(library.terms.index(term) for term in wanted)
+    return _Search(
+        data, space, names, outputs, order, varying_terms(terms, space, factors), budget
+    ).run()
 
 
 class _Search:
@@ -169,6 +118,7 @@ class _Search:
             )
         places = [names.index(n) for n in library.inputs] if order == 2 else None
         rows = continuous_rows(data, library, order=order, columns=places)
+        self.form = rows.form
         self.blocks = [
             _rows(data._cut([(i, slice(None))]), library, dict(rows.again))
             for i in range(self.count)
@@ -176,7 +126,7 @@ class _Search:
         self.terms = TermValues(self.segments.inputs_of(self._law(((),) * len(outputs))))
         self.fits: dict[Structure, tuple[Fit, ShootingFit]] = {}
 
-    def run(self) -> PerTrajectory:
+    def run(self) -> Front:
         for structure in self.proposals():
             self.fit(structure)
         for _ in range(ROUNDS):
@@ -194,9 +144,13 @@ class _Search:
         if verdict.adequate is False:
             warn_caller(NumericalWarning(verdict.reasons[0]))
         shared, differing = self.coefficients(best, shot, scores)
-        return PerTrajectory(
-            fit.law, [law.canonical() for law in shot.laws], shared, differing, verdict,
-            self.table(scores),
+        own = PerTrajectory(
+            [law.canonical() for law in shot.laws], shared, differing, self.table(scores)
+        )
+        rows = self.candidates(best, scores)
+        return Front(
+            tuple(rows.values()), backend="subset", form=self.form, verdict=verdict,
+            chosen=list(rows).index(best), per_trajectory=own,
         )  # fmt: skip
 
     # Proposals -----------------------------------------------------------------------------------
@@ -209,8 +163,7 @@ class _Search:
 
     def _equations(self, j: int) -> list[tuple[float, Terms]]:
         """Sums of terms that explain a derivative, with scores, by a beam search."""
-        features = [a for a, _ in self.blocks]
-        target = np.concatenate([b[:, j] for _, b in self.blocks])
+        target = self.targets(j)
         unit = float((target**2).sum()) or 1.0
         kinds: list[tuple[bool, ...]] = [(False, True)] * len(self.library)
         if self.vary is not None:
@@ -229,12 +182,12 @@ class _Search:
                         continue
                     longer = tuple(sorted((*terms, choice)))
                     if longer not in new:
-                        columns = _columns(features, longer)
-                        left = _left(columns, target) / unit
+                        left = len(target) * self._loss(j, longer) / unit
+                        own = sum(self.count if differs else 1 for _, differs in longer)
                         weight = sum(self.library.weights[k] for k, _ in longer)
                         new[longer] = (
                             -0.5 * rows * math.log(left + 1e-14)
-                            - STRUCTURE * weight - each * columns.shape[1]
+                            - STRUCTURE * weight - each * own
                         )  # fmt: skip
                 if cpu_time() > self.end:
                     break
@@ -244,6 +197,16 @@ class _Search:
                 break
         best = sorted(found, key=lambda terms: -found[terms])[:PROPOSALS]
         return [(found[terms], terms) for terms in best]
+
+    def targets(self, j: int) -> np.ndarray:
+        return np.concatenate([b[:, j] for _, b in self.blocks])
+
+    def _loss(self, j: int, terms: Terms) -> float:
+        """Mean square that least squares leave of a derivative."""
+        target = self.targets(j)
+        if not terms:
+            return float((target**2).mean())
+        return _left(_columns([a for a, _ in self.blocks], terms), target) / len(target)
 
     def neighbors(self, structure: Structure) -> Iterator[Structure]:
         """One coefficient shared or not, one term left out."""
@@ -332,6 +295,29 @@ class _Search:
             pd.DataFrame(shared, columns=["term", *columns]).set_index("term"),
             table.set_index(["trajectory", "term"]),
         )
+
+    def candidates(self, best: Structure, scores: Scores) -> dict[Structure, Candidate]:
+        """The chosen structure, and of other laws what no shorter one fits as well."""
+        rows: dict[Structure, Candidate] = {}
+        for structure, (fit, _) in self.fits.items():
+            losses = [
+                self._loss(j, terms) / (float(self.targets(j).var()) or 1.0)
+                for j, terms in enumerate(structure)
+            ]
+            rows[structure] = replace(
+                Candidate.score(fit.law, losses, self.library), terms=fit.complexity,
+                backend="subset", evidence=-scores.lead(fit),
+                standard_error=scores.standard_error(fit),
+            )  # fmt: skip
+        kept: dict[Structure, Candidate] = {}
+        laws = {rows[best].law.skeleton[0]}
+        for structure, row in sorted(rows.items(), key=lambda item: (item[1].terms, item[1].loss)):
+            if structure != best:
+                if row.law.skeleton[0] in laws or any(c.loss <= row.loss for c in kept.values()):
+                    continue
+                laws.add(row.law.skeleton[0])
+            kept[structure] = row
+        return kept
 
     def table(self, scores: Scores) -> pd.DataFrame:
         rows = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from sjepa.data.history import with_lags
 from sjepa.data.streams import Stream
 from sjepa.discovery.answer import Kept, answered
 from sjepa.discovery.asked import Asked, answer_field, answer_map
+from sjepa.discovery.per_trajectory import front_per_trajectory
 from sjepa.discovery.space import (
     opened,
     small_or_large,
@@ -58,6 +59,7 @@ def discover(
     known: Law | str | Sequence[str] | None = None,
     units: Mapping[str, str] | Units | None = None,
     n_bootstrap: int = 0,
+    per_trajectory: Sequence[str] | Literal["auto"] | None = None,
     random_state: RandomState = 0,
     budget: Budget | float | None = None,
     guesses: Front | Sequence[Guess] = (),
@@ -122,6 +124,11 @@ def discover(
         Resamples of the data, segment by segment, on which the search is repeated:
         ``front.intervals`` says how often each term was chosen again and between which numbers
         90 % of its coefficients lie. 200 are plenty; 0 leaves it out.
+    per_trajectory : list of terms, or "auto", optional
+        One law for several trajectories, whose coefficients may differ between them: those of the
+        terms named (``["v**2"]``, or ``["c"]`` with ``"c*v**2"`` in the library), or those whose
+        difference the evidence shows. ``front.per_trajectory`` has the law of each trajectory and
+        tables of the coefficients with intervals.
     random_state : int, numpy RandomState or Generator, optional
         None draws a new seed.
     budget : float or Budget, optional
@@ -156,6 +163,16 @@ def discover(
     >>> discover(x, t, feature_names=["q", "p"]).best()
     q' = p
     p' = -4*q
+
+    Springs of three stiffnesses, one friction:
+
+    >>> from sjepa import Law
+    >>> springs = [Law.from_string(["v", f"-{k}*q - 0.1*v"], ["q", "v"]) for k in (1, 2, 4)]
+    >>> x, terms = [law.simulate([1.0, 0.0], t[::5]).z for law in springs], ["1", "q", "v"]
+    >>> front = discover(x, t[::5], feature_names=["q", "v"], library=terms, per_trajectory="auto")
+    >>> own = front.per_trajectory
+    >>> own.differing["value"].round(2).tolist(), own.shared["value"].round(2).tolist()
+    ([-1.0, -2.0, -4.0], [1.0, -0.1])
     """
     fitted, seed = derivatives_of(derivatives), draw_seed(random_state)
     form, lags, units = fitted.form, fitted.lags, Units.of(units)
@@ -164,6 +181,16 @@ def discover(
     _check(form, lags, order, x_dot, n_bootstrap, constraints, asks)
     library = library if isinstance(library, str) and library == "wide" else Library.read(library)
     grammar, effort = Grammar.of(grammar), Budget.of(budget)
+    if per_trajectory is not None:
+        one_law = {
+            "backend": backend, "grammar": grammar, "x_dot": x_dot, "n_bootstrap": n_bootstrap,
+            "constraints": constraints, "units": units, "known": known, "guesses": guesses,
+            "propose": propose, "derivatives": form != "auto",
+        }  # fmt: skip
+        if given := [name for name, value in one_law.items() if value]:
+            raise ConfigError(f"per_trajectory is not for {given[0]}: leave one out.", given[0])
+        data = Trajectories.of(x, t, u, names=feature_names, states=True, gaps="keep")
+        return front_per_trajectory(data, per_trajectory, library, order, effort)
     with ProgressBar(verbose, "preparing the data") as bar:
         stream = Stream.of(x, t, feature_names)
         if stream is None:

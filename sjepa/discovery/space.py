@@ -15,8 +15,11 @@ from sjepa.data.clock import TIME
 from sjepa.data.names import state_names, with_velocity_names
 from sjepa.errors import ConfigError, DataError
 from sjepa.symbolic import Grammar, Law, Library
+from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.known import texts_of
+from sjepa.symbolic.parse import parse, symbol
 from sjepa.symbolic.term_templates import TermTemplate, nonlinear_parameters, one_wave
+from sjepa.symbolic.text import to_text
 
 
 # Fewer observations than this for each candidate term call for a smaller default library.
@@ -103,6 +106,48 @@ def space_of(
             raise ConfigError(f"The library lacks the action {min(lost)}: add it to its inputs.")
         states = state_names(space.inputs, d, actions)
     return space, (*states, *actions), states[-d:]
+
+
+def without_factors(
+    library: Library | Sequence[str] | None, data: Trajectories, order: int
+) -> tuple[Library | Sequence[str] | None, dict[str, str]]:
+    """Terms without the letters that they are multiplied with, and the term of each letter."""
+    if library is None or isinstance(library, Library):
+        return library, {}
+    assert data.names is not None
+    states = with_velocity_names(data.names) if order == 2 else data.names
+    names = [*states, *(data.input_names or ())]
+    kept, factors = [], {}
+    for text in library:
+        letters = nonlinear_parameters(text, names)
+        term = parse(text, [*names, *letters])
+        for letter in letters:
+            term = term / symbol(letter)
+            factors[letter] = to_text(term)
+        if any(symbol(letter) in term.free_symbols for letter in letters) or len(letters) > 1:
+            raise ConfigError(
+                f"library: {text}: coefficients by trajectory stand before a term, not inside.",
+                "library",
+            )
+        kept.append(to_text(term))
+    return kept, factors
+
+
+def varying_terms(
+    given: Sequence[str] | str, library: Library, factors: Mapping[str, str]
+) -> frozenset[int] | None:
+    """The numbers of the terms that vary; None where the data decide."""
+    if given == "auto":
+        return None
+    texts = [factors.get(text, text) for text in ([given] if isinstance(given, str) else given)]
+    wanted = [canonicalize(parse(text, library.inputs)).as_coeff_Mul()[1] for text in texts]
+    for text, term in zip(texts, wanted, strict=True):
+        if term not in library.terms:
+            raise ConfigError(
+                f"per_trajectory: {text} is no term of the library ({', '.join(library.names)}).",
+                "per_trajectory",
+            )
+    return frozenset(library.terms.index(term) for term in wanted)
 
 
 def units_of(

@@ -47,12 +47,13 @@ def segment_blocks(fit: ShootingFit, half: Array) -> Blocks:
 def response(fit: ShootingFit, functions: Array, outputs: Sequence[int]) -> Array:
     """How the path (n, S, d, m) moves with functions (n, S, m') added to velocities of outputs.
 
-    The linearized law is followed along the path by the trapezoidal rule, which is stable.
+    Functions (n - 1, S, m') are constant from one row to the next. The linearized law is followed
+    along the path by the trapezoidal rule, which is stable.
     """
     segments, path, count = fit.segments, fit.path, len(fit.law.outputs)
     n, cut, size = path.shape
     m = functions.shape[2]
-    force = np.zeros((n, cut, size, m * len(outputs)))
+    force = np.zeros((len(functions), cut, size, m * len(outputs)))
     for k, j in enumerate(outputs):
         force[:, :, size - count + j, k * m : (k + 1) * m] = functions
     a, step = _linearized(fit), np.diff(segments.t, axis=1).T
@@ -62,8 +63,8 @@ def response(fit: ShootingFit, functions: Array, outputs: Sequence[int]) -> Arra
     half = step[..., None, None] / 2
     left = np.linalg.inv(np.eye(size) - half * a[1:])
     right = left @ (np.eye(size) + half * a[:-1])
-    pushed = left @ (half * (force[:-1] + force[1:]))
-    moved = np.zeros_like(force)
+    pushed = left @ (half * (2 * force if len(force) < n else force[:-1] + force[1:]))
+    moved = np.zeros((n, *force.shape[1:]))
     for k in range(n - 1):
         moved[k + 1] = right[k] @ moved[k] + pushed[k]
     return segments.scaled(moved[:, :, : segments.x.shape[2]])

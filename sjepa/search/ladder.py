@@ -42,7 +42,7 @@ from sjepa.search.proposed import (
     with_numbers,
 )
 from sjepa.search.quotients import quotient_sets
-from sjepa.search.verdicts import verdict_of
+from sjepa.search.verdicts import verdict_of, with_cause
 from sjepa.symbolic import Front, Law, Library
 from sjepa.symbolic.front import Candidate
 from sjepa.symbolic.gram import variance_of
@@ -550,7 +550,28 @@ class Ladder:
             verdict_of(marked.law, scores, adequacy, self.rows.known),
             domain=self._domain(evidence, best),
         )
+        if isinstance(evidence, Simulation) and np.any(np.asarray(evidence.grid) > 0):
+            verdict = replace(verdict, reasons=(*verdict.reasons, self._resolution()))
+        if self._time_left(problem):
+            verdict = self._with_cause(verdict, best, front, evidence)
         return Climbed(replace(front, verdict=verdict), problem, verdict)
+
+    def _resolution(self) -> str:
+        assert self.data is not None
+        steps = zip(self.data.names or (), resolution(self.data.x), strict=False)
+        told = ", ".join(f"{name} to {step:.3g}" for name, step in steps if step > 0)
+        return f"The readings are rounded as coarsely as their noise ({told})."
+
+    def _with_cause(
+        self, verdict: Verdict, law: Law, front: Front, evidence: Simulation | Regression
+    ) -> Verdict:
+        """The verdict with what acts beside the law; maps and noisy inputs have no such test."""
+        segments = evidence.segments if isinstance(evidence, Simulation) else None
+        if segments is None and verdict.adequate is False:
+            segments = self._cut(LENGTH)
+        if segments is None or segments.weights is not None or law.dynamics == "discrete":
+            return verdict
+        return with_cause(verdict, law, front, evidence, segments, self._simulated)
 
 
 def _ranges(data: Trajectories, segments: Segments) -> tuple[list[float], list[float]]:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from sjepa.data import Trajectories
-from sjepa.inference.evidence import Adequacy, Simulation
+from sjepa.inference.causes import cause_of, is_moved
+from sjepa.inference.evidence import Adequacy, Regression, Simulation
 from sjepa.inference.score import Scores
 from sjepa.inference.segments import Segments
+from sjepa.inference.shooting import shoot
 from sjepa.search.choice import best_of
 from sjepa.symbolic import Front, Law
 from sjepa.symbolic.known import with_known
 from sjepa.symbolic.verdict import Rival, Verdict
+
+
+# Laws of either kind beside which a cause is looked for.
+BESIDE = 3
 
 
 def validated(front: Front, data: Trajectories, order: int, zoh: bool) -> Front:
@@ -36,6 +43,38 @@ def validated(front: Front, data: Trajectories, order: int, zoh: bool) -> Front:
         front, candidates=tuple(rows), chosen=front.candidates.index(best), intervals=kept,
         verdict=verdict,
     )  # fmt: skip
+
+
+def with_cause(
+    verdict: Verdict, law: Law, front: Front, evidence: Simulation | Regression,
+    segments: Segments, whole: Callable[[Law], Law],
+) -> Verdict:  # fmt: skip
+    """The verdict with what acts beside the law, where that explains the residuals far better.
+
+    It is looked for beside the chosen law, other laws that were simulated, and simpler ones of the
+    front; `whole` gives these all states and inputs.
+    """
+    shots = dict(evidence.shots) if isinstance(evidence, Simulation) else {}
+    chosen = shots.get(law) or shoot(law, segments)
+    if not is_moved(chosen):
+        return verdict
+    simulated: list[Law] = []
+    for other in sorted(shots, key=lambda one: evidence.fits[one].complexity):
+        if not simulated or evidence.fits[other].total > evidence.fits[simulated[-1]].total:
+            simulated.append(other)
+    known = {one.skeleton[0] for one in shots}
+    others = [one for one in map(whole, (c.law for c in front)) if one.skeleton[0] not in known]
+    every = max(1, -(-len(simulated) // BESIDE))
+    fits = [chosen, *(shots[one] for one in simulated[::every] if one != law)]
+    fits += [shoot(one, segments) for one in others[:BESIDE]]
+    cause = cause_of((shot, evidence.complexity(shot.law)) for shot in fits)
+    if cause is None:
+        return verdict
+    figures = {**verdict.figures, "cause_lead": cause.lead}
+    # A random walk has a law of its mean, which may be this one.
+    adequate = None if cause.name == "walk" and verdict.adequate is not False else False
+    reasons = (cause.sentence, *verdict.reasons)
+    return replace(verdict, adequate=adequate, reasons=reasons, figures=figures)
 
 
 def verdict_of(law: Law, scores: Scores, adequacy: Adequacy, known: Law | None = None) -> Verdict:

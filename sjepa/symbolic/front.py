@@ -117,6 +117,7 @@ class Front:
     intervals: tuple[Interval, ...] = ()  # how sure the terms of ``best()`` are, if it was asked
     verdict: Verdict | None = None  # how far to believe ``best()``, where data were compared
     kept: Any = field(default=None, compare=False)  # sums of the data, for `update`; not saved
+    per_trajectory: Any = field(default=None, compare=False)  # what `discover` was asked; not saved
 
     @classmethod
     def of(
@@ -171,7 +172,8 @@ class Front:
         if self.verdict is not None:
             notes.append(f"  verdict: {self.verdict.word}")
             notes += [f"    {reason}" for reason in self.verdict.reasons]
-        return "\n".join([*lines, *form, *interval_lines(self.intervals), *notes])
+        own = [] if self.per_trajectory is None else [str(self.per_trajectory)]
+        return "\n".join([*lines, *form, *interval_lines(self.intervals), *notes, *own])
 
     def _repr_html_(self) -> str:
         from sjepa.symbolic.export.html import front_html

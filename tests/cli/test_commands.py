@@ -144,7 +144,7 @@ def test_discover_vary_prints_and_keeps_the_coefficients_of_each_trajectory(tmp_
         parts.append(pd.DataFrame({"spring": i, "t": t, "q": z[:, 0], "v": z[:, 1]}))
     pd.concat(parts).to_csv(tmp_path / "springs.csv", index=False)
     asked = ["discover", "springs.csv", "--time", "t", "--id", "spring", "--library", "q,v"]
-    done = run(*asked, "--vary", "auto", "-o", "own.csv", cwd=tmp_path)
+    done = run(*asked, "--per-trajectory", "auto", "-o", "own.csv", cwd=tmp_path)
     assert done.returncode == 0 and "coefficients that differ" in done.stdout
     own = pd.read_csv(tmp_path / "own.csv")
     np.testing.assert_allclose(own["value"], [-1.0, -2.0], rtol=1e-3)
