@@ -12,7 +12,7 @@ from sjepa.backend import Backend, Budget, Problem
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.data.forms import Rows, continuous_rows
-from sjepa.search.choice import structure_of
+from sjepa.search.ranking import structure_of
 from sjepa.symbolic import Candidate, Front, Law, Library
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.front import combine_outputs

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -21,19 +21,18 @@ from sjepa.backend.problem import ROUNDING as RESOLUTION
 from sjepa.data import Trajectories
 from sjepa.data.derivatives import slope_error
 from sjepa.data.forms import Rows, is_noisy
-from sjepa.data.rows import OnRows
 from sjepa.errors import SjepaError
 from sjepa.inference.constants import EXACT, LENGTH, STRUCTURE
 from sjepa.inference.evidence import Regression, Simulation
 from sjepa.inference.input_noise import weighed
 from sjepa.inference.noise import resolution
 from sjepa.inference.probes import inputs_along
-from sjepa.inference.score import Fit, Scores
+from sjepa.inference.score import Scores
 from sjepa.inference.segments import Segments
-from sjepa.search.choice import best_of, is_long, leader, priced, simplified, structure_of
+from sjepa.search.effort import Effort
+from sjepa.search.extension import Extension
 from sjepa.search.linearized import Template, neighbors, on_grid
 from sjepa.search.neighbors import exchanges, extensions
-from sjepa.search.parametric import Source, on_library, solve_open
 from sjepa.search.proposed import (
     as_proposed,
     is_defined,
@@ -42,36 +41,18 @@ from sjepa.search.proposed import (
     with_numbers,
 )
 from sjepa.search.quotients import quotient_sets
-from sjepa.search.verdicts import verdict_of, with_cause
-from sjepa.symbolic import Front, Law, Library
-from sjepa.symbolic.front import Candidate
-from sjepa.symbolic.gram import variance_of
+from sjepa.search.ranking import best_of, inside, is_long, leader, priced, simplified, structure_of
+from sjepa.search.scored_front import scored_front
+from sjepa.search.verdicts import domain_of, rounding_reason, verdict_of, with_cause
+from sjepa.symbolic import Front, Law
 from sjepa.symbolic.snap import loosened
-from sjepa.symbolic.term_templates import TermTemplate, extended_templates, weight
+from sjepa.symbolic.term_templates import TermTemplate
 from sjepa.symbolic.verdict import Domain, Verdict
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much of each stage is searched. None of this changes what is believed of a law."""
-
-    laws: int = 4  # of a front, simulated
-    crude: float = 10.0  # laws with more than this many times the lowest loss are not simulated
-    neighbors: int = 4  # in each round
-    rounds: int = 6  # as long as each finds a better law
-    rows: int = 20  # fewer do not tell parameters inside terms
-    table_rows: int = 50  # the same for tables, whose columns have hundreds of such terms
-    points: int = 5  # observations for one such row
-    every_point: int = 7  # of a path, that places of parameters are taken from
-    max_inputs: int = 6  # beyond, the extended library would be thousands of columns
-    max_rows: int = 5_000  # that tell parameters; there are hundreds of columns for each
 
 
 # Errors of derivatives are computed to within this factor in the mean square, and sums of squares
 # are not told apart below the second number.
 ROOM, ROUNDING = 100.0, 1e-11
-# Noise takes what is nearly nothing below it: an amount is positive up to this share of its range.
-BELOW = 0.03
 
 
 @dataclass(frozen=True)
@@ -100,7 +81,7 @@ class Ladder:
     end: float = math.inf
     refit: bool = True
     ordered: bool = True
-    effort: Effort = Effort()
+    effort: Effort = field(default_factory=Effort)
 
     def climb(
         self,
@@ -113,7 +94,7 @@ class Ladder:
         if floor is not None:
             problem = problem.with_(exact=float((floor / problem.variance).max()))
         if templates is not None and templates != "wide":
-            found, problem = self._parametric(problem, list(templates))
+            found, problem = self._extension.parametric(problem, list(templates))
             return self.conclude(found, problem)
         front = problem.solve(self.backend)
         evidence = self._evidence(problem, front)
@@ -128,8 +109,10 @@ class Ladder:
             extend and self._worth(best_of(evidence.fits), problem, evidence)
         ):
             try:
-                more, wider = self._parametric(
-                    problem, self._templates(problem.names, self._points(problem)), quotient_sets
+                more, wider = self._extension.parametric(
+                    problem,
+                    self._extension.templates(problem.names, self._extension.points()),
+                    quotient_sets,
                 )
             except SjepaError as error:
                 note = f"the search for parametric terms failed: {error}"
@@ -168,6 +151,13 @@ class Ladder:
         if variance is None:
             variance = self.rows.targets.var(axis=0)
         return np.maximum(ROOM * error, ROUNDING * variance)
+
+    @cached_property
+    def _extension(self) -> Extension:
+        return Extension(
+            self.backend, self.rows, self.data, self._floor, self._noisy, self.ordered, self.end,
+            self.effort,
+        )  # fmt: skip
 
     def _cut(self, length: float) -> Segments | None:
         """Segments of a length; None where the data are too short or fast to be simulated."""
@@ -256,13 +246,13 @@ class Ladder:
             leading = [self._simulated(c.law) for c in front]
             chosen = leading.index(best) if best in leading else None
             laws = proposals.ask(replace(front, chosen=chosen))
-            laws = [law for law in laws if is_defined(law, proposals, self._on_rows)]
-            wider = self._extended(problem, laws)
+            laws = [law for law in laws if is_defined(law, proposals, self._extension.on_rows)]
+            wider = self._extension.with_terms_of(problem, laws)
             if isinstance(evidence, Simulation):  # which fits nonlinear parameters itself
                 laws = [loosened(law) for law in laws]
             else:
-                rows = self._thinned(wider)
-                numbered = (with_numbers(law, wider, rows, self._on_rows) for law in laws)
+                rows = self._extension.thinned(wider)
+                numbered = (with_numbers(law, wider, rows, self._extension.on_rows) for law in laws)
                 laws = [law for law in numbered if law is not None]
             fitted = {structure_of(law) for law in evidence.fits}
             new = [w for w in laws if structure_of(self._simulated(w)) not in fitted]
@@ -284,9 +274,9 @@ class Ladder:
             best = best_of(evidence.fits)
             if evidence.exact(best):
                 break
-            if (inside := self._inside(best, problem)) is not None:
-                laws = exchanges(problem, inside, self.effort.neighbors)
-                laws += extensions(problem, inside, self.effort.neighbors)
+            if (law := inside(best, problem)) is not None:
+                laws = exchanges(problem, law, self.effort.neighbors)
+                laws += extensions(problem, law, self.effort.neighbors)
                 self._fitted(laws, problem, evidence)
             if best_of(evidence.fits) is best or not self._time_left(problem):
                 break
@@ -306,7 +296,7 @@ class Ladder:
         ]
         grid: list[Template] = []
         stages = [False]
-        if templates and self._tells_parameters(problem):
+        if templates and self._extension.tells_parameters(problem):
             stages += [True] if outside else [True, False]
         settled: Law | None = None
         for beyond in stages:
@@ -340,10 +330,10 @@ class Ladder:
     def _grid(self, law: Law, evidence: Simulation) -> list[Template]:
         points = inputs_along(evidence.shots[law]).reshape(-1, len(law.inputs))
         points = points[:: self.effort.every_point]
-        return on_grid(self._templates(law.inputs, points), points)
+        return on_grid(self._extension.templates(law.inputs, points), points)
 
     def _within(self, problem: Problem) -> Callable[[Law], bool]:
-        return lambda law: self._inside(law, problem) is not None or as_proposed(law, problem)
+        return lambda law: inside(law, problem) is not None or as_proposed(law, problem)
 
     def _fitted(
         self, laws: Sequence[Law], problem: Problem, evidence: Simulation | Regression
@@ -363,26 +353,9 @@ class Ladder:
                     if isinstance(evidence, Simulation):
                         evidence.longest = max(evidence.longest, problem.clock() - start)
 
-    def _inside(self, law: Law, problem: Problem) -> Law | None:
-        """The law in the problem's own inputs, if its terms are those of the library."""
-        if any(str(s) not in problem.names for e in law.expressions for s in e.free_symbols):
-            return None
-        own = Law(law.expressions, problem.names, law.outputs, law.dynamics, canonical=False)
-        own = own.canonical()
-        return own if problem.candidate_library.covers(own) else None
-
-    def _tells_parameters(self, problem: Problem) -> bool:
-        """Whether there are rows enough for parameters inside terms."""
-        effort = self.effort
-        rows = 0 if problem.targets is None else len(problem.targets)
-        if self.data is not None and self.ordered:
-            rows = max(rows, int(self.data.lengths.sum()) // effort.points)
-        least = effort.table_rows if self.data is None else effort.rows
-        return len(problem.names) <= effort.max_inputs and rows >= least
-
     def _worth(self, law: Law, problem: Problem, evidence: Regression) -> bool:
         """Whether a law with a parametric term could have better odds."""
-        if not self._tells_parameters(problem) or evidence.exact(law):
+        if not self._extension.tells_parameters(problem) or evidence.exact(law):
             return False
         # Derivatives of clean data are not noisy: what is left of them belongs to the law.
         if self._floor is not None and (evidence.unexplained(law) > EXACT).any():
@@ -391,94 +364,6 @@ class Ladder:
             return True
         each = Scores((evidence.fit(law),)).each_parameter
         return any(is_long(law, j, problem, each) for j in range(len(law.outputs)))
-
-    def _extended(self, problem: Problem, laws: Sequence[Law]) -> Problem:
-        """The problem with the terms of some laws."""
-        base = problem.library
-        if base is None or all(self._inside(law, problem) is not None for law in laws):
-            return problem
-        terms = dict.fromkeys(t for law in laws for row in law.canonical().terms for _, t in row)
-        new = [t for t in terms if t not in base.term_weights]
-        weights = [*base.weights, *map(weight, new)]
-        library = Library([*base.terms, *new], base.inputs, weights, canonical=False)
-        return on_library(self._thinned(problem), library, self._on_rows)
-
-    def _parametric(
-        self, problem: Problem, templates: list[TermTemplate], also: Source | None = None
-    ) -> tuple[Front, Problem]:
-        """The backend's front with the parameters of term templates found on the rows."""
-        floor = self._floor
-        clean = floor is not None
-        limit = self._dense(problem) if floor is None else floor / problem.variance
-        if problem.loss_unit is not None:  # places are judged by what they leave of the targets
-            limit = limit * problem.loss_unit / variance_of(self.rows.targets)
-        if math.isfinite(self.end):
-            left = max(self.end - problem.clock(), 0.0)
-            problem = problem.with_(budget=replace(problem.budget, seconds=left / 2))
-        return solve_open(
-            self.backend, self._thinned(problem), templates, self._on_rows, self._points(problem),
-            limit, clean, lambda: self._time_left(problem), also if clean else None,
-        )  # fmt: skip
-
-    def _templates(self, names: Sequence[str], points: np.ndarray) -> list[TermTemplate]:
-        inputs = () if self.data is None else self.data.input_names or ()
-        low = points.min(axis=0) > -BELOW * np.ptp(points, axis=0) * self._noisy
-        states = [n for n in names if n not in inputs]
-        return extended_templates(
-            states, inputs, [n for n, ok in zip(names, low, strict=True) if ok]
-        )
-
-    def _dense(self, problem: Problem) -> np.ndarray:
-        """About what noise leaves: all terms of the library, for the rows they leave free."""
-        sums, usable = problem.sums, problem.usable
-        solved = [sums.solve(usable[:, j], j) for j in range(usable.shape[1])]
-        rows, terms = sums.rows, len(sums.xx)
-        return sums.loss(np.stack(solved, axis=1)) * 1.3 * rows / max(rows - terms, 1)
-
-    @cached_property
-    def _every(self) -> int:
-        return -(-len(self.rows.targets) // self.effort.max_rows)
-
-    @cached_property
-    def _on_rows(self) -> OnRows:
-        return self.rows.thinned(self._every)
-
-    def _points(self, problem: Problem) -> np.ndarray:
-        """Inputs as they occur, a thousand of them."""
-        kept: list[np.ndarray] = []
-
-        def look(z: np.ndarray) -> np.ndarray:
-            kept.append(z[:: max(1, len(z) // 1000)])
-            return np.zeros((len(z), 1))
-
-        self._on_rows(look)
-        x = np.concatenate(kept)
-        return x[:: -(-len(x) // 1000)]
-
-    def _thinned(self, problem: Problem) -> Problem:
-        """The problem on the rows of `_on_rows`: more columns of all of them would fill memory."""
-        if (every := self._every) == 1:
-            return problem
-        assert problem.targets is not None
-        rows = "inputs" if problem.features is None else "features"
-        some = {rows: getattr(problem, rows)[::every], "targets": problem.targets[::every]}
-        return problem.with_(**some)
-
-    def _domain(self, evidence: Simulation | Regression, law: Law) -> Domain | None:
-        if self.data is None or not self.ordered:
-            return None
-        segments = evidence.segments if isinstance(evidence, Simulation) else self._cut(LENGTH)
-        if segments is None:
-            return None
-        noise = segments.unit
-        if isinstance(evidence, Simulation):
-            noise = noise * evidence.shots[law].noise.scale.mean(axis=0)
-        durations = [float(t[-1] - t[0]) for t in self.data.t]
-        low, high = _ranges(self.data, segments)
-        return Domain(
-            tuple(low), tuple(high), tuple(noise.tolist()), float(np.median(durations)),
-            int(np.median(self.data.lengths)),
-        )  # fmt: skip
 
     # The verdict ---------------------------------------------------------------------------------
 
@@ -509,58 +394,61 @@ class Ladder:
             if isinstance(evidence, Simulation):
                 self._explore_simulated(problem, evidence, outside, templates)
                 keep = self._within(problem) if outside else None
+                self._compare_shorter(front, problem, evidence, keep)
             else:
                 self._explore(problem, evidence)
         fits = evidence.fits
         best = best_of(fits, keep)
         adequacy = evidence.adequacy(best)
         scores = Scores(tuple(fits.values()), fits[best])
-        if isinstance(evidence, Simulation):
-            problem = self._extended(problem, [best])
-
-        def row(law: Law, fit: Fit, like: Candidate | None) -> Candidate:
-            found = like
-            if like is None or (isinstance(evidence, Simulation) and self.refit and self._noisy):
-                own = Law(fit.law.expressions, problem.names, law.outputs, law.dynamics)
-                found = problem.candidate(own)
-                if like is not None:
-                    found = replace(found, certified=like.certified, backend=like.backend)
-            assert found is not None
-            error = scores.standard_error(fit)
-            return replace(found, evidence=-scores.lead(fit), standard_error=error)
-
-        rows: dict[Law, Candidate] = {}
-        for c in front:
-            law = self._simulated(c.law)
-            rows[law] = row(law, fits[law], c) if law in fits else c
-        if best not in rows:
-            rows[best] = row(best, fits[best], None)
-        marked = rows[best]
-        same = marked.law.skeleton[0]  # other coefficients make no other law
-        kept = [
-            c for c in rows.values()
-            if c is marked or (c.law.skeleton[0] != same and not any(
-                o.loss <= c.loss and front.complexity(o) < front.complexity(c)
-                for o in rows.values()
-            ))
-        ]  # fmt: skip
-        kept.sort(key=lambda c: (front.complexity(c), c.loss))
-        front = replace(front, candidates=tuple(kept), chosen=kept.index(marked))
+        simulated = isinstance(evidence, Simulation)
+        if simulated:
+            problem = self._extension.with_terms_of(problem, [best])
+        moved = simulated and self.refit and self._noisy
+        front = scored_front(front, problem, fits, scores, best, self._simulated, moved)
         verdict = replace(
-            verdict_of(marked.law, scores, adequacy, self.rows.known),
+            verdict_of(front.best(), scores, adequacy, self.rows.known),
             domain=self._domain(evidence, best),
         )
         if isinstance(evidence, Simulation) and np.any(np.asarray(evidence.grid) > 0):
-            verdict = replace(verdict, reasons=(*verdict.reasons, self._resolution()))
+            assert self.data is not None
+            verdict = replace(verdict, reasons=(*verdict.reasons, rounding_reason(self.data)))
         if self._time_left(problem):
             verdict = self._with_cause(verdict, best, front, evidence)
         return Climbed(replace(front, verdict=verdict), problem, verdict)
 
-    def _resolution(self) -> str:
-        assert self.data is not None
-        steps = zip(self.data.names or (), resolution(self.data.x), strict=False)
-        told = ", ".join(f"{name} to {step:.3g}" for name, step in steps if step > 0)
-        return f"The readings are rounded as coarsely as their noise ({told})."
+    def _compare_shorter(
+        self, front: Front, problem: Problem, evidence: Simulation,
+        keep: Callable[[Law], bool] | None,
+    ) -> None:  # fmt: skip
+        """Fit what is shorter than the best law and leaves less in the regression.
+
+        It may only be passed over if the evidence, too, is against it.
+        """
+        while self._time_left(problem, evidence):
+            best = best_of(evidence.fits, keep)
+            terms, loss = self._measures(evidence.fits[best].law, problem)
+            count = len(evidence.fits)
+            shorter = [c.law for c in front if c.terms <= terms and c.loss < loss]
+            self._fitted(shorter, problem, evidence)
+            if len(evidence.fits) == count or best_of(evidence.fits, keep) is best:
+                break
+
+    def _measures(self, law: Law, problem: Problem) -> tuple[float, float]:
+        """Complexity and loss of a law on the front."""
+        candidate = self._extension.with_terms_of(problem, [law]).candidate(
+            Law(law.expressions, problem.names, law.outputs, law.dynamics)
+        )
+        return candidate.terms, candidate.loss
+
+    def _domain(self, evidence: Simulation | Regression, law: Law) -> Domain | None:
+        if self.data is None or not self.ordered:
+            return None
+        if isinstance(evidence, Simulation):
+            scale = evidence.shots[law].noise.scale.mean(axis=0)
+            return domain_of(self.data, evidence.segments, scale)
+        segments = self._cut(LENGTH)
+        return None if segments is None else domain_of(self.data, segments, 1.0)
 
     def _with_cause(
         self, verdict: Verdict, law: Law, front: Front, evidence: Simulation | Regression
@@ -572,17 +460,3 @@ class Ladder:
         if segments is None or segments.weights is not None or law.dynamics == "discrete":
             return verdict
         return with_cause(verdict, law, front, evidence, segments, self._simulated)
-
-
-def _ranges(data: Trajectories, segments: Segments) -> tuple[list[float], list[float]]:
-    """Least and largest values of states, velocities of second-order laws, and inputs."""
-    x = np.concatenate(data.x)
-    low, high = [x.min(axis=0)], [x.max(axis=0)]
-    if segments.start.shape[1] > x.shape[1]:
-        low.append(-2 * segments.speed)
-        high.append(2 * segments.speed)
-    if data.u is not None:
-        u = np.concatenate(data.u)
-        low.append(u.min(axis=0))
-        high.append(u.max(axis=0))
-    return np.concatenate(low).tolist(), np.concatenate(high).tolist()

@@ -6,16 +6,19 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from sjepa.data import Trajectories
 from sjepa.inference.causes import cause_of, is_moved
 from sjepa.inference.evidence import Adequacy, Regression, Simulation
+from sjepa.inference.noise import resolution
 from sjepa.inference.score import Scores
 from sjepa.inference.segments import Segments
 from sjepa.inference.shooting import shoot
-from sjepa.search.choice import best_of
+from sjepa.search.ranking import best_of
 from sjepa.symbolic import Front, Law
 from sjepa.symbolic.known import with_known
-from sjepa.symbolic.verdict import Rival, Verdict
+from sjepa.symbolic.verdict import Domain, Rival, Verdict
 
 
 # Laws of either kind beside which a cause is looked for.
@@ -106,3 +109,33 @@ def verdict_of(law: Law, scores: Scores, adequacy: Adequacy, known: Law | None =
     if adequacy.p_value is not None:
         figures["p_value"] = adequacy.p_value
     return Verdict(law, adequate, rivals, tuple(reasons), figures)
+
+
+def domain_of(data: Trajectories, segments: Segments, scale: np.ndarray | float) -> Domain:
+    """Where a law was compared with data, whose noise is `scale` (d,) in the segments' units."""
+    durations = [float(t[-1] - t[0]) for t in data.t]
+    low, high = _ranges(data, segments)
+    return Domain(
+        tuple(low), tuple(high), tuple((segments.unit * scale).tolist()),
+        float(np.median(durations)), int(np.median(data.lengths)),
+    )  # fmt: skip
+
+
+def rounding_reason(data: Trajectories) -> str:
+    steps = zip(data.names or (), resolution(data.x), strict=False)
+    digits = ", ".join(f"{name} to {step:.3g}" for name, step in steps if step > 0)
+    return f"The readings are rounded as coarsely as their noise ({digits})."
+
+
+def _ranges(data: Trajectories, segments: Segments) -> tuple[list[float], list[float]]:
+    """Least and largest values of states, velocities of second-order laws, and inputs."""
+    x = np.concatenate(data.x)
+    low, high = [x.min(axis=0)], [x.max(axis=0)]
+    if segments.start.shape[1] > x.shape[1]:
+        low.append(-2 * segments.speed)
+        high.append(2 * segments.speed)
+    if data.u is not None:
+        u = np.concatenate(data.u)
+        low.append(u.min(axis=0))
+        high.append(u.max(axis=0))
+    return np.concatenate(low).tolist(), np.concatenate(high).tolist()

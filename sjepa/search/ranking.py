@@ -74,3 +74,12 @@ def simplified(law: Law) -> list[Law]:
             rows = [*law.expressions[:j], other, *law.expressions[j + 1 :]]
             found.append(Law(rows, law.inputs, law.outputs, law.dynamics))
     return found
+
+
+def inside(law: Law, problem: Problem) -> Law | None:
+    """The law in the problem's own inputs, if its terms are those of the library."""
+    if any(str(s) not in problem.names for e in law.expressions for s in e.free_symbols):
+        return None
+    renamed = Law(law.expressions, problem.names, law.outputs, law.dynamics, canonical=False)
+    renamed = renamed.canonical()
+    return renamed if problem.candidate_library.covers(renamed) else None
