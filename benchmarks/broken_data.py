@@ -166,6 +166,6 @@ BROKEN: dict[str, tuple[Callable[[Rng], Broken], str]] = {
     "random walk": (random_walk, "random walk"),
     "drift": (drift, "drifts"),
     "wrapped angle": (wrapped, "taken for an angle"),
-    "hidden state": (hidden, "state is not measured"),
+    "hidden state": (hidden, "Something that varies with time"),
     "unmeasured forcing": (forcing, "periodic"),
 }
