@@ -479,7 +479,7 @@ class Ladder:
         if isinstance(evidence, Simulation) and evidence.rounded:
             verdict = replace(verdict, reasons=(*verdict.reasons, self._resolution()))
         if self._time_left(problem):
-            verdict = self._with_cause(verdict, best, front, evidence)
+            verdict = self._with_cause(verdict, best, front, evidence, problem)
         return Climbed(replace(front, verdict=verdict), problem, verdict)
 
     def _resolution(self) -> str:
@@ -489,15 +489,19 @@ class Ladder:
         return f"The readings are rounded as coarsely as their noise ({told})."
 
     def _with_cause(
-        self, verdict: Verdict, law: Law, front: Front, evidence: Simulation | Regression
-    ) -> Verdict:
+        self, verdict: Verdict, law: Law, front: Front, evidence: Simulation | Regression,
+        problem: Problem,
+    ) -> Verdict:  # fmt: skip
         """The verdict with what acts beside the law; maps and noisy inputs have no such test."""
         segments = evidence.segments if isinstance(evidence, Simulation) else None
         if segments is None and verdict.adequate is False:
             segments = self._cut(LENGTH)
         if segments is None or segments.weights is not None or law.dynamics == "discrete":
             return verdict
-        return with_cause(verdict, law, front, evidence, segments, self._simulated)
+        return with_cause(
+            verdict, law, front, evidence, segments, self._simulated,
+            lambda: self._time_left(problem),
+        )  # fmt: skip
 
 
 def _ranges(data: Trajectories, segments: Segments) -> tuple[list[float], list[float]]:

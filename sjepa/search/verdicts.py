@@ -46,7 +46,7 @@ def validated(front: Front, data: Trajectories, order: int, zoh: bool) -> Front:
 
 def with_cause(
     verdict: Verdict, law: Law, front: Front, evidence: Simulation | Regression,
-    segments: Segments, whole: Callable[[Law], Law],
+    segments: Segments, whole: Callable[[Law], Law], time_left: Callable[[], bool],
 ) -> Verdict:  # fmt: skip
     """The verdict with what acts beside the law, where that explains the residuals far better.
 
@@ -64,9 +64,12 @@ def with_cause(
     known = {one.skeleton[0] for one in shots}
     others = [one for one in map(whole, (c.law for c in front)) if one.skeleton[0] not in known]
     every = max(1, -(-len(simulated) // BESIDE))
-    fits = [chosen, *(shots[one] for one in simulated[::every] if one != law)]
-    fits += [shoot(one, segments) for one in others[:BESIDE]]
-    cause = cause_of((shot, evidence.complexity(shot.law)) for shot in fits)
+    beside = [one for one in simulated[::every] if one != law] + others[:BESIDE]
+    fits = [(chosen, evidence.complexity(law))]
+    for one in beside:
+        if time_left():
+            fits.append((shots.get(one) or shoot(one, segments), evidence.complexity(one)))
+    cause = cause_of(fits)
     if cause is None:
         return verdict
     figures = {**verdict.figures, "cause_lead": cause.lead}
