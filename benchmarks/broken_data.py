@@ -160,7 +160,7 @@ BROKEN: dict[str, tuple[Callable[[Rng], Broken], str]] = {
     "dates": (dates, "holds dates"),
     "NaN": (missing, "missing='drop'"),
     "rounding": (rounding, "rounded"),
-    "bounce": (bounce, "jump"),
+    "bounce": (bounce, "jumps at t"),
     "switch": (switch, "switches"),
     "thermostat": (thermostat, "switches"),
     "random walk": (random_walk, "random walk"),

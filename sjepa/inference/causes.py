@@ -62,6 +62,8 @@ Family = Callable[[ShootingFit, ResidualRows], Iterator[_Explained]]
 SENTENCES = {
     "jumps": "No differential equation fits: the state jumps at {}. Cut the trajectories there, "
     "and fit what lies between.",
+    "sudden": "No differential equation fits: the state, or a force on it, jumps at {}. Cut the "
+    "trajectories there, and fit what lies between.",
     "switches": "No differential equation fits: something switches the velocity of {} at {}. Give "
     "the switch as an input, or cut the trajectories there.",
     "walk": "The changes of the state are a random walk: noise moves {} itself, not only its "
@@ -97,10 +99,15 @@ def cause_of(fits: Iterable[tuple[ShootingFit, float]]) -> Cause | None:
             if one.name not in found or one.nats > found[one.name].nats:
                 found[one.name] = one
     best, *others = sorted(found.values(), key=lambda one: -one.nats)
-    lead = min(_sure_lead(best, other) for other in others)
+    sudden = {"jumps", "switches"}
+    rest = [one for one in others if not {one.name, best.name} <= sudden]
+    lead = min(_sure_lead(best, other) for other in rest)
     if best.name not in SENTENCES or not lead > ODDS:
         return None
-    return Cause(best.name, SENTENCES[best.name].format(*best.detail), lead)
+    name, detail = best.name, best.detail
+    if len(rest) < len(others) and not _sure_lead(best, found[(sudden - {name}).pop()]) > ODDS:
+        name, detail = "sudden", detail[-1:]
+    return Cause(name, SENTENCES[name].format(*detail), lead)
 
 
 def is_moved(shot: ShootingFit) -> bool:
