@@ -163,10 +163,6 @@ def explanations(
                 yield one.costing(own + rows.each + STRUCTURE)
 
 
-def _names(shot: ShootingFit) -> tuple[str, ...]:
-    return tuple(shot.law.outputs)
-
-
 def _missing(shot: ShootingFit, rows: ResidualRows) -> Iterator[_Explained]:
     """A function of the state, alone or beside what noise in the states makes of it."""
     size, outputs = shot.path.shape[2], rows.force.shape[3]
@@ -194,7 +190,7 @@ def _drift(shot: ShootingFit, rows: ResidualRows) -> Iterator[_Explained]:
         values = evaluated(term, law, rows.inputs) * t
         nats = rows.evidence(rows.on_output(j, values[..., None]))
         text = str(term)
-        yield _Explained("drift", nats, math.log(len(pairs)), (text, _names(shot)[j], text))
+        yield _Explained("drift", nats, math.log(len(pairs)), (text, shot.law.outputs[j], text))
 
 
 def _periodic(shot: ShootingFit, rows: ResidualRows) -> Iterator[_Explained]:
@@ -216,7 +212,7 @@ def _periodic(shot: ShootingFit, rows: ResidualRows) -> Iterator[_Explained]:
             w = max((w - width, w, w + width), key=lambda w: nats(w).total)
         cost = math.log(outputs) + 0.5 * math.log(rows.degrees)
         yield _Explained(
-            "periodic", nats(w, robust=True), cost, (_names(shot)[j], f"{w:.3g}", f"{w:.3g}")
+            "periodic", nats(w, robust=True), cost, (shot.law.outputs[j], f"{w:.3g}", f"{w:.3g}")
         )
 
 
@@ -225,7 +221,7 @@ def _walk(shot: ShootingFit, rows: ResidualRows) -> Iterator[_Explained]:
     s, n, b, outputs = rows.force.shape
     yield _Explained(
         "walk", rows.evidence_of_each(rows.force.reshape(s, n, b * outputs)), 0.0,
-        (", ".join(_names(shot)),),
+        (", ".join(shot.law.outputs),),
     )  # fmt: skip
 
 
@@ -235,7 +231,7 @@ def _hidden(shot: ShootingFit, rows: ResidualRows) -> Iterator[_Explained]:
     for root in _roots(rows):
         for j in range(outputs):
             nats = rows.evidence_of_each(rows.force[..., j] @ root)
-            yield _Explained("hidden", nats, math.log(3 * outputs), (_names(shot)[j],))
+            yield _Explained("hidden", nats, math.log(3 * outputs), (shot.law.outputs[j],))
 
 
 def _roots(rows: ResidualRows) -> Iterator[Array]:
@@ -274,7 +270,7 @@ def _switches(shot: ShootingFit, rows: ResidualRows) -> Iterator[_Explained]:
             part[:-1, k, :, 1] = after[k].T[1:]
             later = (rows.trajectory == rows.trajectory[k]) & (rows.t[:, 0] > rows.t[k, -1])
             part[..., 1][:, later] = after[later][:, :, 0]
-        detail = (_names(shot)[j],)
+        detail = (shot.law.outputs[j],)
         yield from _sparse("switches", rows, _Groups(rows, groups), detail)
         yield from _sparse("switches", rows, _Pulses(rows, force, after), detail)
 
