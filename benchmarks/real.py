@@ -1,11 +1,15 @@
 """Data as people have them: drives by the clock, of known and unknown frequency.
 
     python benchmarks/real.py [--seeds 20] [--first 1000] [--noise 0.01] [--suites drive,season]
+    python benchmarks/real.py --broken [--seeds 10] [--first 1000]
 
 Every seed has its own system: coefficients, frequency, phase and start are drawn. A law is right if
 its terms are the true ones, its frequencies within 1 % of the truth, and its simulation from
 another start, over times of the data and as long again, has R2 of 0.99 at least. The last suite has
 no drive and may not be given one.
+
+With --broken: twelve ways in which data are broken (broken_data.py), and how often the message, the
+warning or a reason of the verdict names the cause, another one, or none.
 """
 
 from __future__ import annotations
@@ -18,10 +22,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import sympy
+from broken_data import BROKEN, Broken
 from scipy.integrate import solve_ivp
 
 import sjepa
 from sjepa import Front, Law
+from sjepa.errors import SjepaError
 from sjepa.metrics import path_r2
 
 
@@ -124,13 +130,53 @@ def is_right(problem: Problem, front: Front) -> bool:
     return path_r2([run], [problem.path(start, times)]) >= 0.99
 
 
+def told(make: Callable[[np.random.Generator], Broken], seed: int) -> str:
+    """All that is said of data: warnings, errors and the reasons of the verdict."""
+    data = make(np.random.default_rng(seed))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            if data.table is not None:
+                front = sjepa.discover(sjepa.Trajectories.from_frame(data.table, time="t"))
+            else:
+                front = sjepa.discover(data.x, data.t, feature_names=data.names)
+            said = list(front.verdict.reasons) if front.verdict is not None else []
+        except SjepaError as error:
+            said = [str(error)]
+    return " ".join([*said, *(str(one.message) for one in caught)])
+
+
+def broken(seeds: range) -> None:
+    words = {word for _, word in BROKEN.values()}
+    sums = np.zeros(3, dtype=int)
+    print("| data | cause named | another one | none | s of CPU time, mean |")
+    print("|---|---|---|---|---|")
+    for name, (make, word) in BROKEN.items():
+        begun = time.process_time()
+        said = [told(make, seed) for seed in seeds]
+        seconds = (time.process_time() - begun) / len(said)
+        right = sum(word in text for text in said)
+        wrong = sum(word not in text and any(w in text for w in words) for text in said)
+        counts = np.array([right, wrong, len(said) - right - wrong])
+        sums += counts
+        print(f"| {name} | {' | '.join(map(str, counts))} | {seconds:.1f} |", flush=True)
+    shares = 100 * sums / sums.sum()
+    print(f"| all, % | {' | '.join(f'{share:.0f}' for share in shares)} | |")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first", type=int, default=1000)
     parser.add_argument("--noise", type=float, default=0.01)
     parser.add_argument("--suites", default=",".join(SUITES))
+    parser.add_argument("--broken", action="store_true")
     args = parser.parse_args()
+    if args.broken:
+        broken(range(args.first, args.first + args.seeds))
+        return
     print("| data | right | right and flagged | wrong and not flagged | s of CPU time, median |")
     print("|---|---|---|---|---|")
     for suite in args.suites.split(","):

@@ -18,14 +18,16 @@ from scipy.special import gammaln
 from sjepa.inference.constants import ODDS, STRUCTURE
 from sjepa.inference.noise import Array
 from sjepa.inference.probes import bumps
-from sjepa.inference.residual_rows import ResidualRows, evaluated
+from sjepa.inference.residual_rows import Nats, ResidualRows, evaluated
 from sjepa.inference.shooting import ShootingFit
 
 
 # Jumps that are looked for at most, and after how many of them the evidence is taken.
 COUNTS = (1, 2, 3, 5, 8, 12, 18, 27, 40, 60, 90)
 # Laws beside which they are looked for: those beside which something that varies explains most.
-SPARSE_BESIDE = 3
+SPARSE_BESIDE = 5
+# Times in which something smooth varies, as shares of a segment.
+SCALES = (0.15, 0.3, 0.6)
 # Frequencies that are compared at most.
 MAX_WAVES = 200
 # Noise with a memory: correlations between neighbors, and its variances beside white noise.
@@ -42,8 +44,16 @@ class Cause(NamedTuple):
 
 class _Explained(NamedTuple):
     name: str
-    nats: float
+    evidence: Nats
+    cost: float
     detail: tuple[str, ...] = ()
+
+    @property
+    def nats(self) -> float:
+        return self.evidence.total - self.cost
+
+    def costing(self, more: float) -> _Explained:
+        return self._replace(cost=self.cost + more)
 
 
 Family = Callable[[ShootingFit, ResidualRows], Iterator[_Explained]]
@@ -52,6 +62,8 @@ Family = Callable[[ShootingFit, ResidualRows], Iterator[_Explained]]
 SENTENCES = {
     "jumps": "No differential equation fits: the state jumps at {}. Cut the trajectories there, "
     "and fit what lies between.",
+    "sudden": "No differential equation fits: the state, or a force on it, jumps at {}. Cut the "
+    "trajectories there, and fit what lies between.",
     "switches": "No differential equation fits: something switches the velocity of {} at {}. Give "
     "the switch as an input, or cut the trajectories there.",
     "walk": "The changes of the state are a random walk: noise moves {} itself, not only its "
@@ -83,14 +95,19 @@ def cause_of(fits: Iterable[tuple[ShootingFit, float]]) -> Cause | None:
         if k < SPARSE_BESIDE:
             explained += explanations(shot, rows, SPARSE, plain=True)
         for one in explained:
-            one = one._replace(nats=one.nats - length)
+            one = one.costing(length)
             if one.name not in found or one.nats > found[one.name].nats:
                 found[one.name] = one
     best, *others = sorted(found.values(), key=lambda one: -one.nats)
-    lead = best.nats - others[0].nats
+    sudden = {"jumps", "switches"}
+    rest = [one for one in others if not {one.name, best.name} <= sudden]
+    lead = min(_sure_lead(best, other) for other in rest)
     if best.name not in SENTENCES or not lead > ODDS:
         return None
-    return Cause(best.name, SENTENCES[best.name].format(*best.detail), lead)
+    name, detail = best.name, best.detail
+    if len(rest) < len(others) and not _sure_lead(best, found[(sudden - {name}).pop()]) > ODDS:
+        name, detail = "sudden", detail[-1:]
+    return Cause(name, SENTENCES[name].format(*detail), lead)
 
 
 def is_moved(shot: ShootingFit) -> bool:
@@ -98,10 +115,28 @@ def is_moved(shot: ShootingFit) -> bool:
 
     All causes do, so where this is False none is looked for.
     """
-    nats: dict[str, float] = {}
+    found: dict[str, _Explained] = {}
     for one in explanations(shot, ResidualRows.of(shot), (_walk, _hidden)):
-        nats[one.name] = max(nats.get(one.name, -math.inf), one.nats)
-    return max(nats.values()) - nats["noise"] > ODDS
+        if one.name not in found or one.nats > found[one.name].nats:
+            found[one.name] = one
+    noise = found.pop("noise")
+    return max(_sure_lead(one, noise) for one in found.values()) > ODDS
+
+
+def _sure_lead(one: _Explained, other: _Explained) -> float:
+    """Nats by which one is ahead, as far as outliers or a few segments do not make them.
+
+    What segments share is compared with heavy tails too; of what each has by itself, the standard
+    error of the lead is taken off, from how it varies over segments.
+    """
+    lead, tails = one.nats - other.nats, other.evidence.robust
+    if one.evidence.robust is not None:
+        if tails is None:
+            return lead
+        return min(lead, one.evidence.robust - one.cost - tails + other.cost)
+    gain = one.evidence.each - other.evidence.each
+    error = math.sqrt(len(gain)) * float(gain.std(ddof=1)) if len(gain) > 1 else 0.0
+    return lead - error
 
 
 def _length(shot: ShootingFit, complexity: float, rows: ResidualRows) -> float:
@@ -114,34 +149,36 @@ def explanations(
     shot: ShootingFit, rows: ResidualRows, families: Sequence[Family], plain: bool = False
 ) -> Iterator[_Explained]:
     """Noise, and each cause beside one law, with nats; with `plain` for white noise alone."""
-    yield _Explained("noise", rows.evidence())
+    yield _Explained("noise", rows.evidence(), 0.0)
     kinds = [(rows, 0.0)]
     if not plain:
         memory = [rows.white(rho, share) for rho in MEMORIES for share in SHARES]
-        colored, more = max(memory, key=ResidualRows.evidence), 2 * rows.each
-        yield _Explained("noise", colored.evidence() - more)
-        if colored.evidence() - more > rows.evidence():
+        colored, more = max(memory, key=lambda one: one.evidence().total), 2 * rows.each
+        yield _Explained("noise", colored.evidence(), more)
+        if colored.evidence().total - more > rows.evidence().total:
             kinds.append((colored, more))
     for some, own in kinds:
         for family in families:
             for one in family(shot, some):
-                yield one._replace(nats=one.nats - own - rows.each - STRUCTURE)
-
-
-def _names(shot: ShootingFit) -> tuple[str, ...]:
-    return tuple(shot.law.outputs)
+                yield one.costing(own + rows.each + STRUCTURE)
 
 
 def _missing(shot: ShootingFit, rows: ResidualRows) -> Iterator[_Explained]:
-    """A function of the state."""
+    """A function of the state, alone or beside what noise in the states makes of it."""
     size, outputs = shot.path.shape[2], rows.force.shape[3]
     z = rows.inputs[..., :size]
     values = bumps(z.reshape(-1, size))(z)
     each = [rows.on_output(j, values) for j in range(outputs)]
-    for columns in each:
-        yield _Explained("missing", rows.evidence(columns) - math.log(outputs))
+    for j, columns in enumerate(each):
+        yield _Explained("missing", rows.evidence(columns), math.log(outputs))
+        beside = rows.beside(columns)
+        smooth = max(
+            (beside.evidence_of_each(rows.force[..., j] @ root) for root in _roots(rows)),
+            key=lambda one: one.total,
+        )  # fmt: skip
+        yield _Explained("missing", smooth, math.log(3 * outputs) + rows.each + STRUCTURE)
     if outputs > 1:
-        yield _Explained("missing", rows.evidence(np.concatenate(each, axis=2)))
+        yield _Explained("missing", rows.evidence(np.concatenate(each, axis=2)), 0.0)
 
 
 def _drift(shot: ShootingFit, rows: ResidualRows) -> Iterator[_Explained]:
@@ -151,9 +188,9 @@ def _drift(shot: ShootingFit, rows: ResidualRows) -> Iterator[_Explained]:
     pairs = [(j, term) for j, row in enumerate(law.terms) for _, term in row]
     for j, term in pairs:
         values = evaluated(term, law, rows.inputs) * t
-        nats = rows.evidence(rows.on_output(j, values[..., None])) - math.log(len(pairs))
+        nats = rows.evidence(rows.on_output(j, values[..., None]))
         text = str(term)
-        yield _Explained("drift", nats, (text, _names(shot)[j], text))
+        yield _Explained("drift", nats, math.log(len(pairs)), (text, shot.law.outputs[j], text))
 
 
 def _periodic(shot: ShootingFit, rows: ResidualRows) -> Iterator[_Explained]:
@@ -165,98 +202,197 @@ def _periodic(shot: ShootingFit, rows: ResidualRows) -> Iterator[_Explained]:
     outputs = rows.force.shape[3]
     for j in range(outputs):
 
-        def nats(w: float, j: int = j) -> float:
+        def nats(w: float, j: int = j, robust: bool = False) -> Nats:
             phase = w * (rows.t - rows.t.min())
             waves = np.stack([np.sin(phase), np.cos(phase)], axis=2)
-            return rows.evidence(rows.on_output(j, waves))
+            return rows.evidence(rows.on_output(j, waves), robust)
 
-        w = float(max(waves, key=nats))
+        w = float(max(waves, key=lambda w: nats(w).total))
         for width in np.pi / whole / 3.0 ** np.arange(1, 5):
-            w = max((w - width, w, w + width), key=nats)
+            w = max((w - width, w, w + width), key=lambda w: nats(w).total)
         cost = math.log(outputs) + 0.5 * math.log(rows.degrees)
-        yield _Explained("periodic", nats(w) - cost, (_names(shot)[j], f"{w:.3g}", f"{w:.3g}"))
+        yield _Explained(
+            "periodic", nats(w, robust=True), cost, (shot.law.outputs[j], f"{w:.3g}", f"{w:.3g}")
+        )
 
 
 def _walk(shot: ShootingFit, rows: ResidualRows) -> Iterator[_Explained]:
     """White noise in the velocities."""
     s, n, b, outputs = rows.force.shape
     yield _Explained(
-        "walk", rows.evidence_of_each(rows.force.reshape(s, n, b * outputs)),
-        (", ".join(_names(shot)),),
+        "walk", rows.evidence_of_each(rows.force.reshape(s, n, b * outputs)), 0.0,
+        (", ".join(shot.law.outputs),),
     )  # fmt: skip
 
 
 def _hidden(shot: ShootingFit, rows: ResidualRows) -> Iterator[_Explained]:
     """A smooth function of the time in each segment."""
-    outputs, b = rows.force.shape[3], rows.force.shape[2]
+    outputs = rows.force.shape[3]
+    for root in _roots(rows):
+        for j in range(outputs):
+            nats = rows.evidence_of_each(rows.force[..., j] @ root)
+            yield _Explained("hidden", nats, math.log(3 * outputs), (shot.law.outputs[j],))
+
+
+def _roots(rows: ResidualRows) -> Iterator[Array]:
+    """Smooth functions (B, m) of the time within a segment, on three scales."""
+    b = rows.force.shape[2]
     gap = np.subtract.outer(np.arange(b), np.arange(b)) / b
-    for share in (0.15, 0.3, 0.6):
+    for share in SCALES:
         values, u = np.linalg.eigh(np.exp(-0.5 * (gap / share) ** 2))
         kept = values > 1e-6 * values.max()
-        root = u[:, kept] * np.sqrt(values[kept])
-        for j in range(outputs):
-            columns = rows.force[..., j] @ root
-            nats = rows.evidence_of_each(columns) - math.log(3 * outputs)
-            yield _Explained("hidden", nats, (_names(shot)[j],))
+        yield u[:, kept] * np.sqrt(values[kept])
 
 
 def _jumps(shot: ShootingFit, rows: ResidualRows) -> Iterator[_Explained]:
     """The state jumps at some instants, each time by an amount of its own."""
-    s, n, b, outputs = rows.force.shape
-    whole = np.zeros((s * b, s * n, outputs))
-    for k in range(s):
-        whole[k * b : (k + 1) * b, k * n : (k + 1) * n] = np.moveaxis(rows.force[k], 1, 0)
-    yield from _sparse("jumps", rows, whole, ())
+    count, n, instants, outputs = rows.force.shape
+    groups = np.zeros((count * instants, count * n, outputs))
+    for k in range(count):
+        part = groups[k * instants : (k + 1) * instants]
+        part[:, k * n : (k + 1) * n] = np.moveaxis(rows.force[k], 1, 0)
+    yield from _sparse("jumps", rows, _Groups(rows, groups), ())
 
 
 def _switches(shot: ShootingFit, rows: ResidualRows) -> Iterator[_Explained]:
-    """A force on one output that is constant between some instants, which lie within intervals."""
-    s, n, b, outputs = rows.force.shape
+    """A force on one output that is constant between some instants, which lie within intervals.
+
+    Few changes leave it as it is until the next; many come in pairs, in each segment by itself.
+    """
+    count, n, instants, outputs = rows.force.shape
     for j in range(outputs):
         force = rows.force[..., j]
         after = force[..., ::-1].cumsum(axis=2)[..., ::-1]
-        whole = np.zeros((s * b, s * n, 2))
-        for k in range(s):
-            part = whole[k * b : (k + 1) * b].reshape(b, s, n, 2)
+        groups = np.zeros((count * instants, count * n, 2))
+        for k in range(count):
+            part = groups[k * instants : (k + 1) * instants].reshape(instants, count, n, 2)
             part[:, k, :, 0] = force[k].T
             part[:-1, k, :, 1] = after[k].T[1:]
             later = (rows.trajectory == rows.trajectory[k]) & (rows.t[:, 0] > rows.t[k, -1])
             part[..., 1][:, later] = after[later][:, :, 0]
-        yield from _sparse("switches", rows, whole, (_names(shot)[j],))
+        detail = (shot.law.outputs[j],)
+        yield from _sparse("switches", rows, _Groups(rows, groups), detail)
+        yield from _sparse("switches", rows, _Pulses(rows, force, after), detail)
+
+
+class _Groups:
+    """Groups of columns (K, S N, g), one for each instant of each segment."""
+
+    def __init__(self, rows: ResidualRows, groups: Array) -> None:
+        count, _, g = groups.shape
+        self.count, self.each, self.instants, self.groups = count, 1, rows.t.shape[1], groups
+        flat = rows.free(np.moveaxis(groups, 0, 1).reshape(*rows.y.shape, -1))
+        flat = rows.without_law(flat.reshape(rows.y.size, -1)).reshape(-1, count, g)
+        self.basis = np.linalg.qr(np.moveaxis(flat, 1, 0))[0]
+        self.always = np.zeros((rows.y.size, 0))
+
+    def pick(self, y: Array, q: Array, chosen: list[int]) -> list[int]:
+        """The best of each segment, the best of all first."""
+        gain = np.square(self.basis.transpose(0, 2, 1) @ y).sum(axis=1)
+        gain[chosen] = -1.0
+        gain = gain.reshape(-1, self.instants)
+        best = np.arange(len(gain)) * self.instants + gain.argmax(axis=1)
+        return [int(k) for k in best[np.argsort(-gain.max(axis=1))]]
+
+    def columns(self, k: int) -> Array:
+        return np.asarray(self.groups[k])
+
+    def when(self, k: int) -> list[int]:
+        return [k]
+
+
+class _Pulses:
+    """A force that is on between two instants of a segment, beside one that is always on."""
+
+    def __init__(self, rows: ResidualRows, force: Array, after: Array) -> None:
+        self.segments, self.n, self.instants = force.shape
+        self.y = rows.unexplained
+        self.force, self.after, self.each = force, after, 2
+        self.free = rows.free(after)
+        self.count = self.segments * self.instants
+        self.always = np.zeros((self.count // self.instants, self.n, self.segments))
+        self.always[np.arange(self.segments), :, np.arange(self.segments)] = after[:, :, 0]
+        self.always = self.always.reshape(-1, self.segments)
+
+    def pick(self, y: Array, q: Array, chosen: list[int]) -> list[int]:
+        rest = self.free
+        if q.shape[1]:
+            own = q.reshape(self.segments, self.n, -1)
+            inner = np.swapaxes(own, 1, 2) @ rest
+            rest = rest - own @ inner
+        told = (np.swapaxes(rest, 1, 2) @ y.reshape(self.segments, self.n, 1))[..., 0]
+        gram = np.swapaxes(rest, 1, 2) @ rest
+        size = np.diagonal(gram, axis1=1, axis2=2)
+        norm = size[:, :, None] + size[:, None] - 2 * gram
+        gain = (told[:, :, None] - told[:, None]) ** 2 / np.maximum(norm, 1e-9 * size.max())
+        pairs = self.instants**2
+        gain = np.triu(gain, 1).reshape(self.segments, pairs)
+        best = np.arange(self.segments) * pairs + gain.argmax(axis=1)
+        ordered = best[np.argsort(-gain.max(axis=1))]
+        return [int(k) for k in ordered if int(k) not in chosen]
+
+    def columns(self, k: int) -> Array:
+        s, pair = divmod(k, self.instants**2)
+        found = np.zeros((self.segments, self.n, 4))
+        for i, b in enumerate(divmod(pair, self.instants)):
+            found[s, :, 2 * i] = self.after[s, :, b]
+            found[s, :, 2 * i + 1] = self.force[s, :, max(b - 1, 0)]
+        return found.reshape(-1, 4)
+
+    def alike(self, every: Array, free: Callable[[Array], Array]) -> Array:
+        """Pulses of one size: a switch has two positions. Each end lies anywhere in an interval."""
+        always, ends = every[:, : self.segments], every[:, self.segments :]
+        pulses = ends[:, ::4] - ends[:, 2::4]
+        whole = free(np.concatenate([always.sum(axis=1, keepdims=True), pulses], axis=1))
+        size = np.linalg.lstsq(whole, self.y, rcond=1e-9)[0]
+        first, rest = always.sum(axis=1), pulses @ np.sign(size[1:])
+        level = np.stack([first, rest], axis=1)
+        # Where a segment begins in the other position, that is a level of its own.
+        return np.concatenate([level, always, ends[:, 1::2] / math.sqrt(12)], axis=1)
+
+    def when(self, k: int) -> list[int]:
+        s, pair = divmod(k, self.instants**2)
+        return [s * self.instants + b for b in divmod(pair, self.instants)]
 
 
 def _sparse(
-    name: str, rows: ResidualRows, groups: Array, detail: tuple[str, ...]
+    name: str, rows: ResidualRows, groups: _Groups | _Pulses, detail: tuple[str, ...]
 ) -> Iterator[_Explained]:
-    """Some groups of columns (K, S N, g), added one after the other by what they explain."""
-    count, _, g = groups.shape
-    shape = (*rows.y.shape, -1)
-    flat = rows.free(np.moveaxis(groups, 0, 1).reshape(shape)).reshape(len(rows.unexplained), -1)
-    flat = rows.without_law(flat)
-    basis = np.linalg.qr(np.moveaxis(flat.reshape(-1, count, g), 1, 0))[0]
-    y, q = rows.unexplained, np.zeros((len(flat), 0))
-    chosen: list[int] = []
-    best, falls, instants = -math.inf, 0, rows.t.shape[1]
+    """Some groups of columns, added one after the other by what they explain."""
+
+    def free(columns: Array) -> Array:
+        one = rows.free(columns.reshape(*rows.y.shape, -1))
+        return rows.without_law(one.reshape(rows.y.size, -1))
+
+    y, q = rows.unexplained, np.linalg.qr(free(groups.always))[0]
+    parts, chosen, best, falls = [groups.always], [], -math.inf, 0  # type: ignore[var-annotated]
     for number in COUNTS:
-        if number > count // 4 or falls > 1:
+        if number > groups.count // (4 * groups.each) or falls > 2:
             break
-        while len(chosen) < number:  # at most one of each segment at a time
-            gain = np.square(basis.transpose(0, 2, 1) @ y).sum(axis=1)
-            gain[chosen] = -1.0
-            each = gain.reshape(-1, instants)
-            first = np.arange(len(each)) * instants + each.argmax(axis=1)
-            new = first[np.argsort(-gain[first])][: number - len(chosen)].tolist()
+        y = rows.unexplained - q @ (q.T @ rows.unexplained)
+        while len(chosen) < number:
+            new = groups.pick(y, q, chosen)[: number - len(chosen)]
+            if not new:
+                return
             chosen += new
-            columns = np.concatenate([flat[:, g * k : g * k + g] for k in new], axis=1)
+            parts += [groups.columns(k) for k in new]
+            columns = free(np.concatenate(parts[-len(new) :], axis=1))
             q = np.concatenate([q, np.linalg.qr(columns - q @ (q.T @ columns))[0]], axis=1)
             y = rows.unexplained - q @ (q.T @ rows.unexplained)
-        columns = np.concatenate([groups[k] for k in chosen], axis=1)
-        places = gammaln(count + 1) - gammaln(number + 1) - gammaln(count - number + 1)
-        nats = rows.evidence(columns.reshape(shape)) - float(places)
-        at = sorted({f"{t:.3g}" for t in rows.t.reshape(-1)[chosen]}, key=float)
+        changes = number * groups.each
+        places = gammaln(groups.count + 1) - gammaln(changes + 1)
+        places -= gammaln(groups.count - changes + 1)
+        every = np.concatenate(parts, axis=1)
+        tried = [every] + ([groups.alike(every, free)] if isinstance(groups, _Pulses) else [])
+        found = [rows.evidence(one.reshape(*rows.y.shape, -1)) for one in tried]
+        nats = max(found, key=lambda one: one.total)
+        times = rows.t.reshape(-1)[[i for k in chosen for i in groups.when(k)]]
+        at = sorted({f"{t:.3g}" for t in times}, key=float)
         text = "t = " + ", ".join(at[:4]) + (f" and {len(at) - 4} more" if len(at) > 4 else "")
-        yield _Explained(name, nats, (*detail, text))
-        best, falls = max(best, nats), 0 if nats > best else falls + 1
+        explained = _Explained(name, nats, float(places), (*detail, text))
+        yield explained
+        falls = 0 if explained.nats > best else falls + 1
+        best = max(best, explained.nats)
 
 
 SMOOTH = (_missing, _drift, _periodic, _walk, _hidden)

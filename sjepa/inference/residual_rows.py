@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import sympy
 
-from sjepa.inference.noise import Array
+from sjepa.inference.constants import DEGREES_OF_FREEDOM, PRIOR_VALUES
+from sjepa.inference.noise import Array, profile
 from sjepa.inference.probes import inputs_along, response
 from sjepa.inference.shooting import ShootingFit
 from sjepa.symbolic import Law, Library
@@ -25,8 +27,18 @@ from sjepa.symbolic import Law, Library
 MAX_STEPS, MAX_VALUES, MAX_INSTANTS = 100, 96, 64
 # Rows on either side over which the residual is averaged to tell where the states are.
 SMOOTH = 1
+# Sizes of readings between which the level of the noise may differ.
+BINS = 8
 # Variances of the weights, relative to the noise, among which the likeliest is taken.
 VARIANCES = 10.0 ** np.arange(-2, 9)
+
+
+class Nats(NamedTuple):
+    """Evidence, and about what each segment (S,) has of it, but for what all have alike."""
+
+    total: float
+    each: Array
+    robust: float | None = None  # of columns that segments share, with heavy tails of the noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +49,9 @@ class ResidualRows:
     the law's terms and of all affine ones, `force` (S, N, B, J) what a unit force on the velocity
     of output j moves if it acts during interval b. `t` (S, B) are the middles of the intervals,
     `inputs` (S, B, inputs) what the law takes there, `trajectory` (S,) where a segment was cut
-    from, `states` how many of its values are of one time. `added` counts the affine terms that the
-    law has not; `log_volume` are nats from the units of the rows to those of the segments.
+    from, `states` how many of its values are of one time, `at` (N / states,) which observations.
+    `weight` (S, N) is 1 for values whose noise is like elsewhere. `added` counts the affine terms
+    that the law has not; `log_volume` are nats from the units of the rows to those of the segments.
     """
 
     y: Array
@@ -49,8 +62,11 @@ class ResidualRows:
     inputs: Array
     trajectory: Array
     states: int
+    at: Array
+    weight: Array
     added: int
     log_volume: float
+    learned: int = 0
 
     @classmethod
     def of(cls, shot: ShootingFit) -> ResidualRows:
@@ -63,8 +79,8 @@ class ResidualRows:
         during[np.arange(n - 1), :, interval] = 1.0
         moved = response(shot, during, range(len(law.outputs)))
         rows = np.unique(np.linspace(0, n - 1, min(n, MAX_VALUES // d)).round().astype(int))
-        unit = shot.residual / shot.noise.scale[segments.trajectory]
-        weight = (np.sqrt(_isolated(unit)) / shot.noise.scale[segments.trajectory])[rows]
+        level, relative = _levels(shot.residual, np.moveaxis(segments.x, 1, 0), segments.least)
+        weight, relative = (relative / level)[rows], relative[rows]
 
         def flat(values: Array) -> Array:
             """(n, S, d, ...) to (S, N, ...), in units of the noise."""
@@ -88,7 +104,8 @@ class ResidualRows:
         ]
         return cls(
             flat(shot.residual), flat(shot.starts), np.concatenate(columns, axis=2), force, t,
-            inputs, segments.trajectory, d, len(more), float(np.log(weight).sum()),
+            inputs, segments.trajectory, d, rows, np.moveaxis(relative, 1, 0).reshape(count, -1),
+            len(more), float(np.log(weight).sum()),
         )  # fmt: skip
 
     # What may explain them -----------------------------------------------------------------------
@@ -102,14 +119,14 @@ class ResidualRows:
 
         `rho` is its correlation between neighbors, `share` its variance beside that of white noise.
         """
-        n = self.y.shape[1] // self.states
-        gap = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
-        one = np.linalg.inv(np.linalg.cholesky(np.eye(n) + share * rho**gap))
-        by = np.kron(one, np.eye(self.states))
-        log = float(np.log(np.diag(one)).sum()) * self.states * len(self.y)
+        alike = np.kron(rho ** np.abs(np.subtract.outer(self.at, self.at)), np.eye(self.states))
+        weights = self.weight[:, :, None] * self.weight[:, None]
+        covariance = np.eye(len(alike)) + share * weights * alike
+        by = np.linalg.inv(np.linalg.cholesky(covariance))
+        log = float(np.log(np.diagonal(by, axis1=1, axis2=2)).sum())
         force = by @ self.force.reshape(*self.y.shape, -1)
         return replace(
-            self, y=self.y @ by.T, starts=by @ self.starts, law=by @ self.law,
+            self, y=(by @ self.y[..., None])[..., 0], starts=by @ self.starts, law=by @ self.law,
             force=force.reshape(self.force.shape), log_volume=self.log_volume + log,
         )  # fmt: skip
 
@@ -148,7 +165,7 @@ class ResidualRows:
 
     @property
     def degrees(self) -> int:
-        taken = self.starts.shape[2] * len(self.y) + self.law.shape[2]
+        taken = self.starts.shape[2] * len(self.y) + self.law.shape[2] - self.learned
         return max(self.y.size - taken, 1)
 
     @property
@@ -156,48 +173,90 @@ class ResidualRows:
         """Nats for a fitted number."""
         return 0.5 * math.log(max(self.degrees, 2))
 
-    def _nats(self, squares: Array | float, volumes: Array | float = 0.0) -> Array:
-        return np.asarray(
-            self.log_volume - 0.5 * volumes
-            - 0.5 * self.degrees * np.log(np.maximum(squares, 1e-300))
-        )  # fmt: skip
+    def _nats(self, squares: Array, volumes: Array | float = 0.0) -> Array:
+        logs = self.degrees * np.log(np.maximum(squares, 1e-300))
+        return np.asarray(self.log_volume - 0.5 * (volumes + logs))
 
-    def evidence(self, columns: Array | None = None) -> float:
-        """Nats of columns (S, N, m) whose weights are those of all segments; of none by default."""
-        y = self.unexplained
+    def evidence(self, columns: Array | None = None, robust: bool = True) -> Nats:
+        """Nats of columns (S, N, m) whose weights are those of all segments; of none by default.
+
+        Without `robust` only their total is needed.
+        """
+        y, shape = self.unexplained, self.y.shape
         square = float(y @ y)
         if columns is None:
-            return float(self._nats(square))
+            alone = float(self._nats(np.array(square)))
+            return Nats(alone, self._of_each((y**2).reshape(shape)), self._robust(y, 0.0, 0.0))
         c = self.without_law(self.free(columns).reshape(len(y), -1))
         values, u = np.linalg.eigh(c.T @ c)
         values = np.maximum(values, 0.0)
-        g = (u.T @ (c.T @ y)) ** 2
+        g = u.T @ (c.T @ y)
         by = VARIANCES[:, None] / max(float(values.mean()), 1e-300)
-        less = (by * g / (1 + by * values)).sum(axis=1)
-        least = 1e-14 * square  # beyond the accuracy of the sums
-        nats = self._nats(np.maximum(square - less, least), np.log1p(by * values).sum(axis=1))
-        return float(nats.max())
+        less = (by * g**2 / (1 + by * values)).sum(axis=1)
+        left = np.maximum(square - less, 1e-14 * square)  # the accuracy of the sums
+        nats = self._nats(left, np.log1p(by * values).sum(axis=1))
+        k = int(nats.argmax())
+        weights = by[k] * g / (1 + by[k] * values)
+        rest = y - c @ (u @ weights)
+        if not robust:
+            return Nats(float(nats[k]), np.zeros(len(self.y)))
+        volume = float(np.log1p(by[k] * values).sum())
+        tails = self._robust(rest, volume, float((weights**2).sum() / by[k, 0]))
+        return Nats(float(nats[k]), self._of_each((rest**2).reshape(shape)), tails)
 
-    def evidence_of_each(self, columns: Array) -> float:
+    def beside(self, columns: Array) -> ResidualRows:
+        """The same with shared columns (S, N, m) fitted like the law's coefficients."""
+        c = self.without_law(self.free(columns).reshape(self.y.size, -1))
+        values, u = np.linalg.eigh(c.T @ c)
+        g = (u.T @ (c.T @ self.unexplained)) ** 2
+        by = VARIANCES[:, None] / max(float(values.mean()), 1e-300)
+        values = np.maximum(values, 0.0)
+        square = float(self.unexplained @ self.unexplained)
+        left = np.maximum(square - (by * g / (1 + by * values)).sum(axis=1), 1e-14 * square)
+        volumes = np.log1p(by * values).sum(axis=1)
+        k = int(self._nats(left, volumes).argmax())
+        told = by[k] * values > 1
+        more = (c @ u[:, told]).reshape(*self.y.shape, -1)
+        return replace(
+            self, law=np.concatenate([self.law, more], axis=2), learned=int(told.sum()),
+            log_volume=self.log_volume - 0.5 * float(volumes[k]),
+        )  # fmt: skip
+
+    def _robust(self, rest: Array, volume: float, squares: float) -> float:
+        """Nats by Student's distribution, given what is left and the squares of the weights."""
+        noise = profile(rest.reshape(-1, 1, 1), np.zeros(1, dtype=int))
+        variance = float(noise.scale[0, 0]) ** 2
+        return self.log_volume + noise.total - 0.5 * (volume + squares / variance)
+
+    def evidence_of_each(self, columns: Array) -> Nats:
         """Nats of columns (S, N, m) whose weights are each segment's own."""
         c = self.free(columns)
         u, s, _ = np.linalg.svd(c, full_matrices=False)
         turn, values = np.swapaxes(u, 1, 2), s**2
-        y, law = self.left, self._coefficients.reshape(*self.y.shape, -1)
-        y_in, law_in = turn @ y[..., None], turn @ law
-        # Of what lies outside of the columns only sums of squares are needed.
-        whole = [float((y**2).sum()), np.einsum("snp,sn->p", law, y), np.eye(law.shape[2])]
-        best = -math.inf
+        y, law = self.left[..., None], self._coefficients.reshape(*self.y.shape, -1)
+        y_in, law_in = turn @ y, turn @ law
+        best = Nats(-math.inf, np.zeros(len(y)))
         for by in VARIANCES / max(float(values.mean()), 1e-300):
-            less = (by * values / (1 + by * values))[..., None]
-            lost = less * law_in
-            across = whole[1] - np.einsum("smp,smi->p", lost, y_in)
-            inner = whole[2] - np.einsum("smp,smq->pq", lost, law_in)
-            square = whole[0] - float((less * y_in**2).sum())
-            square -= float(across @ np.linalg.lstsq(inner, across, rcond=1e-12)[0])
-            square = max(square, 1e-14 * whole[0])
-            best = max(best, float(self._nats(square, float(np.log1p(by * values).sum()))))
+            root = np.sqrt(1 / (1 + by * values))[..., None]
+
+            def white(rows: Array, inner: Array, root: Array = root) -> Array:
+                return rows - u @ ((1 - root) * inner)
+
+            rows, across = white(y, y_in).reshape(-1), white(law, law_in)
+            across = across.reshape(len(rows), -1)
+            rest = rows - across @ np.linalg.lstsq(across, rows, rcond=1e-12)[0]
+            volumes = np.log1p(by * values).sum(axis=1)
+            total = float(self._nats(np.array(float(rest @ rest)), float(volumes.sum())))
+            if total > best.total:
+                best = Nats(total, self._of_each((rest**2).reshape(self.y.shape), volumes))
         return best
+
+    def _of_each(self, squares: Array, volumes: Array | float = 0.0) -> Array:
+        """Nats of each segment (S,), with the variance that all have."""
+        whole = squares.sum(axis=1)
+        variance = max(float(whole.sum()) / self.degrees, 1e-300)
+        logs = self.y.shape[1] * math.log(variance)
+        return np.asarray(-0.5 * (whole / variance + logs + volumes))
 
 
 def evaluated(term: sympy.Expr, law: Law, inputs: Array) -> Array:
@@ -232,10 +291,30 @@ def _measured(shot: ShootingFit) -> Array:
     return given
 
 
-def _isolated(residual: Array) -> Array:
-    """Weights (n, S, d) of values, small for those that lie far off their neighbors: outliers."""
-    n = len(residual)
-    near = np.stack([residual[np.clip(np.arange(n) + k, 0, n - 1)] for k in range(-2, 3)])
-    off = np.abs(residual - np.median(near, axis=0))
-    size = 1.4826 * float(np.median(off[off > 0])) if (off > 0).any() else 1.0
-    return 5.0 / (4.0 + (off / max(size, 1e-300)) ** 2)
+def _levels(residual: Array, readings: Array, least: Array) -> tuple[Array, Array]:
+    """Levels (d,) of the noise, and of each value (n, S, d) the inverse relative to that.
+
+    The noise is what neighbors do not tell, whatever the law lacks. It differs between segments and
+    readings of other sizes; values far off their neighbors are outliers, and count less.
+    """
+    n, off = len(residual), np.zeros_like(residual)
+    if n >= 5:  # what a cubic through the neighbors leaves, in units of independent noise
+        around = 4 * (residual[1:-3] + residual[3:-1]) - residual[:-4] - residual[4:]
+        off[2:-2] = np.abs(residual[2:-2] - around / 6) / math.sqrt(1 + 34 / 36)
+        off[:2], off[-2:] = off[2], off[-3]
+    each = (1.4826 * np.median(off, axis=0)) ** 2  # (S, d)
+    size = np.maximum(each.mean(axis=0), least**2)
+    relative = np.broadcast_to(
+        (n * each / size + PRIOR_VALUES) / (n + PRIOR_VALUES), off.shape
+    ).copy()
+    for j in range(off.shape[2]):
+        unit = off[..., j] / np.sqrt(relative[..., j] * size[j])
+        limits = np.quantile(np.abs(readings[..., j]), np.arange(1, BINS) / BINS)
+        place = np.searchsorted(limits, np.abs(readings[..., j]))
+        for k in range(BINS):
+            here = unit[place == k]
+            level = (1.4826 * float(np.median(here))) ** 2 if len(here) else 1.0
+            level = (len(here) * level + PRIOR_VALUES) / (len(here) + PRIOR_VALUES)
+            relative[..., j][place == k] *= level
+    outlying = (DEGREES_OF_FREEDOM + 1) / (DEGREES_OF_FREEDOM + off**2 / (relative * size))
+    return np.sqrt(size), np.sqrt(outlying / relative)

@@ -414,7 +414,7 @@ class Ladder:
             assert self.data is not None
             verdict = replace(verdict, reasons=(*verdict.reasons, rounding_reason(self.data)))
         if self._time_left(problem):
-            verdict = self._with_cause(verdict, best, front, evidence)
+            verdict = self._with_cause(verdict, best, front, evidence, problem)
         return Climbed(replace(front, verdict=verdict), problem, verdict)
 
     def _compare_shorter(
@@ -451,12 +451,16 @@ class Ladder:
         return None if segments is None else domain_of(self.data, segments, 1.0)
 
     def _with_cause(
-        self, verdict: Verdict, law: Law, front: Front, evidence: Simulation | Regression
-    ) -> Verdict:
+        self, verdict: Verdict, law: Law, front: Front, evidence: Simulation | Regression,
+        problem: Problem,
+    ) -> Verdict:  # fmt: skip
         """The verdict with what acts beside the law; maps and noisy inputs have no such test."""
         segments = evidence.segments if isinstance(evidence, Simulation) else None
         if segments is None and verdict.adequate is False:
             segments = self._cut(LENGTH)
         if segments is None or segments.weights is not None or law.dynamics == "discrete":
             return verdict
-        return with_cause(verdict, law, front, evidence, segments, self._simulated)
+        return with_cause(
+            verdict, law, front, evidence, segments, self._simulated,
+            lambda: self._time_left(problem),
+        )  # fmt: skip

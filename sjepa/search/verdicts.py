@@ -10,6 +10,7 @@ import numpy as np
 
 from sjepa.data import Trajectories
 from sjepa.inference.causes import cause_of, is_moved
+from sjepa.inference.constants import EXACT
 from sjepa.inference.evidence import Adequacy, Regression, Simulation
 from sjepa.inference.noise import resolution
 from sjepa.inference.score import Scores
@@ -50,7 +51,7 @@ def validated(front: Front, data: Trajectories, order: int, zoh: bool) -> Front:
 
 def with_cause(
     verdict: Verdict, law: Law, front: Front, evidence: Simulation | Regression,
-    segments: Segments, whole: Callable[[Law], Law],
+    segments: Segments, whole: Callable[[Law], Law], time_left: Callable[[], bool],
 ) -> Verdict:  # fmt: skip
     """The verdict with what acts beside the law, where that explains the residuals far better.
 
@@ -59,7 +60,8 @@ def with_cause(
     """
     shots = dict(evidence.shots) if isinstance(evidence, Simulation) else {}
     chosen = shots.get(law) or shoot(law, segments)
-    if not is_moved(chosen):
+    # What is left of exact data is the error of solvers, which follows the state.
+    if (chosen.unexplained <= EXACT).all() or not is_moved(chosen):
         return verdict
     simulated: list[Law] = []
     for other in sorted(shots, key=lambda one: evidence.fits[one].complexity):
@@ -68,9 +70,12 @@ def with_cause(
     known = {one.skeleton[0] for one in shots}
     others = [one for one in map(whole, (c.law for c in front)) if one.skeleton[0] not in known]
     every = max(1, -(-len(simulated) // BESIDE))
-    fits = [chosen, *(shots[one] for one in simulated[::every] if one != law)]
-    fits += [shoot(one, segments) for one in others[:BESIDE]]
-    cause = cause_of((shot, evidence.complexity(shot.law)) for shot in fits)
+    beside = [one for one in simulated[::every] if one != law] + others[:BESIDE]
+    fits = [(chosen, evidence.complexity(law))]
+    for one in beside:
+        if time_left():
+            fits.append((shots.get(one) or shoot(one, segments), evidence.complexity(one)))
+    cause = cause_of(fits)
     if cause is None:
         return verdict
     figures = {**verdict.figures, "cause_lead": cause.lead}

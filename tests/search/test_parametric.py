@@ -17,7 +17,7 @@ from sjepa.data import Trajectories
 from sjepa.data.derivatives import differentiate, slope_error
 from sjepa.data.rows import weak_functions, weak_rows
 from sjepa.errors import ConfigError, LawError, NumericalWarning
-from sjepa.search import ladder
+from sjepa.search import extension
 from sjepa.search.parametric import place_constants, projected, solve_open
 from sjepa.symbolic import Library
 from sjepa.symbolic.term_templates import (
@@ -152,7 +152,7 @@ def test_parameters_of_long_data_are_found_on_some_of_their_rows(
         sizes.append(len(problem.targets))
         return solve_open(backend, problem, *rest)
 
-    monkeypatch.setattr(ladder, "solve_open", noted)
+    monkeypatch.setattr(extension, "solve_open", noted)
     t, most = np.arange(0, 12, 0.002), ladder.Effort().max_rows
     assert len(t) > most
     terms = ["s", "p", "s/(c + s)"]
