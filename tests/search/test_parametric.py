@@ -153,7 +153,7 @@ def test_parameters_of_long_data_are_found_on_some_of_their_rows(
         return solve_open(backend, problem, *rest)
 
     monkeypatch.setattr(extension, "solve_open", noted)
-    t, most = np.arange(0, 12, 0.002), ladder.Effort().max_rows
+    t, most = np.arange(0, 12, 0.002), extension.Effort().max_rows
     assert len(t) > most
     terms = ["s", "p", "s/(c + s)"]
     for noise in (0.0, 0.005):
