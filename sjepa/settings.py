@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from numbers import Integral, Real
@@ -113,10 +112,10 @@ def settings_of(given: Any, argument: str, known: Mapping[str, P]) -> P:
 def texts_of(given: Any, argument: str, example: str) -> list[str]:
     """The texts of a list, such as names or terms; a text alone is a list of letters."""
     try:
-        texts = [None] if isinstance(given, str | bytes) else list(given)
+        texts = None if isinstance(given, str | bytes) else list(given)
     except TypeError:
-        texts = [None]
-    if not all(isinstance(text, str) for text in texts):
+        texts = None
+    if texts is None or not all(isinstance(text, str) for text in texts):
         raise ConfigError(f"{argument} is a list of {example}, got {given!r:.60}.", argument)
     return texts
 
@@ -141,9 +140,13 @@ def array_of(given: Any, argument: str) -> np.ndarray:
 
 
 def number_of(given: Any, argument: str) -> float:
-    if not isinstance(given, Real) or isinstance(given, bool) or abs(given) > sys.float_info.max:
-        raise ConfigError(f"{argument} is a number, got {given!r:.60}.", argument)
-    return float(given)
+    """A float; whole numbers that are too large for one are none."""
+    try:
+        if isinstance(given, Real) and not isinstance(given, bool):
+            return float(given)
+    except OverflowError:
+        pass
+    raise ConfigError(f"{argument} is a number, got {given!r:.60}.", argument)
 
 
 def whole_of(given: Any, argument: str, least: int = 0) -> int:
