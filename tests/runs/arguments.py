@@ -76,7 +76,7 @@ def value(text: str, names: list[str], point: Array) -> tuple[float, float]:
         def __truediv__(self, o: Any) -> Number:
             return self._of(float(self) / float(o))
 
-        def __pow__(self, o: Any) -> Number:
+        def __pow__(self, o: Any) -> Number:  # type: ignore[override]
             return self._of(float(self) ** float(o))
 
         def __neg__(self) -> Number:
