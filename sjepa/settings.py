@@ -46,8 +46,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
-            kind, words = _KINDS.get(field.type, (object, ""))
+            kind, words = _KINDS.get(str(field.type).removesuffix(" | None"), (object, ""))
             value = getattr(self, field.name)
+            if value is None and str(field.type).endswith(" | None"):
+                continue
             if not isinstance(value, kind) or (words and isinstance(value, bool) != (kind is bool)):
                 raise ConfigError(f"{field.name} is {words}, got {value!r:.60}.")
         if (further := getattr(super(), "__post_init__", None)) is not None:

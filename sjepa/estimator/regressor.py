@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from sjepa.estimator.regressor_files import save_regressor
 from sjepa.estimator.robust import LOSSES, ROUNDS, row_weights
 from sjepa.estimator.table_search import Table
 from sjepa.estimator.table_space import given_space, operators_of, output_names
-from sjepa.settings import draw_seed, texts_of, whole_of
+from sjepa.settings import draw_seed, mapping_of, number_of, texts_of, whole_of
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.verdict import Verdict
 
@@ -156,8 +155,10 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         _one_of("model_selection", self.model_selection, SELECTIONS)
         loss = "squared" if self.loss is None else self.loss
         _one_of("loss", loss, LOSSES)
-        if self.delta is not None and not (isinstance(self.delta, Real) and self.delta > 0):
+        if self.delta is not None and not number_of(self.delta, "delta") > 0:
             raise ConfigError(f"delta is a positive number, got {self.delta!r:.60}.", "delta")
+        if self.units is not None:
+            mapping_of(self.units, "units")
         backend: Backend | None = None
         if self.backend is not None:
             backend = make_backend(self.backend)
