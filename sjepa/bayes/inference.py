@@ -161,7 +161,7 @@ def posterior(
     sizes = Sizes.of(kept, holdout, step)
     gp = GP.make(correction)
     seen = _segments(second, gp, covariance, evidence) if noise == "observation" else None
-    if covariance == "auto":
+    if isinstance(covariance, str) and covariance == "auto":
         covariance = "full" if gp is None or gp.outputs == "multi" else "diagonal"
     fits: list[StructureFit] = []
     work = _Evidence(rows, step, sizes, settings, covariance, evidence, gp, seen)
