@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from numbers import Integral, Real
@@ -47,8 +46,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
-            kind, words = _KINDS.get(field.type, (object, ""))
+            kind, words = _KINDS.get(str(field.type).removesuffix(" | None"), (object, ""))
             value = getattr(self, field.name)
+            if value is None and str(field.type).endswith(" | None"):
+                continue
             if not isinstance(value, kind) or (words and isinstance(value, bool) != (kind is bool)):
                 raise ConfigError(f"{field.name} is {words}, got {value!r:.60}.")
         if (further := getattr(super(), "__post_init__", None)) is not None:
@@ -143,10 +144,13 @@ def array_of(given: Any, argument: str) -> np.ndarray:
 
 
 def number_of(given: Any, argument: str) -> float:
-    number = isinstance(given, Real) and not isinstance(given, bool)
-    if not number or abs(given) > sys.float_info.max:
-        raise ConfigError(f"{argument} is a number, got {given!r:.60}.", argument)
-    return float(given)
+    """A float; whole numbers that are too large for one are none."""
+    try:
+        if isinstance(given, Real) and not isinstance(given, bool):
+            return float(given)
+    except OverflowError:
+        pass
+    raise ConfigError(f"{argument} is a number, got {given!r:.60}.", argument)
 
 
 def whole_of(given: Any, argument: str, least: int = 0) -> int:

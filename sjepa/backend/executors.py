@@ -14,6 +14,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from sjepa.errors import ConfigError, MissingDependency
+from sjepa.settings import whole_of
 
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ def run_on(
     how many workers there are or which of them are lost. Only a few items are taken ahead.
     """
     check_executor(executor)
+    workers = whole_of(workers, "workers", 1)
     jobs = enumerate(items)
     if executor == "local":
         return _local(function, jobs, workers)

@@ -166,7 +166,7 @@ def posterior(
     sizes = Sizes.of(compared, holdout, step)
     gp = GP.make(correction)
     segments = _segments(second, gp, covariance, evidence) if noise == "observation" else None
-    if covariance == "auto":
+    if isinstance(covariance, str) and covariance == "auto":
         covariance = "full" if gp is None or gp.outputs == "multi" else "diagonal"
     fits: list[StructureFit] = []
     work = _Evidence(rows, step, sizes, settings, covariance, evidence, gp, segments)

@@ -16,7 +16,7 @@ from scipy.linalg import (
 
 from sjepa.control.linearize import ContinuousModel, DiscreteModel, Linearization
 from sjepa.errors import ConfigError, DataError
-from sjepa.settings import array_of
+from sjepa.settings import array_of, choice_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +59,7 @@ def lqr(
         "auto" takes the step where there is one: a digital controller acts at steps.
     low, high : limits of the actions, optional
     """
-    if time not in ("auto", "discrete", "continuous"):
-        raise ConfigError(f"time is 'auto', 'discrete' or 'continuous', got {time!r}.")
+    choice_of(time, "time", ("auto", "discrete", "continuous"))
     discrete = time == "discrete" or (time == "auto" and around.step is not None)
     model = around.step if discrete else around.field
     if model is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,7 @@ from sjepa.estimator.table_space import (
     output_names,
     with_known_terms,
 )
-from sjepa.settings import draw_seed, texts_of, whole_of
+from sjepa.settings import draw_seed, mapping_of, number_of, texts_of, whole_of
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.known import read_known, whole_front
 from sjepa.symbolic.verdict import Verdict
@@ -176,8 +175,10 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         _one_of("model_selection", self.model_selection, SELECTIONS)
         loss = "squared" if self.loss is None else self.loss
         _one_of("loss", loss, LOSSES)
-        if self.delta is not None and not (isinstance(self.delta, Real) and self.delta > 0):
+        if self.delta is not None and not number_of(self.delta, "delta") > 0:
             raise ConfigError(f"delta is a positive number, got {self.delta!r:.60}.", "delta")
+        if self.units is not None:
+            mapping_of(self.units, "units")
         backend: Backend | None = None
         if self.backend is not None:
             backend = make_backend(self.backend)

@@ -13,7 +13,7 @@ import sympy
 from sympy import Matrix
 
 from sjepa.errors import FormatError, LawError
-from sjepa.settings import array_of, choice_of, texts_of
+from sjepa.settings import array_of, texts_of
 from sjepa.symbolic import complexity as measures, export, law_methods
 from sjepa.symbolic.calculus import jacobian
 from sjepa.symbolic.canonical import factored
@@ -70,7 +70,8 @@ class Law:
         canonical: bool = True,
     ) -> None:
         """`canonical=False` keeps the expressions as they are, for trained coefficients."""
-        choice_of(dynamics, "dynamics", ("continuous", "discrete"))
+        if not isinstance(dynamics, str) or dynamics not in ("continuous", "discrete"):
+            raise LawError(f"dynamics must be 'continuous' or 'discrete', got {dynamics!r:.60}.")
         if not expressions:
             raise LawError("A law needs at least one equation.")
         self.inputs = check_names(inputs, "input")
@@ -319,7 +320,10 @@ class Law:
         `library` gives the term weights for ``"terms"``, `weights` the node weights that differ
         from the operator table's for the others.
         """
-        choice_of(measure, "measure", (*measures.MEASURES, "dag"))
+        known_measures = (*measures.MEASURES, "dag")
+        if not isinstance(measure, str) or measure not in known_measures:
+            names = ", ".join(known_measures)
+            raise LawError(f"No complexity measure {measure!r:.60}. Known: {names}.")
         if measure == "tree" and not weights:
             return float(sum(e.tree for e in self.canonical().expanded))
         if measure in ("tree", "dag"):

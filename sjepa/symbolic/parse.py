@@ -13,7 +13,7 @@ import math
 import re
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -55,9 +55,11 @@ def plain_letters(name: str) -> str:
 
 def check_names(names: Sequence[str], what: str) -> tuple[str, ...]:
     """Names that can stand in an equation, each once, and none that looks like another."""
-    if not isinstance(names, Iterable):
-        raise LawError(f"{what.capitalize()} names are a list of texts, got {names!r:.60}.")
-    names = (names,) if isinstance(names, str) else tuple(names)
+    try:
+        names = (names,) if isinstance(names, str) else tuple(names)
+    except TypeError:
+        text = f"{what.capitalize()} names are a list of texts, got {names!r:.60}."
+        raise LawError(text) from None
     seen: dict[str, str] = {}
     for name in names:
         if not isinstance(name, str) or not name.isidentifier():

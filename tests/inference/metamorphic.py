@@ -119,8 +119,8 @@ class Change:
             at = int(np.clip(where * len(x[which]), SHORTEST, len(x[which]) - SHORTEST))
             for rows in filter(None, (x, t, u)):
                 rows[which : which + 1] = [rows[which][:at], rows[which][at:]]
-        order = np.arange(len(x)) if self.trajectories is None else self.trajectories
-        order = [*order, *range(len(order), len(x))] * (1 + self.twice)
+        first = range(len(x)) if self.trajectories is None else self.trajectories.tolist()
+        order = [*first, *range(len(first), len(x))] * (1 + self.twice)
         x, t = [self._stored(x[k]) for k in order], [t[k] for k in order]
         u = None if u is None else [u[k] for k in order]
         return Trajectories(x, t, u, names=names, input_names=given.input_names)
@@ -223,10 +223,10 @@ def answer(front: Front, truth: dict[str, list[sympy.Expr]]) -> str:
 
 def pairs(
     count: int, seed: int, each: int = 5, names: Sequence[str] = tuple(SYSTEMS),
-    noise: float | None = None,
+    level: float | None = None,
 ) -> Iterator[Outcome]:  # fmt: skip
     """Random pairs; `each` of them share the call that they are compared with."""
-    rng, levels = np.random.default_rng(seed), [0.0, NOISE] if noise is None else [noise]
+    rng, levels = np.random.default_rng(seed), [0.0, NOISE] if level is None else [level]
     for number in range(count):
         if number % each == 0:
             name, noise = str(rng.choice(list(names))), float(rng.choice(levels))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import sjepa
+from benchmarks.budgets import beside
 from sjepa import Law
 from sjepa.data import SYSTEMS
 from sjepa.data.synthetic.simulate import simulate
@@ -94,6 +96,17 @@ def test_no_more_laws_are_simulated_when_the_time_is_over() -> None:
         assert verdict(front).figures["laws_compared"] == 1
         assert any(front.best().terms)
     assert verdict(sjepa.discover(pendulum(0.05))).figures["laws_compared"] > 1
+
+
+def test_a_budget_leaves_time_for_the_test_of_four_states() -> None:
+    """The test followed a fit that had begun when the time was nearly over: a second too many."""
+    data = beside(simulate("brusselator", seed=1, noise=0.01), np.random.default_rng(1))
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        front = sjepa.discover(data, budget=1.0)
+    assert time.process_time() - start < 2.0
+    assert verdict(front).adequate is not None
 
 
 def test_a_missing_term_of_second_order_is_warned_of() -> None:

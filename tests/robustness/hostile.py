@@ -67,6 +67,7 @@ class Case:
 
     name: str
     command: list[str]
+    harmless: bool = False  # may also be answered, as long as what it says is printable
 
 
 @dataclass
@@ -270,7 +271,8 @@ def table(p: Place) -> Case:
         "t,a,__import__('os')\n0,1,x\n1,2,y\n", "time,time,a\n" + rows, "t,a,b\n1,1,1\n0,2,2\n",
     ]  # fmt: skip
     text = p.rng.choice(texts)
-    return Case(f"csv {text[:24]!r}", ["discover", p.put("a.csv", text)])
+    # Names with control characters are written without them.
+    return Case(f"csv {text[:24]!r}", ["discover", p.put("a.csv", text)], "\x1b" in text)
 
 
 def archive(p: Place) -> Case:
@@ -485,12 +487,14 @@ def attack(root: Path, good: Path, secret: Path, number: int, seed: int) -> tupl
     finally:
         WATCH.folder = None
     wrong = list(WATCH.seen)
-    if out.returncode not in (2, 3):
+    refused = out.returncode in (2, 3)
+    if not refused and not (case.harmless and out.returncode == 0):
         wrong.append(f"ended with {out.returncode}: {out.stdout[:100]!r} {out.stderr[-200:]!r}")
     lines = [
         line for line in out.stderr.strip("\n").split("\n") if not line.startswith("sjepa: note: ")
     ]
-    if len(lines) != 1 or not out.stderr.replace("\n", "").isprintable() or out.stdout:
+    printable = (out.stdout + out.stderr).replace("\n", "").isprintable()
+    if not printable or (refused and (len(lines) != 1 or out.stdout)):
         wrong.append(f"said {out.stderr[:200]!r} {out.stdout[:100]!r}")
     if list(folder.rglob("ran")) or (root / "ran").exists() or Path("ran").exists():
         wrong.append("ran")

@@ -6,7 +6,6 @@ every argument made sense, the answer is compared with one that was computed wit
 
 from __future__ import annotations
 
-import math
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.integrate import solve_ivp
 
 import sjepa
 from sjepa import Budget, Front, Joint, Law, Library
@@ -23,205 +21,8 @@ from sjepa.control import ILQR, Task, equilibria, linearize, lqr, phase_portrait
 from sjepa.models import Transition
 from sjepa.symbolic import Grammar
 from tests.command import run as command
-
-
-Array = np.ndarray
-Rng = np.random.Generator
-OURS = sjepa.errors.SjepaError
-
-
-def pick(rng: Rng, options: Any) -> Any:
-    return options[int(rng.integers(len(options)))]
-
-
-def junk(rng: Rng) -> Any:
-    """Something that hardly any argument means."""
-    return pick(rng, [
-        "a", "", "nan", b"x", -1, 0, 1, 2.5, True, 10**400, 1e308, math.nan, math.inf, 1j, [], {}, (),
-        ["a"], [None], [[]], [1, "a"], {"a": 1}, {"name": "a"}, {1: 2}, object(), object, len, range(3), slice(3),
-        np.array([]), np.array([np.nan, 1.0]), np.ones((2, 3, 4, 5)), np.array("a"), np.array([1j]),
-        np.ones(3, bool), np.array(["2020-01-01"], "M8[s]"), np.zeros((0, 2)), "x" * 500, "\x1b[2J", 2**70,
-        lambda *a, **k: None, Path("nowhere"), iter([1, 2]), frozenset({1}), np.float32(2), np.ma.masked,
-    ])  # fmt: skip
-
-
-class Draw:
-    """Sound arguments, of which one may be exchanged for junk."""
-
-    def __init__(self, rng: Rng) -> None:
-        self.rng, self.sound = rng, True
-
-    def __call__(self, **arguments: Any) -> dict[str, Any]:
-        if arguments and self.rng.random() < 0.6:
-            self.sound = False
-            arguments[pick(self.rng, list(arguments))] = junk(self.rng)
-        return arguments
-
-
-# Expressions with their values by plain Python --------------------------------------------------
-
-
-def expression(rng: Rng, names: list[str], depth: int = 3) -> str:
-    if depth == 0 or rng.random() < 0.2:
-        number = f"{pick(rng, [0.5, 2, 3, 1.5, 1e-9, 1e5, 0.1]):g}"
-        return number if rng.random() < 0.4 else pick(rng, names)
-    a, b = (expression(rng, names, depth - 1) for _ in range(2))
-    return pick(rng, [
-        f"({a} + {b})", f"({a} - {b})", f"{a}*{b}", f"({a})*({b})", f"({a})**{rng.integers(0, 4)}",
-        f"sin({a})", f"cos({a})", f"exp(-({a})**2)", f"tanh({a})", f"({a})/(1 + ({b})**2)", f"abs({a})",
-    ])  # fmt: skip
-
-
-def value(text: str, names: list[str], point: Array) -> tuple[float, float]:
-    """By Python's own arithmetic, and the size of the largest number on the way, for rounding."""
-    seen = [1.0]
-
-    class Number(float):
-        def _of(self, made: float) -> Number:
-            seen.append(abs(made))
-            return Number(made)
-
-        def __add__(self, o: Any) -> Number:
-            return self._of(float(self) + float(o))
-
-        def __sub__(self, o: Any) -> Number:
-            return self._of(float(self) - float(o))
-
-        def __mul__(self, o: Any) -> Number:
-            return self._of(float(self) * float(o))
-
-        def __truediv__(self, o: Any) -> Number:
-            return self._of(float(self) / float(o))
-
-        def __pow__(self, o: Any) -> Number:
-            return self._of(float(self) ** float(o))
-
-        def __neg__(self) -> Number:
-            return self._of(-float(self))
-
-        __radd__ = __add__
-        __rmul__ = __mul__
-
-        def __rsub__(self, o: Any) -> Number:
-            return self._of(float(o) - float(self))
-
-        def __rtruediv__(self, o: Any) -> Number:
-            return self._of(float(o) / float(self))
-
-    scope: dict[str, Any] = {n: Number(v) for n, v in zip(names, point, strict=True)}
-    scope |= {
-        f: (lambda g: lambda x: Number(g(x)))(getattr(math, f))
-        for f in ("sin", "cos", "exp", "tanh")
-    }
-    scope["abs"] = lambda x: Number(abs(float(x)))
-    return float(eval(text, {"__builtins__": {}}, scope)), max(seen)
-
-
-def law_text(rng: Rng) -> None:
-    """Reading, evaluating and writing a law."""
-    names = ["x", "y"]
-    texts = [expression(rng, names), expression(rng, names)]
-    if rng.random() < 0.3:
-        at = int(rng.integers(len(texts[0]) + 1))
-        texts[0] = (
-            texts[0][:at]
-            + pick(rng, ["(", ")", "*", "**", "z", "..", "'", ";", "\n", "1e999"])
-            + texts[0][at:]
-        )
-        Law.from_string(texts, inputs=names)
-        return
-    law = Law.from_string(texts, inputs=names)
-    points = rng.uniform(-2, 2, (4, 2))
-    again = Law.from_json(law.to_json())
-    assert again == law and hash(again) == hash(law), f"{law} is not {again}"
-    scope: dict[str, Any] = {}
-    exec(law.python(), scope)  # what we wrote ourselves
-    written = scope["law"]
-    for point in points:
-        try:
-            wanted = [value(t, names, point) for t in texts]
-        except (OverflowError, ZeroDivisionError):
-            continue
-        found, other = law(point), np.asarray(written(point), dtype=float).ravel()
-        for w, a, b in zip(wanted, found, other, strict=True):
-            close = 1e-9 * w[1] + 1e-9
-            assert abs(a - w[0]) <= close and abs(b - w[0]) <= close, (
-                f"{texts} at {point}: {w} {a} {b}"
-            )
-
-
-def law_method(rng: Rng) -> None:
-    draw, law = Draw(rng), Law.from_string(["y", "-x - 0.2*y"], inputs=["x", "y"])
-    t = np.arange(0, 3, 0.05)
-    name = pick(rng, ["round", "threshold", "equivalent", "complexity", "simulate", "score", "fit", "call", "latex",
-                      "with_coefficients", "description_length", "from_dict", "from_json", "from_string", "jacobian",
-                      "invariants", "save", "c"])  # fmt: skip
-    if name == "simulate":
-        found = law.simulate(**draw(x0=[1.0, 0.5], t=t))
-        if draw.sound:
-            near = solve_ivp(
-                lambda _, z: [z[1], -z[0] - 0.2 * z[1]], (0, t[-1]), [1, 0.5], t_eval=t, rtol=1e-10
-            )
-            assert np.allclose(found.z, near.y.T, atol=1e-5)
-        return
-    x = law.simulate([1.0, 0.5], t).z if name in ("score", "fit") else None
-    if name == "score":
-        score = law.score(**draw(x=x, t=t, u=None))
-        assert not draw.sound or score > 0.999999
-    elif name == "fit":
-        found = Law.from_string(["y", "-1.3*x - 0.1*y"], ["x", "y"]).fit(
-            **draw(x=x, t=t, u=None, free=None, horizon=10)
-        )
-        if draw.sound:
-            assert np.allclose(found([[1.0, 2.0]]), [[2.0, -1.4]], atol=1e-3), found
-    else:
-        {
-            "round": lambda: law.round(**draw(digits=3)),
-            "threshold": lambda: law.threshold(**draw(smallest=0.1)),
-            "equivalent": lambda: law.equivalent(law, **draw(tolerance=1e-8, points=20, seed=0)),
-            "complexity": lambda: law.complexity(**draw(measure="terms")),
-            "call": lambda: law(**draw(x=[1.0, 2.0])),
-            "latex": lambda: law.latex(**draw(digits=3)),
-            "with_coefficients": lambda: law.with_coefficients(
-                **draw(values=[2.0] * len(law.coefficients))
-            ),
-            "description_length": lambda: law.description_length(**draw(loss=0.1, rows=100)),
-            "from_dict": lambda: Law.from_dict(
-                law.to_dict()
-                | draw(
-                    inputs=["x", "y"],
-                    outputs=["x", "y"],
-                    expressions=["y", "x"],
-                    dynamics="continuous",
-                )
-            ),
-            "from_json": lambda: Law.from_json(junk(rng)),
-            "from_string": lambda: Law.from_string(
-                **draw(equations=["y"], inputs=["x", "y"], outputs=["x"], dynamics="discrete")
-            ),
-            "jacobian": lambda: law.jacobian(**draw(wrt=["x"])),
-            "invariants": lambda: law.invariants(),
-            "save": lambda: _saved(law, rng),
-            "c": lambda: pick(
-                rng,
-                [
-                    law.c,
-                    law.julia,
-                    law.python,
-                    law.mathml,
-                    law.torch_source,
-                    law.modelica,
-                    law.sbml,
-                ],
-            )(),
-        }[name]()
-
-
-def _saved(law: Law, rng: Rng) -> None:
-    with tempfile.TemporaryDirectory() as place:
-        law.save(Path(place) / "law.json")
-        assert Law.load(Path(place) / "law.json") == law
-        Law.load(junk(rng))
+from tests.runs.arguments import Array, Draw, Rng, junk, pick
+from tests.runs.law_doors import law_method, law_text
 
 
 # Searches ----------------------------------------------------------------------------------------
@@ -339,7 +140,7 @@ def estimator(rng: Rng) -> None:
             "fit_transform",
         ],
     )
-    found = {
+    found: Any = {
         "predict": lambda: model.predict(**draw(x=x[0], u=None, t=t)),
         "encode": lambda: model.encode(**draw(x=x[0])),
         "simulate": lambda: model.simulate(**draw(x0=x[0][0], t=t, u=None)),
@@ -430,6 +231,7 @@ def control(rng: Rng) -> None:
     law = Law.from_string(["y", f"{root**2:.12g}*x - x**3 - 0.3*y + u1"], inputs=["x", "y", "u1"])
     draw = Draw(rng)
     name = pick(rng, ["equilibria", "linearize", "lqr", "task", "plan", "portrait"])
+    found: Any
     if name == "equilibria":
         found = equilibria(
             **draw(
@@ -448,7 +250,7 @@ def control(rng: Rng) -> None:
     elif name == "linearize":
         found = linearize(**draw(transition=Transition.of(law), z=[0.3, 0.1], u=[0.0], dt=None))
         if draw.sound:
-            wanted = [[0, 1], [root**2 - 3 * 0.09, -0.3]]
+            wanted = np.array([[0, 1], [root**2 - 3 * 0.09, -0.3]])
             assert found.field is not None and np.allclose(found.field.A, wanted, atol=1e-5)
     elif name == "lqr":
         around = linearize(Transition.of(law), [0.0, 0.0], [0.0], dt=0.1)

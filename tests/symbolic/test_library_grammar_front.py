@@ -8,7 +8,7 @@ import torch
 
 from sjepa import discover
 from sjepa.backend import Backend, Problem
-from sjepa.errors import ConfigError, LawError
+from sjepa.errors import ConfigError, LawError, SjepaError
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
 from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.complexity import term_weight
@@ -76,12 +76,12 @@ def test_coefficients_round_trip() -> None:
         (lambda: Grammar(["+"], ["x"], weights={"sin": -1}), "at least 0"),
         (lambda: Grammar(["+"], ["x"], masks={"x": {"input": []}}), "key 'input'"),
         (lambda: Grammar(["+", "sin"], ["x"], accepts={"sin": ["thing"]}), "accepts 'thing'"),
-        (lambda: Grammar(["+"], ["x"], max_size=0), "at least 1"),
-        (lambda: Grammar(["+"], ["x"], max_depth=0), "at least 1"),
+        (lambda: Grammar(["+"], ["x"], max_size=0), "whole number from 1"),
+        (lambda: Grammar(["+"], ["x"], max_depth=0), "whole number from 1"),
     ],
 )
 def test_contradictions_are_refused(make: object, message: str) -> None:
-    with pytest.raises(LawError, match=message):
+    with pytest.raises(SjepaError, match=message):
         make()  # type: ignore[operator]
 
 
