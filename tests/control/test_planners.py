@@ -339,7 +339,7 @@ def test_planners_take_the_smallest_settings_that_mean_something(planner, least,
     plan = planner(**least).plan(make_task(), torch.zeros(1, 2).double())
     assert bool(plan.cost.isfinite().all())
     for settings in wrong:
-        with pytest.raises(ConfigError, match="needs samples"):
+        with pytest.raises(ConfigError, match=next(iter(settings))):
             planner(**settings)
 
 
