@@ -20,7 +20,7 @@ from sjepa.backend.budget import cpu_time
 from sjepa.backend.registry import make_backend
 from sjepa.data import Trajectories
 from sjepa.data.forms import continuous_rows
-from sjepa.discovery.space import space_of, varying_terms, without_factors
+from sjepa.discovery.search_space import space_of, varying_terms, without_factors
 from sjepa.errors import ConfigError, DataError, NumericalWarning, warn_caller
 from sjepa.inference.constants import STRUCTURE
 from sjepa.inference.evidence import adequacy_of

@@ -24,16 +24,16 @@ from sjepa.data.derivative_settings import DerivativeSettings, derivatives_of
 from sjepa.data.forms import Form
 from sjepa.data.history import with_lags
 from sjepa.data.streams import Stream
-from sjepa.discovery.answer import Kept, answered
-from sjepa.discovery.asked import Asked, answer_field, answer_map
 from sjepa.discovery.per_trajectory import front_per_trajectory
-from sjepa.discovery.space import (
+from sjepa.discovery.result import SufficientStatistics, finalize
+from sjepa.discovery.search_space import (
     opened,
     small_or_large,
     space_of,
     takes_time,
     units_of,
 )
+from sjepa.discovery.task import DiscoveryTask, discover_field, discover_map
 from sjepa.discovery.units import Units
 from sjepa.errors import ConfigError, DataError
 from sjepa.search.bootstrap import bootstrap
@@ -256,9 +256,9 @@ def discover(
             common["units"] = units_of(
                 units.of_names, data, names, outputs, order, form == "discrete"
             )
-        asked = Asked(data, backend, space, names, order, form, fixed, common)
+        task = DiscoveryTask(data, backend, space, names, order, form, fixed, common)
         if form == "discrete":
-            answer = answer_map(asked)
+            result = discover_map(task)
         else:
             slopes = None if x_dot is None else _like(x_dot, data)
             summed = None
@@ -266,21 +266,21 @@ def discover(
                 summed = partial(
                     stream.sums, seed=seed, executor=effort.executor, workers=effort.workers
                 )
-            answer = answer_field(asked, slopes, fitted, summed, shapes, widen)
-        front, problem = answer.front, answer.problem
+            result = discover_field(task, slopes, fitted, summed, shapes, widen)
+        front, problem = result.front, result.problem
         if n_bootstrap and len(front):
             front = bootstrap(
                 front, problem, backend, data, n_bootstrap, seed=seed, order=order,
-                held=answer.form == "zoh", end=answer.end, ordered=x_dot is None,
+                held=result.form == "zoh", end=result.end, ordered=x_dot is None,
                 known=fixed, executor=effort.executor, workers=effort.workers,
             )  # fmt: skip
     if proposals is not None:
         front = replace(front, notes=(*front.notes, *proposals.notes))
     late = data.names[measured:] if form == "discrete" and data.names else ()
-    if answer.again and not lags:
-        kept = Kept.of(problem, answer.again, backend, names, data, not constraints)
+    if result.again and not lags:
+        kept = SufficientStatistics.of(problem, result.again, backend, names, data, not constraints)
         front = replace(front, kept=kept)
-    return answered(front, problem, answer.form, names, late or (), fixed)
+    return finalize(front, problem, result.form, names, late or (), fixed)
 
 
 def _rest(front: Front, known: Law | None) -> Front:

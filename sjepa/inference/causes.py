@@ -16,8 +16,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from sjepa.inference.constants import ODDS, STRUCTURE
+from sjepa.inference.corrections import bumps
 from sjepa.inference.noise import Array
-from sjepa.inference.probes import bumps
 from sjepa.inference.residual_rows import Nats, ResidualRows, evaluated
 from sjepa.inference.shooting import ShootingFit
 

@@ -19,8 +19,8 @@ import sympy
 from sjepa.data.rows import OnRows
 from sjepa.inference.adequacy import Blocks, predictability, predicted_power, whiteness
 from sjepa.inference.constants import BUMPS, EXACT, LENGTH, MIN_BLOCKS, SIGNIFICANCE
+from sjepa.inference.corrections import bumps, covered, segment_blocks
 from sjepa.inference.noise import INFORMATION, Array
-from sjepa.inference.probes import bumps, covered, segment_blocks
 from sjepa.inference.score import Fit, TermValues
 from sjepa.inference.segments import Segments
 from sjepa.inference.shooting import ShootingFit, shoot

@@ -14,7 +14,7 @@ from sjepa.data import Trajectories
 from sjepa.data._check import spread
 from sjepa.data.forms import NOISY
 from sjepa.data.noise import noise_level
-from sjepa.inference.paths import Shooter
+from sjepa.inference.batch_simulation import Shooter
 from sjepa.inference.segments import MIN_STEPS, Segments
 from sjepa.symbolic import Law
 

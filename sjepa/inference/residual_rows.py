@@ -16,8 +16,8 @@ import numpy as np
 import sympy
 
 from sjepa.inference.constants import DEGREES_OF_FREEDOM, PRIOR_VALUES
+from sjepa.inference.corrections import inputs_along, response
 from sjepa.inference.noise import Array, profile
-from sjepa.inference.probes import inputs_along, response
 from sjepa.inference.shooting import ShootingFit
 from sjepa.symbolic import Law, Library
 

@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
+from sjepa.inference.batch_simulation import Shooter
 from sjepa.inference.constants import DEGREES_OF_FREEDOM
 from sjepa.inference.noise import Array, Profile, profile
-from sjepa.inference.paths import Shooter
 from sjepa.inference.segments import Segments
 from sjepa.symbolic import Law
 

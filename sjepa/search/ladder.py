@@ -23,16 +23,14 @@ from sjepa.data.derivatives import slope_error
 from sjepa.data.forms import Rows, is_noisy
 from sjepa.errors import SjepaError
 from sjepa.inference.constants import EXACT, LENGTH, STRUCTURE
+from sjepa.inference.corrections import inputs_along
 from sjepa.inference.evidence import Regression, Simulation
 from sjepa.inference.input_noise import weighed
 from sjepa.inference.noise import resolution
-from sjepa.inference.probes import inputs_along
 from sjepa.inference.score import Scores
 from sjepa.inference.segments import Segments
 from sjepa.search.effort import Effort
 from sjepa.search.extension import Extension
-from sjepa.search.linearized import Template, neighbors, on_grid
-from sjepa.search.neighbors import exchanges, extensions
 from sjepa.search.proposed import (
     as_proposed,
     is_defined,
@@ -42,7 +40,9 @@ from sjepa.search.proposed import (
 )
 from sjepa.search.quotients import quotient_sets
 from sjepa.search.ranking import best_of, inside, is_long, leader, priced, simplified, structure_of
+from sjepa.search.regression_neighbors import exchanges, extensions
 from sjepa.search.scored_front import scored_front
+from sjepa.search.simulated_neighbors import Template, neighbors, on_grid
 from sjepa.search.verdicts import domain_of, rounding_reason, verdict_of, with_cause
 from sjepa.symbolic import Front, Law
 from sjepa.symbolic.snap import loosened

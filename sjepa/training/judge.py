@@ -11,8 +11,8 @@ import torch
 
 from sjepa.data import Trajectories
 from sjepa.errors import DataError
+from sjepa.inference.coordinates import Encode, Observations
 from sjepa.inference.evidence import Adequacy
-from sjepa.inference.observations import Encode, Observations
 from sjepa.inference.score import Fit, Scores
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.search.verdicts import verdict_of

@@ -8,7 +8,7 @@ from scipy import stats
 
 from sjepa.inference.adequacy import Blocks, predictability, whiteness
 from sjepa.inference.constants import MIN_BLOCKS
-from sjepa.inference.probes import bumps, covered
+from sjepa.inference.corrections import bumps, covered
 
 
 def regression(

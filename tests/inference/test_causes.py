@@ -11,7 +11,7 @@ import sjepa
 from sjepa import Front, Law
 from sjepa.data import Trajectories
 from sjepa.inference.causes import cause_of, is_moved
-from sjepa.inference.probes import response
+from sjepa.inference.corrections import response
 from sjepa.inference.segments import Segments
 from sjepa.inference.shooting import shoot
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sjepa.data import Trajectories
-from sjepa.inference.observations import Observations, Probe
+from sjepa.inference.coordinates import Observations, Probe
 from sjepa.symbolic import Law
 
 

@@ -10,10 +10,10 @@ from scipy.integrate import solve_ivp
 import sjepa
 from sjepa import Law, Library
 from sjepa.data import Trajectories, simulate
-from sjepa.inference.probes import inputs_along
+from sjepa.inference.corrections import inputs_along
 from sjepa.inference.segments import Segments
 from sjepa.inference.shooting import ShootingFit, shoot
-from sjepa.search.linearized import Template, neighbors, on_grid
+from sjepa.search.simulated_neighbors import Template, neighbors, on_grid
 from sjepa.symbolic.term_templates import TermTemplate
 
 

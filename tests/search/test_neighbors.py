@@ -8,7 +8,7 @@ import numpy as np
 
 from sjepa import Law, Library
 from sjepa.backend import Problem
-from sjepa.search.neighbors import exchanges, extensions
+from sjepa.search.regression_neighbors import exchanges, extensions
 
 
 NAMES = ["q", "p"]

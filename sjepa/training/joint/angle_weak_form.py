@@ -15,7 +15,7 @@ from sjepa.models import Simulator, Transition
 from sjepa.models.angle import Angle
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.symbolic import Law, Library
-from sjepa.training.joint.rollout import CAP
+from sjepa.training.joint.rollout_refinement import CAP
 
 
 # Windows of the weak form are a turn or two long, at most so many samples; trajectories have at

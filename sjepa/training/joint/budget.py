@@ -7,7 +7,7 @@ from typing import Any
 
 from sjepa.backend.executors import check_executor
 from sjepa.errors import ConfigError
-from sjepa.training.joint.halving import HalvingRound
+from sjepa.training.joint.successive_halving import HalvingRound
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,11 +13,11 @@ from sjepa.errors import FormatError
 from sjepa.metrics.shortcuts import CollapseReport
 from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
+from sjepa.training.joint.batched_encoders import Restarts
 from sjepa.training.joint.context import Memory, SearchContext
 from sjepa.training.joint.nonlinear_initial import Start
 from sjepa.training.joint.nonlinear_selection import PolynomialCandidate
 from sjepa.training.joint.refinement import StructureTask, linear_head
-from sjepa.training.joint.restarts import Restarts
 from sjepa.training.joint.structures import Structure, structure
 
 

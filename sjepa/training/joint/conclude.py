@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, TrainingDiverged
+from sjepa.inference.coordinates import Encode, Observations
 from sjepa.inference.evidence import Adequacy
-from sjepa.inference.observations import Encode, Observations
 from sjepa.inference.score import Fit, Scores
 from sjepa.metrics.diagnostics import Diagnostic, diagnose_hidden, diagnose_latents, times_noise
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
@@ -22,10 +22,9 @@ from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Candidate, Front, Library
 from sjepa.symbolic.verdict import Verdict
 from sjepa.training.joint.context import SearchContext
-from sjepa.training.joint.observed import Observed, within_range
 from sjepa.training.joint.refinement import StructureTask, canceling, noise_floor
 from sjepa.training.joint.result import JointCandidate, SearchResult
-from sjepa.training.joint.rollout import (
+from sjepa.training.joint.rollout_refinement import (
     RolloutLoss,
     coefficients_of,
     law_of,
@@ -33,6 +32,7 @@ from sjepa.training.joint.rollout import (
     states,
 )
 from sjepa.training.joint.structures import Symmetry, structure
+from sjepa.training.joint.whitened_trajectories import Observed, within_range
 from sjepa.training.judge import adequacy, judge, score
 
 

@@ -18,7 +18,6 @@ from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.models import Whitening
 from sjepa.symbolic import Candidate, Library
 from sjepa.training.joint.budget import SearchBudget
-from sjepa.training.joint.halving import ladder
 from sjepa.training.joint.initial_subspaces import (
     MOVING,
     LinearMode,
@@ -26,10 +25,11 @@ from sjepa.training.joint.initial_subspaces import (
     linear_modes,
     moving_share,
 )
-from sjepa.training.joint.observed import Observed, pieces
 from sjepa.training.joint.quadrature import difference
 from sjepa.training.joint.refinement import StructureTask
 from sjepa.training.joint.structures import Structure
+from sjepa.training.joint.successive_halving import ladder
+from sjepa.training.joint.whitened_trajectories import Observed, pieces
 from sjepa.training.joint.worker_pool import Pool
 from sjepa.training.whitening import fit_whitening
 

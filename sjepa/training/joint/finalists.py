@@ -15,7 +15,6 @@ from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.symbolic.front import EXACT
 from sjepa.training.joint.conclude import scored
 from sjepa.training.joint.context import SearchContext
-from sjepa.training.joint.halving import Survivor
 from sjepa.training.joint.refinement import (
     Head,
     StructureTask,
@@ -24,9 +23,10 @@ from sjepa.training.joint.refinement import (
     refine_encoder,
     unit_scale,
 )
-from sjepa.training.joint.rollout import RolloutLoss, law_of
+from sjepa.training.joint.rollout_refinement import RolloutLoss, law_of
 from sjepa.training.joint.structure_moves import proposals, reductions
 from sjepa.training.joint.structures import Structure, structure
+from sjepa.training.joint.successive_halving import Survivor
 
 
 # Laws longer than this many units of complexity for each coordinate ask for better coordinates.

@@ -15,8 +15,8 @@ from sjepa.models import Transition
 from sjepa.models.devices import one_thread
 from sjepa.symbolic.law_methods import order_of
 from sjepa.training.correction import Neural
+from sjepa.training.joint.batched_encoders import join_velocities
 from sjepa.training.joint.refinement import minimize
-from sjepa.training.joint.restarts import join_velocities
 from sjepa.training.result import FitResult, fixed
 
 

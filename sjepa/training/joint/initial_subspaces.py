@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.quadrature import cumulative, difference
+from sjepa.training.joint.whitened_trajectories import Observed
 
 
 # Modes that move less than this share along trajectories are conserved quantities.

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from sjepa.models.polynomials import PolynomialEncoder
+from sjepa.training.joint.batched_encoders import degeneracy, join_velocities
 from sjepa.training.joint.objective import coarse, rows_of, valid_starts
-from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.quadrature import difference
 from sjepa.training.joint.refinement import Head, StructureTask, refine_encoder
-from sjepa.training.joint.restarts import degeneracy, join_velocities
+from sjepa.training.joint.whitened_trajectories import Observed
 
 
 # Final weight of the curvature: a coordinate without a linear part counts as this much risk.

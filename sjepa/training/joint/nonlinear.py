@@ -44,11 +44,11 @@ from sjepa.training.joint.nonlinear_selection import (
     promoted,
     without_information_loss,
 )
-from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.refinement import Head, StructureTask, canceling, linear_head, unit_scale
-from sjepa.training.joint.rollout import RolloutLoss, law_of
+from sjepa.training.joint.rollout_refinement import RolloutLoss, law_of
 from sjepa.training.joint.structure_moves import cheaper, drop_one_term, variants
 from sjepa.training.joint.structures import Structure, structure
+from sjepa.training.joint.whitened_trajectories import Observed
 
 
 # Degrees of the two rungs, and the encoders that go on from each.

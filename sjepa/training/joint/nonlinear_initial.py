@@ -13,7 +13,6 @@ from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Library
 from sjepa.training.joint.context import HALVING_RANK, SearchContext
 from sjepa.training.joint.initial_subspaces import starting_readouts
-from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.quadrature import cumulative, difference
 from sjepa.training.joint.refinement import StructureTask, linear_head
 from sjepa.training.joint.structure_moves import variants
@@ -23,6 +22,7 @@ from sjepa.training.joint.structures import (
     structure,
     without_constants,
 )
+from sjepa.training.joint.whitened_trajectories import Observed
 
 
 # Cheapest structures that are tried whatever the linear search said, and encoders for all terms.

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from sjepa.metrics.shortcuts import CollapseReport, max_information_loss
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.training.joint.context import SearchContext
-from sjepa.training.joint.halving import promote
 from sjepa.training.joint.structures import Structure
+from sjepa.training.joint.successive_halving import promote
 
 
 # Further places for encoders that keep information the best ones lose.

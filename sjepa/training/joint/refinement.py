@@ -14,11 +14,11 @@ from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.symbolic import Library
 from sjepa.symbolic.parse import symbol
+from sjepa.training.joint.batched_encoders import degeneracy, join_velocities
 from sjepa.training.joint.objective import ActiveFeatures, IntegralFit, coarse, integral_fit
-from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.quadrature import difference
-from sjepa.training.joint.restarts import degeneracy, join_velocities
 from sjepa.training.joint.structures import Structure
+from sjepa.training.joint.whitened_trajectories import Observed
 
 
 Head = LinearEncoder | PolynomialEncoder

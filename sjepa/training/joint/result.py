@@ -12,7 +12,7 @@ from sjepa.metrics.shortcuts import CollapseReport
 from sjepa.models import Transition
 from sjepa.symbolic import Candidate, Front, Law
 from sjepa.symbolic.verdict import Verdict
-from sjepa.training.joint.restarts import join_velocities
+from sjepa.training.joint.batched_encoders import join_velocities
 from sjepa.training.joint.structures import Structure
 
 

@@ -15,6 +15,7 @@ from sjepa.models.devices import one_thread
 from sjepa.models.encoders import LinearEncoder
 from sjepa.symbolic import Library
 from sjepa.training.joint.affine_closed import closed_heads, gauged_heads, monomial_heads
+from sjepa.training.joint.batched_encoders import Restarts
 from sjepa.training.joint.best_candidate import best_candidate, best_candidate_raised
 from sjepa.training.joint.budget import SearchBudget
 from sjepa.training.joint.checkpoint import load_heads, load_round, save_heads, save_round
@@ -43,15 +44,14 @@ from sjepa.training.joint.finalists import (
     shortened,
     warm_started,
 )
-from sjepa.training.joint.halving import Survivor, successive_halving
 from sjepa.training.joint.initial_subspaces import starting_readouts
 from sjepa.training.joint.nonlinear import nonlinear_heads
-from sjepa.training.joint.observed import within_range
 from sjepa.training.joint.refinement import Head, StructureTask
-from sjepa.training.joint.restarts import Restarts
 from sjepa.training.joint.result import SearchResult
 from sjepa.training.joint.structures import Structure, enumerate_structures
 from sjepa.training.joint.subspace import closed_under_affine_maps
+from sjepa.training.joint.successive_halving import Survivor, successive_halving
+from sjepa.training.joint.whitened_trajectories import within_range
 
 
 # How much longer horizons are for nonlinear encoders, which can hide more in a short one.

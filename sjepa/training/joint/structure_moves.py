@@ -14,13 +14,13 @@ from torch import nn
 from sjepa.backend import Budget, Problem
 from sjepa.backend.registry import make_backend
 from sjepa.symbolic import Gram
+from sjepa.training.joint.batched_encoders import join_velocities
 from sjepa.training.joint.levenberg import improve
 from sjepa.training.joint.objective import coarse
-from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.quadrature import difference
 from sjepa.training.joint.refinement import Head, StructureTask
-from sjepa.training.joint.restarts import join_velocities
 from sjepa.training.joint.structures import Structure, structure, structures_of
+from sjepa.training.joint.whitened_trajectories import Observed
 
 
 # A term is worth trying without if its loss, before anything is adjusted, costs at most this.

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from sjepa.symbolic import Library
-from sjepa.training.joint.halving import ladder
 from sjepa.training.joint.objective import Grid, coarse
-from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.quadrature import cumulative, difference
+from sjepa.training.joint.successive_halving import ladder
+from sjepa.training.joint.whitened_trajectories import Observed
 
 
 # Subspaces whose directions are as near as this cosine are the same.

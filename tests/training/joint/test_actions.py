@@ -16,7 +16,7 @@ from sjepa.symbolic import Library
 from sjepa.training.joint.budget import SearchBudget
 from sjepa.training.joint.context import prepare
 from sjepa.training.joint.initial_subspaces import holds_actions
-from sjepa.training.joint.observed import Observed, pieces, sampling_grid
+from sjepa.training.joint.whitened_trajectories import Observed, pieces, sampling_grid
 from sjepa.training.whitening import fit_whitening
 
 

@@ -27,11 +27,11 @@ from sjepa.training.joint.conclude import (
     scored,
 )
 from sjepa.training.joint.context import SearchContext, prepare
-from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.refinement import StructureTask, canceling, linear_head
 from sjepa.training.joint.result import JointCandidate
-from sjepa.training.joint.rollout import CAP, followed
+from sjepa.training.joint.rollout_refinement import CAP, followed
 from sjepa.training.joint.structures import structure
+from sjepa.training.joint.whitened_trajectories import Observed
 from tests.training.joint.shortcut_data import pendulum_states
 
 

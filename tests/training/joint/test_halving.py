@@ -8,7 +8,9 @@ import torch
 from sjepa.data import Trajectories
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
 from sjepa.symbolic import Library
-from sjepa.training.joint.halving import (
+from sjepa.training.joint.batched_encoders import Restarts
+from sjepa.training.joint.structures import enumerate_structures
+from sjepa.training.joint.successive_halving import (
     HalvingRound,
     _clip,
     beyond_least,
@@ -16,9 +18,7 @@ from sjepa.training.joint.halving import (
     ladder,
     successive_halving,
 )
-from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.restarts import Restarts
-from sjepa.training.joint.structures import enumerate_structures
+from sjepa.training.joint.whitened_trajectories import Observed
 from sjepa.training.whitening import fit_whitening
 from tests.training.joint.shortcut_data import pendulum_states
 

@@ -20,9 +20,9 @@ from sjepa.training.joint import SearchBudget
 from sjepa.training.joint.context import SearchContext, prepare
 from sjepa.training.joint.levenberg import CURVATURE_PENALTY, _Sums, levenberg_marquardt
 from sjepa.training.joint.nonlinear import _diverging_rollouts, _mechanical
-from sjepa.training.joint.observed import Observed, within_range
 from sjepa.training.joint.refinement import StructureTask, linear_head, noise_floor
 from sjepa.training.joint.structures import structure
+from sjepa.training.joint.whitened_trajectories import Observed, within_range
 
 
 NAMES = ["z1", "z2"]

@@ -26,11 +26,11 @@ from sjepa.training.joint.nonlinear_selection import (
     promoted,
     without_information_loss,
 )
-from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.refinement import StructureTask, linear_head
 from sjepa.training.joint.result import JointCandidate
 from sjepa.training.joint.structure_moves import cheaper, variants
 from sjepa.training.joint.structures import structure
+from sjepa.training.joint.whitened_trajectories import Observed
 from tests.training.joint.shortcut_data import pendulum_states
 
 

@@ -7,7 +7,7 @@ import torch
 from sjepa.data import Trajectories
 from sjepa.symbolic import Library
 from sjepa.training.joint.objective import ActiveFeatures, integral_fit
-from sjepa.training.joint.observed import sampling_grid
+from sjepa.training.joint.whitened_trajectories import sampling_grid
 from tests.training.joint.shortcut_data import pendulum_states
 
 

@@ -11,13 +11,11 @@ from sjepa.symbolic import Library
 from sjepa.training.joint.budget import SearchBudget
 from sjepa.training.joint.context import prepare
 from sjepa.training.joint.finalists import refined_encoders
-from sjepa.training.joint.halving import Survivor, promote
 from sjepa.training.joint.initial_subspaces import (
     linear_modes,
     slowest_subspaces,
     starting_readouts,
 )
-from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.refinement import (
     StructureTask,
     linear_head,
@@ -27,6 +25,8 @@ from sjepa.training.joint.refinement import (
 )
 from sjepa.training.joint.structure_moves import proposals, reductions
 from sjepa.training.joint.structures import Structure, structure
+from sjepa.training.joint.successive_halving import Survivor, promote
+from sjepa.training.joint.whitened_trajectories import Observed
 from sjepa.training.whitening import fit_whitening
 from tests.training.joint.shortcut_data import oscillator_states, pendulum_states
 

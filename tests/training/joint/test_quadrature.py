@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from sjepa.data import Trajectories
-from sjepa.training.joint.observed import pieces, sampling_grid
 from sjepa.training.joint.quadrature import cumulative, difference, interval_weights
+from sjepa.training.joint.whitened_trajectories import pieces, sampling_grid
 
 
 def irregular(n: int, seed: int = 0) -> np.ndarray:

@@ -16,10 +16,10 @@ from sjepa.errors import ConfigError
 from sjepa.metrics import CollapseChecks
 from sjepa.symbolic import Library
 from sjepa.training.joint import SearchBudget, SearchResult, joint_search
-from sjepa.training.joint.halving import HalvingRound, climb
-from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.restarts import Restarts
+from sjepa.training.joint.batched_encoders import Restarts
 from sjepa.training.joint.structures import enumerate_structures
+from sjepa.training.joint.successive_halving import HalvingRound, climb
+from sjepa.training.joint.whitened_trajectories import Observed
 from sjepa.training.joint.worker_pool import Pool
 from sjepa.training.whitening import fit_whitening
 from tests.training.joint.shortcut_data import pendulum_states

@@ -12,10 +12,10 @@ from sjepa.data.names import state_names
 from sjepa.models import Transition
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.symbolic import Law, Library
-from sjepa.training.joint.observed import Observed
+from sjepa.training.joint.batched_encoders import join_velocities
 from sjepa.training.joint.refinement import minimize
-from sjepa.training.joint.restarts import join_velocities
 from sjepa.training.joint.structures import Support
+from sjepa.training.joint.whitened_trajectories import Observed
 
 
 # A rollout that leaves the room must not decide alone where the others go: its squared error

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from sjepa.backend import Progress
 from sjepa.metrics.shortcuts import CollapseChecks, CollapseReport
-from sjepa.training.joint.observed import Observed
-from sjepa.training.joint.restarts import Restarts, join_velocities
+from sjepa.training.joint.batched_encoders import Restarts, join_velocities
 from sjepa.training.joint.structures import Structure
+from sjepa.training.joint.whitened_trajectories import Observed
 from sjepa.training.joint.worker_pool import Pool
 
 

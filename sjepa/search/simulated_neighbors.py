@@ -20,8 +20,8 @@ from scipy.linalg import solve_triangular
 
 from sjepa.errors import SjepaError
 from sjepa.inference.constants import ODDS, STRUCTURE
+from sjepa.inference.corrections import inputs_along, response
 from sjepa.inference.noise import Array
-from sjepa.inference.probes import inputs_along, response
 from sjepa.inference.shooting import ShootingFit, blocks
 from sjepa.symbolic import Law, Library
 from sjepa.symbolic.term_templates import TermTemplate, weight

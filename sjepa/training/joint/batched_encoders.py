@@ -10,8 +10,8 @@ from torch import Tensor
 
 from sjepa.symbolic import Library
 from sjepa.training.joint.objective import ActiveFeatures, IntegralFit, integral_fit
-from sjepa.training.joint.observed import Observed
 from sjepa.training.joint.structures import Structure
+from sjepa.training.joint.whitened_trajectories import Observed
 
 
 class Restarts:

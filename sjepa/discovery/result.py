@@ -21,7 +21,7 @@ from sjepa.symbolic.parse import symbol
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class SufficientStatistics:
     """Sums over the data of a front, and how rows become sums: enough for :meth:`Front.update`.
 
     `problem` has the sums in place of rows; `names` are the inputs of the law, `states` and
@@ -45,7 +45,7 @@ class Kept:
         names: tuple[str, ...],
         data: Trajectories,
         refit: bool,
-    ) -> Kept | None:
+    ) -> SufficientStatistics | None:
         """None where there are no such sums: for trees, maps, derivatives that were given, and
         parametric terms, which more data would move."""
         if problem.library is None or backend.trees or not again:
@@ -79,10 +79,10 @@ class Kept:
         )
         front = ladder.conclude(problem.solve(self.backend), problem).front
         front = replace(front, kept=replace(self, problem=problem))
-        return answered(front, problem, form, self.names, known=self.again.get("known"))
+        return finalize(front, problem, form, self.names, known=self.again.get("known"))
 
 
-def answered(
+def finalize(
     front: Front,
     problem: Problem,
     form: str,
