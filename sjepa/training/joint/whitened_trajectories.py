@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sjepa.data import Trajectories
+from sjepa.data import Trajectories, noise_level
 from sjepa.models import Whitening
 from sjepa.training.joint.objective import Grid
 from sjepa.training.joint.quadrature import STENCIL, interval_weights
@@ -22,9 +22,9 @@ OUTSIDE = 0.05
 class Observed:
     """Whitened observations (N, T, rank) in double precision, and where they were taken.
 
-    `raw` are the same components in units of the noise, so that distances are those of the
-    observations: what the neighbor test looks at. `noise` is what noise may have added to x,
-    where that is known.
+    `raw` are all components, of which x may be the leading ones, each by the share of its variance
+    that is no noise: distances that the neighbor test looks at, in which all that is signal counts
+    the same. `noise` is what noise may have added to x, where that is known.
     """
 
     x: Tensor
@@ -64,9 +64,9 @@ class Observed:
                 z = whitening(torch.as_tensor(own).to(whitening.mean)).double()
                 x[i, : len(z)] = z
                 x[i, len(z) :] = z[-1]
-        # A column is a direction divided by the spread along it.
-        spread = 1.0 / whitening.directions.double().norm(dim=0)
-        return cls(x, sampling_grid(trajectories), x * spread)
+        series = [own[:n].numpy() for own, n in zip(x, trajectories.lengths.tolist(), strict=True)]
+        signal = np.clip(1.0 - noise_level(series, trajectories.t) ** 2, 0.0, 1.0)
+        return cls(x, sampling_grid(trajectories), x * torch.as_tensor(signal).sqrt())
 
 
 def within_range(train: Observed, validation: Observed) -> Observed:
