@@ -41,13 +41,15 @@ def propose(
 ) -> list[Front]:
     """One front for each backend, and one more for each resample of the trajectories.
 
-    Resampling whole trajectories with replacement makes backends propose what they would have
-    found on other data of this kind, so that more than one law of a length gets a chance.
+    Resampling whole trajectories makes backends propose what they would have found on other data
+    of this kind, so that more than one law of a length gets a chance. Those that are drawn twice
+    are given once: a copy is no evidence.
     """
     rng = np.random.default_rng(seed)
     samples = [trajectories]
     for _ in range(n_bootstrap if len(trajectories) > 1 else 0):
-        samples.append(trajectories[rng.integers(len(trajectories), size=len(trajectories))])
+        drawn = rng.integers(len(trajectories), size=len(trajectories))
+        samples.append(trajectories[np.unique(drawn)])
     jobs = [
         (backend, sample, seed + i, bool(i))
         for backend in map(make_backend, backends)

@@ -60,6 +60,19 @@ class PerTrajectory:
         the limits of intervals that contain the true value in 90 of 100 cases.
     table : DataFrame
         The structures that were simulated, by their evidence.
+
+    Examples
+    --------
+    Springs of two stiffnesses, one friction:
+
+    >>> from sjepa import discover
+    >>> t = np.arange(0, 10, 0.05)
+    >>> springs = [Law.from_string(["v", f"-{k}*q - 0.1*v"], ["q", "v"]) for k in (1, 4)]
+    >>> x = [law.simulate([1.0, 0.0], t).z for law in springs]
+    >>> terms = ["1", "q", "v"]
+    >>> front = discover(x, t, feature_names=["q", "v"], library=terms, per_trajectory="auto")
+    >>> front.per_trajectory.differing["value"].round(2).tolist()
+    [-1.0, -4.0]
     """
 
     laws: list[Law]

@@ -24,7 +24,6 @@ from sjepa.data.derivative_settings import DerivativeSettings, derivatives_of
 from sjepa.data.forms import Form
 from sjepa.data.history import with_lags
 from sjepa.data.streams import Stream
-from sjepa.discovery.per_trajectory import front_per_trajectory
 from sjepa.discovery.result import SufficientStatistics, finalize
 from sjepa.discovery.search_space import (
     opened,
@@ -182,6 +181,8 @@ def discover(
     library = library if isinstance(library, str) and library == "wide" else Library.read(library)
     grammar, effort = Grammar.of(grammar), Budget.of(budget)
     if per_trajectory is not None:
+        from sjepa.discovery.per_trajectory import front_per_trajectory  # with tables
+
         one_law = {
             "backend": backend, "grammar": grammar, "x_dot": x_dot, "n_bootstrap": n_bootstrap,
             "constraints": constraints, "units": units, "known": known, "guesses": guesses,

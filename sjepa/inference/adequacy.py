@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri, stdtr
 
-from sjepa.inference.constants import BUMPS, MIN_BLOCKS
+from sjepa.inference.constants import FUNCTIONS, MIN_BLOCKS
 from sjepa.inference.noise import Array
 from sjepa.inference.shooting import solve_scaled
 
@@ -99,7 +99,7 @@ class _Half:
         left = g - h[:, :, :p] @ solve_scaled(whole[:p, :p], g[:, :p].sum(axis=0))
         score = (left[:, p:] - left[:, :p] @ made_good) / scale
         # What a direction must show to be learned: a share of the mean, one for each function.
-        ridge = max(float(np.trace(information)), 1e-300) / len(scale) / BUMPS
+        ridge = max(float(np.trace(information)), 1e-300) / len(scale) / FUNCTIONS
         inverse = np.linalg.inv(information + ridge * np.eye(len(scale)))
         return cls(information, inverse, inverse @ score.sum(axis=0), score)
 

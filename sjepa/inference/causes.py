@@ -80,7 +80,7 @@ SENTENCES = {
 def cause_of(fits: Iterable[tuple[ShootingFit, float]]) -> Cause | None:
     """The cause of what laws leave, given their fits and complexities; None where none is named.
 
-    A cause is compared beside every law: what a wrong law bends itself to is simpler beside the
+    A cause is compared beside every law: what a wrong law adapts to is simpler beside the
     right one.
     """
     beside = []

@@ -28,7 +28,7 @@ MIN_BLOCKS = 4
 # A correction of a law is a sum of this many Gaussian functions for each state beyond the first,
 # as wide as this share of the state's standard deviation: fine enough for a cubic or half a wave
 # within the range, coarse enough to be learned from forty segments.
-BUMPS, WIDTH = 40, 0.5
+FUNCTIONS, WIDTH = 40, 0.5
 # Simulations last this many times spread over root mean square velocity: 2 pi would be a period.
 # Longer ones tell coefficients better and are harder to fit; under chaos a start is lost in ten.
 LENGTH = 4.0

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from sjepa.inference.adequacy import Blocks
-from sjepa.inference.constants import BUMPS, MIN_BLOCKS, WIDTH
+from sjepa.inference.constants import FUNCTIONS, MIN_BLOCKS, WIDTH
 from sjepa.inference.noise import Array
 from sjepa.inference.shooting import ShootingFit, blocks, normal_equations
 
@@ -21,7 +21,7 @@ def bumps(points: Array) -> Callable[[Array], Array]:
     """Gaussian functions around some of the points (rows, d), as a function of rows."""
     d = points.shape[1]
     spread = np.maximum(points.std(axis=0), 1e-300)
-    count = min(BUMPS * max(1, d - 1), len(points))
+    count = min(FUNCTIONS * max(1, d - 1), len(points))
     centers = points[np.random.default_rng(0).choice(len(points), count, replace=False)] / spread
     width = WIDTH * max(1.0, (d / 2) ** 0.5)
 

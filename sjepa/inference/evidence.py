@@ -18,7 +18,7 @@ import sympy
 
 from sjepa.data.rows import OnRows
 from sjepa.inference.adequacy import Blocks, predictability, predicted_power, whiteness
-from sjepa.inference.constants import BUMPS, EXACT, LENGTH, MIN_BLOCKS, SIGNIFICANCE
+from sjepa.inference.constants import EXACT, FUNCTIONS, LENGTH, MIN_BLOCKS, SIGNIFICANCE
 from sjepa.inference.corrections import bumps, covered, segment_blocks
 from sjepa.inference.noise import INFORMATION, Array
 from sjepa.inference.score import Fit, TermValues
@@ -30,7 +30,7 @@ from sjepa.symbolic import Law, Library
 # Lengths of segments where longer ones make too few blocks.
 SHORTER = (LENGTH / 2, LENGTH / 4)
 # Blocks of rows in a test of a regression: as many as functions to learn.
-BLOCKS = BUMPS
+BLOCKS = FUNCTIONS
 # Inputs that stand for all.
 MAX_POINTS = 1_000
 

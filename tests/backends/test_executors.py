@@ -32,11 +32,11 @@ def test_resamples_are_searched_anywhere() -> None:
 def test_candidates_are_proposed_and_weighed_anywhere() -> None:
     data = simulate("van_der_pol", seed=5, noise=0.01)[:4]
     # Noise of observation, taken for noise of the transition: quick, and of no matter here.
-    with pytest.warns(NumericalWarning, match="noise of observation"):
+    with pytest.warns(NumericalWarning, match="observation noise"):
         here = posterior(data, library=TERMS, n_bootstrap=2, max_candidates=4)
     with (
         ThreadPoolExecutor(2) as executor,
-        pytest.warns(NumericalWarning, match="noise of observation"),
+        pytest.warns(NumericalWarning, match="observation noise"),
     ):
         there = posterior(
             data,

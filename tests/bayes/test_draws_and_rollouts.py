@@ -194,7 +194,7 @@ def test_wrong_calls_say_what_to_do(pendulum: Posterior) -> None:
         pendulum.rollout(np.zeros(2), [0.0, 1.0, 0.5])
     with pytest.raises(DataError, match="2 coordinates"):
         pendulum.predict(np.zeros((3, 5)), 0.1)
-    with pytest.raises(ConfigError, match="at least 1"):
+    with pytest.raises(ConfigError, match="from 1"):
         pendulum.draws(0)
     with pytest.raises(DataError, match="whole numbers from 1"):
         pendulum.calibration(Trajectories([np.zeros((9, 2))], 0.1), horizons=(0,))

@@ -179,7 +179,7 @@ def test_five_lines_without_an_encoder() -> None:
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"evidence": "lapace"}, ConfigError, "auto, laplace, analytic"),
+        ({"evidence": "lapace"}, ConfigError, "'auto' or 'laplace'"),
         ({"evidence": "analytic"}, ConfigError, "no closed form"),
         ({"gamma": -1.0}, ConfigError, "gamma"),
         ({"covariance": "ful"}, ConfigError, "full, diagonal, isotropic"),

@@ -55,8 +55,8 @@ def discover(rng: Rng) -> None:
     given = draw(
         x=x, t=t, u=None, x_dot=None, backend=pick(rng, [None, "stlsq", "subset", "pysindy"]),
         library=pick(rng, [None, None, ["x1", "x2", "x1**2"]]), grammar=None, feature_names=None, order=1,
-        derivatives="auto", constraints=(), units=None, n_bootstrap=pick(rng, [0, 0, 3]), random_state=0,
-        budget=5.0, warm=None, verbose=None,
+        derivatives="auto", constraints=(), known=None, guesses=(), propose=None, units=None, n_bootstrap=pick(rng, [0, 0, 3]), random_state=0,
+        budget=5.0, verbose=None,
     )  # fmt: skip
     if draw.sound and given["library"] is not None:
         given["grammar"] = None
@@ -68,11 +68,11 @@ def discover(rng: Rng) -> None:
 def per_trajectory(rng: Rng) -> None:
     x, t, a = linear(rng, 3)
     draw = Draw(rng)
-    found = sjepa.discover_per_trajectory(**draw(
-        x=x, t=[t] * 3, u=None, vary="auto", library=["x1", "x2"], feature_names=None, order=1, budget=5.0,
+    front = sjepa.discover(**draw(
+        x=x, t=[t] * 3, u=None, per_trajectory="auto", library=["x1", "x2"], feature_names=None, order=1, budget=5.0,
     ))  # fmt: skip
     if draw.sound:
-        _is_linear(found.laws[0], a)
+        _is_linear(front.per_trajectory.laws[0], a)
 
 
 def _front(rng: Rng) -> tuple[Front, Array, Array]:

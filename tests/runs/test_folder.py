@@ -39,8 +39,8 @@ def test_a_run_that_another_process_began_meanwhile_stays_theirs(
         (place / "run.json").write_text("theirs")
         return lock(place)
 
-    lock = folder._lock
-    monkeypatch.setattr(folder, "_lock", late)
+    lock = folder.lock
+    monkeypatch.setattr(folder, "lock", late)
     with pytest.raises(ConfigError, match="already holds a run"):
         Run.begin(tmp_path / "run", ASKED)
     assert (tmp_path / "run" / "run.json").read_text() == "theirs"

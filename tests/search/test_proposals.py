@@ -8,6 +8,9 @@ from sjepa import Front, Law
 from sjepa.errors import ConfigError
 
 
+# Without what is proposed, laws of the library lack a term, and that is said.
+pytestmark = pytest.mark.filterwarnings("ignore::sjepa.errors.NumericalWarning")
+
 T = np.arange(0, 10, 0.05)
 # Its term is in no default library.
 LAW = Law.from_string(["p", "-sin(q) - 0.4*tanh(3*p)"], ["q", "p"])

@@ -123,7 +123,7 @@ def test_what_is_missing_is_said_before_any_search() -> None:
         sjepa.compare(X)
     with pytest.raises(ConfigError, match="not both"):
         sjepa.compare(X, Y, t=0.1)
-    with pytest.raises(ConfigError, match="folds"):
+    with pytest.raises(ConfigError, match="cv"):
         sjepa.compare(X, Y, cv=1)
     with pytest.raises(ConfigError, match="at least one"):
         sjepa.compare(X, Y, backends=[])
