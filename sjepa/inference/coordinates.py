@@ -154,7 +154,8 @@ class Observations:
         self.segments = self.segments or segments
         shot = shoot(law, segments, refit=False)
         residual = self._measured(segments) - self._probe(encode)(shot.path)
-        noise = profile(residual, segments.trajectory, self._least)
+        with np.errstate(over="ignore", invalid="ignore"):  # a path that runs away has no likelihood
+            noise = profile(residual, segments.trajectory, self._least)
         terms = TermValues(segments.inputs_of(law))
         return Fit(
             law, noise.log_likelihood, complexity, 0, terms.cancelling_digits(law),
