@@ -154,7 +154,7 @@ class Observations:
         self.segments = self.segments or segments
         shot = shoot(law, segments, refit=False)
         residual = self._measured(segments) - self._probe(encode)(shot.path)
-        with np.errstate(over="ignore", invalid="ignore"):  # a path that runs away has no likelihood
+        with np.errstate(over="ignore", invalid="ignore"):  # for paths that run away
             noise = profile(residual, segments.trajectory, self._least)
         terms = TermValues(segments.inputs_of(law))
         return Fit(

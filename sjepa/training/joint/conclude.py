@@ -102,12 +102,14 @@ class Judge:
         self, best: JointCandidate, found: Sequence[JointCandidate], given: Adequacy | None = None
     ) -> Verdict:
         """The verdict of inference, and what the checks of coordinates say to explain it."""
-        fit = self.fit(best)
-        if fit is None or given is not None:  # nothing to compare, or nothing to be compared
-            tested = given or adequacy(self.evidence, _encode(best), best.law, best.linear)
-            return Verdict(best.law, tested.adequate, (), (tested.reason,))
-        scores = self.scores([best, *found], best)
-        verdict = judge(self.evidence, _encode(best), best.law, scores, best.linear)
+        if given is not None:  # nothing is to be compared
+            return Verdict(best.law, given.adequate, (), (given.reason,))
+        if self.fit(best) is None:  # nothing can be compared
+            tested = adequacy(self.evidence, _encode(best), best.law, best.linear)
+            verdict = Verdict(best.law, tested.adequate, (), (tested.reason,))
+        else:
+            scores = self.scores([best, *found], best)
+            verdict = judge(self.evidence, _encode(best), best.law, scores, best.linear)
         reasons = list(verdict.reasons)
         if verdict.adequate is not True:
             reasons += map(_sentence, _diagnose(self.context, best))
