@@ -34,7 +34,7 @@ Encode = Callable[[Array], Array]
 # A probe is a polynomial of at most this degree and of no more terms than this, fitted to about so
 # many rows, with a ridge for terms that the rows do not tell apart.
 DEGREE, MAX_TERMS, ROWS, RIDGE = 30, 120, 8_000, 1e-9
-# Residuals are mostly noise if less than half of them is told by the ones before.
+# Residuals are mostly noise if less than half of them is predicted by the ones before.
 MOSTLY = 0.5
 
 

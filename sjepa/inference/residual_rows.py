@@ -215,10 +215,10 @@ class ResidualRows:
         left = np.maximum(square - (by * g / (1 + by * values)).sum(axis=1), 1e-14 * square)
         volumes = np.log1p(by * values).sum(axis=1)
         k = int(self._nats(left, volumes).argmax())
-        told = by[k] * values > 1
-        more = (c @ u[:, told]).reshape(*self.y.shape, -1)
+        resolved = by[k] * values > 1
+        more = (c @ u[:, resolved]).reshape(*self.y.shape, -1)
         return replace(
-            self, law=np.concatenate([self.law, more], axis=2), learned=int(told.sum()),
+            self, law=np.concatenate([self.law, more], axis=2), learned=int(resolved.sum()),
             log_volume=self.log_volume - 0.5 * float(volumes[k]),
         )  # fmt: skip
 

@@ -167,10 +167,10 @@ def test_the_table_that_pysr_prints_stands_below_its_lines() -> None:
     p = problem()
     (task,), _ = plan(p, {})
     table = PrintedTable(task, p)
-    assert table.told("Progress: 1 / 12") == "Progress: 1 / 12"
+    assert table.with_table("Progress: 1 / 12") == "Progress: 1 / 12"
     first = ["Complexity  Loss       Score      Equation", "1  3.4e+01  0.0e+00  y₂ = 3.85"]
     again = [first[0], "2  3.4e+01  0.0e+00  y₂ = x₀", "5  1.2e+00  9.0e-01  y₂ = sin(x₀) + x₁"]
-    lines = [table.told(line) for line in (*first, *again)]
+    lines = [table.with_table(line) for line in (*first, *again)]
     assert lines[1].splitlines()[1:] == [
         "complexity      loss  equation", "       0.5   3.4e+01  p = 3.85",
     ]  # fmt: skip

@@ -264,7 +264,7 @@ class PySR(Backend):
                 part = max(part, float(percent[1]) / 100)
             if seconds and math.isfinite(started):
                 part = max(part, (problem.clock() - started) / seconds)
-            problem.report(printed.told(line), before + share * min(part, 0.99))
+            problem.report(printed.with_table(line), before + share * min(part, 0.99))
 
         limit = seconds + self.grace if seconds else float("inf")
         return worker.search(request, len(task.outputs), limit, report)

@@ -29,7 +29,7 @@ class PrintedTable:
         self.rows: dict[str, dict[float, tuple[str, str]]] = {}
         self.begins = False
 
-    def told(self, line: str) -> str:
+    def with_table(self, line: str) -> str:
         """The line in our names, with the laws so far below it."""
         if _HEAD.match(line.strip()):
             self.begins = True
