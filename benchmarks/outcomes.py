@@ -16,7 +16,10 @@ from sjepa.symbolic import Front, Law
 
 @dataclass(frozen=True)
 class Outcome:
-    """One law, whether it is right, and the first warning that came with it ("" for none)."""
+    """One law, whether it is right, the verdict on it and the first warning ("" for none).
+
+    ``named`` is whether the right law is among the rivals.
+    """
 
     suite: str
     search: str
@@ -30,12 +33,15 @@ class Outcome:
     seconds: float
     on_front: bool | None = None
     r2: float | None = None
+    verdict: str = ""
+    named: bool = False
 
     def __str__(self) -> str:
         word = "right" if self.right else "WRONG"
         r2 = "" if self.r2 is None else f" R2 {self.r2:.4f}"
         name = f"{self.search} {self.noise:g} {self.system} ({self.seed}, {self.form})"
         law = "" if self.right else f"\n      {self.law}"
+        law += f" [{self.verdict}{', truth among the rivals' if self.named else ''}]"
         words = f"\n      {self.words}" if self.words else ""
         return f"{name}: {word}{r2} {self.seconds:.1f} s{law}{words}"
 
@@ -71,6 +77,8 @@ def outcome(
             seconds=spent,
             on_front=good or any(right(c.law) for c in front),
             r2=None if score is None else score(law),
+            verdict="none" if front.verdict is None else front.verdict.word,
+            named=front.verdict is not None and any(right(r.law) for r in front.verdict.rivals),
         )
 
 
@@ -104,8 +112,8 @@ def table(outcomes: Iterable[Outcome]) -> str:
     for outcome in outcomes:
         groups.setdefault((outcome.suite, outcome.search, outcome.noise), []).append(outcome)
     head = (
-        "data", "search", "noise", "right", "on the front", "R² > 0.9", "right, warned of",
-        "wrong, warned of", "CPU seconds",
+        "data", "search", "noise", "right", "on the front", "R² > 0.9", "right, not adequate",
+        "wrong, not adequate", "wrong, undecided or truth named", "CPU seconds",
     )  # fmt: skip
     rows = [head, ("---",) * len(head)]
     for (suite, search, noise), group in groups.items():
@@ -121,6 +129,7 @@ def table(outcomes: Iterable[Outcome]) -> str:
                 str(sum(r2 > 0.9 for r2 in scores)) if scores else "",
                 warned(good),
                 warned(bad),
+                str(sum(o.named or o.verdict in ("undecided", "none") for o in bad)),
                 f"{sum(o.seconds for o in group):.0f}",
             )
         )

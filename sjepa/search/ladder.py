@@ -11,26 +11,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
 
 from sjepa.backend import Backend, Problem
-from sjepa.backend.problem import ROUNDING as RESOLUTION
 from sjepa.data import Trajectories
-from sjepa.data.derivatives import slope_error
-from sjepa.data.forms import Rows, is_noisy
+from sjepa.data.forms import Rows
 from sjepa.errors import SjepaError
 from sjepa.inference.constants import EXACT, LENGTH, STRUCTURE
 from sjepa.inference.corrections import inputs_along
 from sjepa.inference.evidence import Regression, Simulation
-from sjepa.inference.input_noise import weighed
-from sjepa.inference.noise import resolution
 from sjepa.inference.score import Scores
-from sjepa.inference.segments import Segments
 from sjepa.search.effort import Effort
 from sjepa.search.extension import Extension
+from sjepa.search.observed import Observed
 from sjepa.search.proposed import (
     as_proposed,
     is_defined,
@@ -39,7 +35,7 @@ from sjepa.search.proposed import (
     with_numbers,
 )
 from sjepa.search.quotients import quotient_sets
-from sjepa.search.ranking import best_of, inside, is_long, leader, priced, simplified, structure_of
+from sjepa.search.ranking import best_of, inside, is_long, leader, simplified, structure_of
 from sjepa.search.regression_neighbors import exchanges, extensions
 from sjepa.search.scored_front import scored_front
 from sjepa.search.simulated_neighbors import Template, neighbors, on_grid
@@ -48,11 +44,6 @@ from sjepa.symbolic import Front, Law
 from sjepa.symbolic.snap import loosened
 from sjepa.symbolic.term_templates import TermTemplate
 from sjepa.symbolic.verdict import Domain, Verdict
-
-
-# Errors of derivatives are computed to within this factor in the mean square, and sums of squares
-# are not told apart below the second number.
-ROOM, ROUNDING = 100.0, 1e-11
 
 
 @dataclass(frozen=True)
@@ -90,7 +81,7 @@ class Ladder:
         extend: bool,
     ) -> Climbed:
         """The law of the problem's library and of term templates, and how far to believe it."""
-        floor = self._floor
+        floor = self._observed.floor
         if floor is not None:
             problem = problem.with_(exact=float((floor / problem.variance).max()))
         if templates is not None and templates != "wide":
@@ -123,92 +114,26 @@ class Ladder:
                     [*(wider.candidate(law) for law in laws), *more], front.measure,
                     front.backend, front.notes,
                 )  # fmt: skip
-                problem, evidence = wider, self._again(evidence, wider)
+                problem, evidence = wider, self._observed.again(evidence, wider)
                 for one in (more, front):
                     self._compare(one, problem, evidence)
         return self._concluded(front, problem, evidence)
 
-    # Evidence ------------------------------------------------------------------------------------
-
     @cached_property
-    def _noisy(self) -> bool:
-        if self.rows.form in ("weak", "zoh"):
-            return True
-        if self.rows.noisy is None and self.data is not None:
-            return is_noisy(self.data)
-        return bool(self.rows.noisy)
-
-    @cached_property
-    def _floor(self) -> np.ndarray | None:
-        """Mean square error (k,) of clean derivatives; None where noise decides."""
-        if self.data is None or not self.ordered or self._noisy:
-            return None
-        if self.rows.form != "derivative" or self.order != 1:
-            return None
-        smoothing = self.rows.again.get("like")
-        error = slope_error(self.data, None if smoothing is None else smoothing.noise)
-        variance = self.rows.loss_unit
-        if variance is None:
-            variance = self.rows.targets.var(axis=0)
-        return np.maximum(ROOM * error, ROUNDING * variance)
+    def _observed(self) -> Observed:
+        return Observed(self.rows, self.data, self.names, self.order, self.ordered)
 
     @cached_property
     def _extension(self) -> Extension:
         return Extension(
-            self.backend, self.rows, self.data, self._floor, self._noisy, self.ordered, self.end,
-            self.effort,
+            self.backend, self.rows, self.data, self._observed.floor, self._observed.noisy,
+            self.ordered, self.end, self.effort,
         )  # fmt: skip
-
-    def _cut(self, length: float) -> Segments | None:
-        """Segments of a length; None where the data are too short or fast to be simulated."""
-        if self.data is None or not self.ordered:
-            return None
-        smoothing = self.rows.again.get("like") if self.order == 1 else None
-        try:
-            segments = Segments.of(
-                self.data, order=self.order, zoh=self.rows.form == "zoh", smoothing=smoothing,
-                derivatives=self.rows.found if self.order == 1 else None, length=length,
-            )  # fmt: skip
-            known = self.rows.known
-            return replace(segments, known=None if known is None else self._simulated(known))
-        except SjepaError:
-            return None
 
     def _evidence(self, problem: Problem, front: Front) -> Simulation | Regression | None:
-        if not len(front):
-            return None
-        simulate = self._noisy or self.order == 2
-        if simulate and (segments := self._cut(LENGTH)) is not None:
-            assert self.data is not None
-            law = self._simulated(front.best())
-            segments = weighed(segments, self.data, law, self.rows.form == "zoh")
-            steps = resolution(self.data.x)
-            grid = np.where(steps > 2 * segments.unit, steps, 0.0)
-            return Simulation(
-                segments, problem.complexity, self.refit, grid, self._cut,
-                lambda: self._time_left(problem),
-            )  # fmt: skip
-        every = -(-len(self.rows.targets) // self.effort.max_rows)
-        targets = self.rows.targets[::every]
-        floor = RESOLUTION * (targets**2).mean(axis=0)
-        if self._floor is not None:
-            floor = np.maximum(floor, self._floor)
-        return Regression(
-            self.rows.thinned(every), targets, priced(problem), floor,
-            lambda law: problem.losses(law) * problem.variance,
-            problem.sums.weight / every, self.data is not None, self.rows.loss_unit,
-        )  # fmt: skip
-
-    def _again(self, evidence: Regression, problem: Problem) -> Regression:
-        """The same data for laws of another problem."""
-        losses = lambda law: problem.losses(law) * problem.variance  # noqa: E731
-        return replace(evidence, complexity=priced(problem), losses=losses, fits={})
-
-    def _simulated(self, law: Law) -> Law:
-        """The law with all states, velocities and inputs as its inputs."""
-        if law.inputs == self.names:
-            return law
-        return Law(law.expressions, self.names, law.outputs, law.dynamics, canonical=False)
+        return self._observed.evidence(
+            problem, front, self.refit, self.effort.max_rows, lambda: self._time_left(problem)
+        )
 
     # Rungs ---------------------------------------------------------------------------------------
 
@@ -243,7 +168,7 @@ class Ladder:
         for _ in range(0 if proposals is None else self.effort.rounds):
             assert proposals is not None
             best = best_of(evidence.fits)
-            leading = [self._simulated(c.law) for c in front]
+            leading = [self._observed.whole(c.law) for c in front]
             chosen = leading.index(best) if best in leading else None
             laws = proposals.ask(replace(front, chosen=chosen))
             laws = [law for law in laws if is_defined(law, proposals, self._extension.on_rows)]
@@ -255,14 +180,14 @@ class Ladder:
                 numbered = (with_numbers(law, wider, rows, self._extension.on_rows) for law in laws)
                 laws = [law for law in numbered if law is not None]
             fitted = {structure_of(law) for law in evidence.fits}
-            new = [w for w in laws if structure_of(self._simulated(w)) not in fitted]
+            new = [w for w in laws if structure_of(self._observed.whole(w)) not in fitted]
             if not new or not self._time_left(problem):
                 break
             scored = [rescored(c, wider) for c in front]
             scored += [c for law in new if (c := proposed_row(law, wider)) is not None]
             front = Front.of(scored, front.measure, front.backend, front.notes)
             if wider is not problem and isinstance(evidence, Regression):
-                evidence = self._again(evidence, wider)
+                evidence = self._observed.again(evidence, wider)
                 self._compare(front, wider, evidence)
             problem = wider
             self._fitted(new, problem, evidence)
@@ -320,12 +245,17 @@ class Ladder:
                         evidence.shots[best], j, terms[j], grid if beyond else [],
                         scores.each_parameter,
                         scores.correlation_time, effort.neighbors,
+                        partial(self._is_new, evidence=evidence),
                     )  # fmt: skip
                     self._fitted(laws, problem, evidence)
                     best, scores, _ = leader(evidence, keep)
                 self._fitted(simplified(evidence.shots[best].law), problem, evidence)
                 if leader(evidence, keep)[0] is before:
                     break
+
+    def _is_new(self, law: Law, evidence: Simulation) -> bool:
+        structure = structure_of(self._observed.whole(law))
+        return all(structure != structure_of(other) for other in evidence.fits)
 
     def _grid(self, law: Law, evidence: Simulation) -> list[Template]:
         points = inputs_along(evidence.shots[law]).reshape(-1, len(law.inputs))
@@ -340,7 +270,7 @@ class Ladder:
     ) -> None:
         """Fit laws of structures that were not fitted yet."""
         known = {structure_of(law) for law in evidence.fits}
-        for law in map(self._simulated, laws):
+        for law in map(self._observed.whole, laws):
             structure = structure_of(law)
             if structure not in known and (not known or self._time_left(problem, evidence)):
                 known.add(structure)
@@ -358,7 +288,7 @@ class Ladder:
         if not self._extension.tells_parameters(problem) or evidence.exact(law):
             return False
         # Derivatives of clean data are not noisy: what is left of them belongs to the law.
-        if self._floor is not None and (evidence.unexplained(law) > EXACT).any():
+        if self._observed.floor is not None and (evidence.unexplained(law) > EXACT).any():
             return True
         if evidence.adequacy(law).adequate is False:
             return True
@@ -404,8 +334,8 @@ class Ladder:
         simulated = isinstance(evidence, Simulation)
         if simulated:
             problem = self._extension.with_terms_of(problem, [best])
-        moved = simulated and self.refit and self._noisy
-        front = scored_front(front, problem, fits, scores, best, self._simulated, moved)
+        moved = simulated and self.refit and self._observed.noisy
+        front = scored_front(front, problem, fits, scores, best, self._observed.whole, moved)
         verdict = replace(
             verdict_of(front.best(), scores, adequacy, self.rows.known),
             domain=self._domain(evidence, best),
@@ -447,7 +377,7 @@ class Ladder:
         if isinstance(evidence, Simulation):
             scale = evidence.shots[law].noise.scale.mean(axis=0)
             return domain_of(self.data, evidence.segments, scale)
-        segments = self._cut(LENGTH)
+        segments = self._observed.cut(LENGTH)
         return None if segments is None else domain_of(self.data, segments, 1.0)
 
     def _with_cause(
@@ -457,10 +387,10 @@ class Ladder:
         """The verdict with what acts beside the law; maps and noisy inputs have no such test."""
         segments = evidence.segments if isinstance(evidence, Simulation) else None
         if segments is None and verdict.adequate is False:
-            segments = self._cut(LENGTH)
+            segments = self._observed.cut(LENGTH)
         if segments is None or segments.weights is not None or law.dynamics == "discrete":
             return verdict
         return with_cause(
-            verdict, law, front, evidence, segments, self._simulated,
+            verdict, law, front, evidence, segments, self._observed.whole,
             lambda: self._time_left(problem),
         )  # fmt: skip

@@ -73,21 +73,39 @@ def _coarse(templates: Sequence[Template]) -> list[Template]:
     return [replace(t, places=t.places[(every // 2) % len(t.places) :: every]) for t in templates]
 
 
+def _groups(templates: Sequence[Template]) -> Iterator[list[int]]:
+    """Numbers of templates that have MAX_COLUMNS places together, all of them in turn."""
+    group: list[int] = []
+    columns = 0
+    for k, one in enumerate(templates):
+        if group and columns + len(one.places) > MAX_COLUMNS:
+            yield group
+            group, columns = [], 0
+        group.append(k)
+        columns += len(one.places)
+    yield group
+
+
 def neighbors(
     fit: ShootingFit, j: int, terms: Mapping[sympy.Expr, float], templates: Sequence[Template],
     each: float, correlation_time: float, count: int,
+    is_new: Callable[[Law], bool] = lambda law: True,
 ) -> list[Law]:  # fmt: skip
     """Laws with other terms in equation `j` whose score may be within the odds, best first.
 
-    `terms` have their weights, and a parameter costs `each` nats. What is returned is linearized:
-    it should be fitted.
+    `terms` have their weights, and a parameter costs `each` nats. What is returned, `count` laws at
+    most that are new, is linearized: it should be fitted.
     """
-    sets = _Equation(fit, j, terms, _coarse(templates))
-    found = _ranked(sets, each, correlation_time)
-    if templates:
-        # Few places tell which templates are promising, many where their parameters lie.
-        kinds = (k - sets.plain for one in found for k in sorted(sets.kinds(one.support)))
-        promising = list(dict.fromkeys(k for k in kinds if k >= 0))[:PROMISING]
+    values: dict[int, float] = {}
+    for group in _groups(templates):
+        sets = _Equation(fit, j, terms, [templates[k] for k in group])
+        found = _ranked(sets, each, correlation_time)
+        for one in found:
+            for kind in set(sets.kinds(one.support)) - set(range(sets.plain)):
+                number = group[kind - sets.plain]
+                values[number] = max(values.get(number, -math.inf), one.value)
+    if len(values) > PROMISING:  # those that are the best of their group, together
+        promising = sorted(values, key=lambda k: -values[k])[:PROMISING]
         sets = _Equation(fit, j, terms, _coarse([templates[k] for k in promising]))
         found = _ranked(sets, each, correlation_time)
     own = next(one for one in found if one.support == sets.own)
@@ -95,9 +113,11 @@ def neighbors(
     for one in found:
         if one is not own and one.may_beat(own) and len(laws) < count:
             try:
-                laws.append(sets.law(one.support))
+                law = sets.law(one.support)
             except SjepaError:  # a number that ran away
                 continue
+            if is_new(law):
+                laws.append(law)
     return laws
 
 
