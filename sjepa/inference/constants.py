@@ -1,4 +1,8 @@
-"""The numbers that can change a verdict, all of them, each with the reason for its value."""
+"""The numbers that can change a verdict, each with the reason for its value.
+
+The level from which data count as noisy is where the form of the rows is decided, in
+:mod:`sjepa.data.forms`.
+"""
 
 from __future__ import annotations
 
@@ -32,3 +36,6 @@ FUNCTIONS, WIDTH = 40, 0.5
 # Simulations last this many times spread over root mean square velocity: 2 pi would be a period.
 # Longer ones tell coefficients better and are harder to fit; under chaos a start is lost in ten.
 LENGTH = 4.0
+# Clean derivatives are compared down to this multiple of their estimated mean square error: the
+# estimate, from differences of three orders, is good to a factor of ten in size.
+DERIVATIVES = 100.0

@@ -14,7 +14,7 @@ from sjepa.data import Trajectories
 from sjepa.data.derivatives import slope_error
 from sjepa.data.forms import Rows, is_noisy
 from sjepa.errors import SjepaError
-from sjepa.inference.constants import LENGTH
+from sjepa.inference.constants import DERIVATIVES, LENGTH
 from sjepa.inference.evidence import Regression, Simulation
 from sjepa.inference.input_noise import weighed
 from sjepa.inference.noise import resolution
@@ -23,9 +23,8 @@ from sjepa.search.ranking import priced
 from sjepa.symbolic import Front, Law
 
 
-# Errors of derivatives are computed to within this factor in the mean square, and sums of squares
-# are not told apart below the second number.
-ROOM, ROUNDING = 100.0, 1e-11
+# Sums of squares are not told apart below this share of the variance.
+ROUNDING = 1e-11
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Observed:
         variance = self.rows.loss_unit
         if variance is None:
             variance = self.rows.targets.var(axis=0)
-        return np.maximum(ROOM * error, ROUNDING * variance)
+        return np.maximum(DERIVATIVES * error, ROUNDING * variance)
 
     def cut(self, length: float) -> Segments | None:
         """Segments of a length; None where the data are too short or fast to be simulated."""
