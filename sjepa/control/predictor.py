@@ -15,6 +15,7 @@ from sjepa.control.linearize import Linearizer
 from sjepa.errors import ConfigError
 from sjepa.models import Transition
 from sjepa.symbolic import Law
+from sjepa.symbolic.delays import without_delays
 from sjepa.symbolic.emit import run
 from sjepa.symbolic.torch_law import TORCH, TorchLaw
 
@@ -98,6 +99,7 @@ def _of_draws(
 
 
 def _check(law: Law | None, order: int, actions: int, dynamics: str, dt: float | None) -> None:
+    without_delays(law, "A plan")
     if dynamics == "continuous" and dt is None:
         raise ConfigError("A vector field needs the length of a step; pass dt.")
     if law is not None and len(law.inputs) - order * len(law.outputs) != actions:
