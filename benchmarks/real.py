@@ -12,8 +12,8 @@ no drive and may not be given one.
 With --broken: twelve ways in which data are broken (broken_data.py), and how often the message, the
 warning or a reason of the verdict names the cause, another one, or none.
 
-With --dead-time: a cart that a smooth force moves and a tank that a pump fills, whose inputs act 0.3
-to 6 samples late or at once, and how far the delay that is found is from the true one.
+With --dead-time: a cart that a smooth force moves and a tank that a pump fills, whose inputs act
+0.3 to 6 samples late or at once, and how far the delay that is found is from the true one.
 """
 
 from __future__ import annotations

@@ -109,7 +109,8 @@ def discover(
         What is known of the coefficients: ``"coef(p', sin(q)) = -1"`` fixes one,
         ``"coef(x', y) = -coef(y', x)"`` ties two, ``"coef(p', p) <= 0"`` says a sign, and
         ``"S' + I' + R' = 0"`` conserves a sum. For "stlsq", "subset" and "pysindy"; numbers are
-        then those of the regression.
+        then those of the regression. ``"delay(u1) <= 0.5"`` has the dead time of an input found up
+        to that bound, ``"delay(u1) = 0.3"`` gives it, with any backend.
     known : Law, or equations, optional
         What is known of the law, as ``"p' = -sin(q)"`` or ``["q' = p", "p' = -sin(q)"]``: the law
         is this plus what is found beside it, with any backend and form of the data. Its numbers
@@ -179,10 +180,14 @@ def discover(
     constraints = texts_of(constraints, "constraints", CONSTRAINTS)
     dead_time, constraints = DeadTime.read(constraints)
     if dead_time is not None:
-        if Stream.of(x, t, feature_names) is not None or x_dot is not None or form == "discrete":
+        if (
+            Stream.of(x, t, feature_names) is not None
+            or form == "discrete"
+            or not (x_dot is None and per_trajectory is None)
+        ):
             raise ConfigError(
-                "Delays of inputs are found in data that are in memory, and not with x_dot or "
-                "Discrete (which has lags).", "constraints"
+                "Delays of inputs are found in data that are in memory, for one law, and not with "
+                "x_dot or Discrete (which has lags).", "constraints"
             )  # fmt: skip
         data = Trajectories.of(x, t, u, names=feature_names, states=True)
         settings: dict[str, Any] = {

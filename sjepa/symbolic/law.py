@@ -25,7 +25,7 @@ from sjepa.symbolic.invariants import invariants
 from sjepa.symbolic.names import TIME, Dynamics, has_left_side, left_side, read_equations
 from sjepa.symbolic.parse import check_names, parse, symbol
 from sjepa.symbolic.program import Program, compile_program, compile_sums
-from sjepa.symbolic.text import rounded, to_text
+from sjepa.symbolic.text import digits_of, rounded, to_text
 
 
 if TYPE_CHECKING:
@@ -320,8 +320,10 @@ class Law:
         return self._as_late(Law(self.expressions, self.inputs, self.outputs, self.dynamics))
 
     def round(self, digits: int = 4) -> Law:
-        """Coefficients rounded to `digits` significant digits."""
-        return self._replace([rounded(e, digits) for e in self.expressions])
+        """Coefficients, and delays, rounded to `digits` significant digits."""
+        new = self._replace([rounded(e, digits) for e in self.expressions])
+        delays = {n: float(f"{d:.{digits_of(digits)}g}") for n, d in self.delays.items()}
+        return new.with_delays(delays) if delays else new
 
     def threshold(self, smallest: float) -> Law:
         """Drop the terms whose coefficient is smaller than this in absolute value."""

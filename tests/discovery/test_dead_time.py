@@ -106,7 +106,7 @@ def test_a_found_law_is_scored_and_compared_with_its_delay() -> None:
         (["delay(u1) <= -1"], {}, ConfigError),
         (["delay(u1) <= 1", "delay(u1) = 0.3"], {}, ConfigError),
         (["delay(u1) <= 0.5"], {"derivatives": "discrete"}, ConfigError),
-        (["delay(u1) <= 0.5"], {"per_trajectory": "auto"}, DataError),
+        (["delay(u1) <= 0.5"], {"per_trajectory": "auto"}, ConfigError),
         (["delay(u1) <= 1000"], {}, DataError),
     ],
 )
