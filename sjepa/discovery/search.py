@@ -108,9 +108,10 @@ def discover(
     constraints : list of str
         What is known of the coefficients: ``"coef(p', sin(q)) = -1"`` fixes one,
         ``"coef(x', y) = -coef(y', x)"`` ties two, ``"coef(p', p) <= 0"`` says a sign, and
-        ``"S' + I' + R' = 0"`` conserves a sum. For "stlsq", "subset" and "pysindy"; numbers are
-        then those of the regression. ``"delay(u1) <= 0.5"`` has the dead time of an input found up
-        to that bound, ``"delay(u1) = 0.3"`` gives it, with any backend.
+        ``"S' + I' + R' = 0"`` conserves a sum, ``"hamiltonian(q, p)"`` an energy. For "stlsq",
+        "subset" and "pysindy"; numbers are then those of the regression. With any backend,
+        ``"delay(u1) <= 0.5"`` has the dead time of an input found up to that bound, and
+        ``"delay(u1) = 0.3"`` gives it.
     known : Law, or equations, optional
         What is known of the law, as ``"p' = -sin(q)"`` or ``["q' = p", "p' = -sin(q)"]``: the law
         is this plus what is found beside it, with any backend and form of the data. Its numbers
