@@ -27,6 +27,7 @@ from sjepa.data.forms import Form, is_noisy
 from sjepa.data.rows import weak_rows
 from sjepa.data.weak import window_points
 from sjepa.errors import ConfigError, NumericalWarning
+from sjepa.inference.constants import ODDS
 from sjepa.inference.noise import INFORMATION
 from sjepa.inference.score import Fit, Scores, TermValues
 from sjepa.inference.segments import Segments
@@ -163,10 +164,8 @@ class _Search:
             if not len(front):
                 return dict(self.asked.given), {}
             before = delays
-            # Inputs that are held act half a sample earlier than straight lines through them.
             forms = self.forms if turn == 0 else (self.form,)
-            found = [(self.profiled(front, before, form), form) for form in forms]
-            (delays, _), self.form = max(found, key=lambda one: one[0][1])
+            delays, self.form = self.likeliest(front, before, forms)
             moved = max(abs(delays[n] - before[n]) for n in delays)
             if moved <= SETTLED * self.step:
                 break
@@ -195,11 +194,10 @@ class _Search:
 
     @cached_property
     def forms(self) -> tuple[Form, ...]:
-        """Inputs that are held between samples, and smooth ones, as far as the user leaves it."""
+        """Smooth inputs, and those that are held between samples, as far as the user leaves it."""
         if self.form != "auto":
             return (self.form,)
-        data = self.derivatives.trajectories
-        return ("zoh", "weak" if is_noisy(data) else "derivative")
+        return ("weak" if is_noisy(self.data) else "derivative", "zoh")
 
     def front(self, delays: Mapping[str, float]) -> Front:
         with warnings.catch_warnings():
@@ -264,7 +262,23 @@ class _Search:
                 ends = [end for end in (low, high) if abs(found.x - end) <= 0.05 * self.step]
                 if not ends or ends[0] in (0.0, bound):
                     break
-        return delays, self.shot(front, delays, form).log_likelihood
+        fit = self.fit(front, delays, form)
+        return delays, fit.total / fit.correlation_time
+
+    def likeliest(
+        self, front: Front, delays: Mapping[str, float], forms: Sequence[Form]
+    ) -> tuple[dict[str, float], Form]:
+        """Delays and form of the highest likelihood.
+
+        A smooth input looks much like one that is held and acts half a step less late: where the
+        data do not decide, the values are those at their times.
+        """
+        best, form, least = dict(delays), forms[0], -np.inf
+        for other in forms:
+            found, nats = self.profiled(front, delays, other)
+            if nats > least + (ODDS if least > -np.inf else 0.0):
+                best, form, least = found, other, nats
+        return best, form
 
     def shot(self, front: Front, delays: Mapping[str, float], form: Form) -> ShootingFit:
         law = front.best()

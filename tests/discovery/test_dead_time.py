@@ -4,11 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from scipy.integrate import solve_ivp
 
 import sjepa
 from sjepa import Law
-from sjepa.control import Task, linearize
+from sjepa.control import ILQR, Controller, Task, linearize, make_env
 from sjepa.errors import ConfigError, DataError, FormatError, LawError
 from sjepa.models import Transition
 from tests.command import run as command
@@ -185,11 +186,51 @@ def test_exports_say_it_or_refuse() -> None:
         LATE.sbml()
 
 
-def test_what_does_not_remember_inputs_refuses_dead_time() -> None:
+def test_linear_models_refuse_dead_time() -> None:
     with pytest.raises(LawError):
         linearize(Transition.of(LATE), [0.0, 0.0], [0.0, 0.0])
-    with pytest.raises(LawError):
-        Task.of(LATE, low=[-1, -1], high=[1, 1], dt=0.1, stage=lambda z, u: (z**2).sum(-1))
+
+
+def effort(z: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+    return 10 * z[..., 0] ** 2 + 0.1 * u[..., 0] ** 2
+
+
+@pytest.mark.parametrize("delay", [0.2, 0.25])
+def test_a_controller_plans_from_where_its_actions_will_act(delay: float) -> None:
+    """An unstable state that late actions keep, and that a plan without the delay loses."""
+    law = Law.from_string(f"2*x + u(t - {delay})", ["x", "u"], ["x"])
+
+    def closed_loop(planned: Law) -> np.ndarray:
+        task = Task.of(planned, effort, low=[-20], high=[20], dt=0.1, horizon=20)
+        policy = Controller(task, ILQR())
+        t, taken, x = np.arange(60) * 0.1, [], [0.5]
+        for k in range(1, len(t)):
+            taken.append(policy(np.array(x[-1:]))[0])
+            u = np.zeros((10 + k + 1, 1))  # nothing was done before
+            u[10 : 10 + k, 0] = taken
+            times = np.arange(-10, k + 1) * 0.1
+            pushed = lambda s, times=times, u=u: u[  # noqa: E731
+                np.clip(np.searchsorted(times, np.asarray(s) + 1e-9) - 1, 0, None)
+            ]
+            x.append(solve_ivp(
+                lambda s, z, pushed=pushed: 2 * z + pushed(s - delay), (t[k - 1], t[k]), x[-1:],
+                rtol=1e-6, max_step=0.01,
+            ).y[0, -1])  # fmt: skip
+            if abs(x[-1]) > 100:
+                break
+        return np.array(x)
+
+    assert abs(closed_loop(law)[-10:]).max() < 0.02
+    assert abs(closed_loop(law.with_delays({}))).max() > 1
+
+
+def test_plans_refuse_what_they_cannot_wait_for() -> None:
+    plan = {"low": [-1, -1], "high": [1, 1], "dt": 0.1}
+    with pytest.raises(LawError):  # one action acts late, the other at once
+        Task.of(LATE, effort, **plan)
+    task = Task.of(LATE.with_delays({"u1": 0.3, "u2": 0.3}), effort, **plan)
+    with pytest.raises(ConfigError):
+        make_env(task, [[0.0, 0.0]])
 
 
 def test_data_begin_where_all_inputs_are_known() -> None:
