@@ -108,13 +108,21 @@ def front_with_dead_time(
                 f"Constraint on the delay of {name!r:.40}: the control inputs are "
                 f"{', '.join(inputs) or 'none'}.", "constraints"
             )  # fmt: skip
-    delays, limits = dict(asked.given), dict[str, float]()
+    delays, limits, told_apart = dict(asked.given), dict[str, float](), True
     if asked.bounds:
         search = _Search(find, data, asked, order, form)
         delays, limits = search.run()
-        form = search.form if any(delays.values()) else form
+        form, told_apart = search.form if any(delays.values()) else form, search.told_apart
     delays = {name: delay for name, delay in delays.items() if delay}
-    return _with_delays(find(data.delayed(delays), form, True), delays, limits, asked)
+    front = _with_delays(find(data.delayed(delays), form, True), delays, limits, asked)
+    if told_apart or front.verdict is None:
+        return front
+    text = (
+        "The data do not tell inputs that are held between samples from smooth ones, which act "
+        "half a step later: choose derivatives='zoh' or 'weak'."
+    )
+    verdict = replace(front.verdict, reasons=(*front.verdict.reasons, text))
+    return replace(front, verdict=verdict)
 
 
 def _with_delays(
@@ -155,6 +163,7 @@ class _Search:
     order: int
     form: Form
     shots: dict[Law, ShootingFit] = field(default_factory=dict)  # the last of each structure
+    told_apart: bool = True  # inputs that are held from smooth ones
 
     def run(self) -> tuple[dict[str, float], dict[str, float]]:
         """The delays, and half the widths of their intervals."""
@@ -238,10 +247,8 @@ class _Search:
 
     # Beside a law ---------------------------------------------------------------------------------
 
-    def profiled(
-        self, front: Front, delays: Mapping[str, float], form: Form
-    ) -> tuple[dict[str, float], float]:
-        """The delays of the highest likelihood, within some samples of others, and its nats."""
+    def profiled(self, front: Front, delays: Mapping[str, float], form: Form) -> dict[str, float]:
+        """The delays of the highest likelihood, within some samples of others."""
         delays, law = dict(delays), front.best()
         used = {str(s) for e in law.expressions for s in e.free_symbols}
         for name, bound in self.asked.bounds.items():
@@ -262,8 +269,7 @@ class _Search:
                 ends = [end for end in (low, high) if abs(found.x - end) <= 0.05 * self.step]
                 if not ends or ends[0] in (0.0, bound):
                     break
-        fit = self.fit(front, delays, form)
-        return delays, fit.total / fit.correlation_time
+        return delays
 
     def likeliest(
         self, front: Front, delays: Mapping[str, float], forms: Sequence[Form]
@@ -273,11 +279,14 @@ class _Search:
         A smooth input looks much like one that is held and acts half a step less late: where the
         data do not decide, the values are those at their times.
         """
-        best, form, least = dict(delays), forms[0], -np.inf
-        for other in forms:
-            found, nats = self.profiled(front, delays, other)
-            if nats > least + (ODDS if least > -np.inf else 0.0):
-                best, form, least = found, other, nats
+        best, form = self.profiled(front, delays, forms[0]), forms[0]
+        for other in forms[1:]:
+            found = self.profiled(front, delays, other)
+            one, two = self.fit(front, best, form), self.fit(front, found, other)
+            memory = max(one, two, key=lambda fit: fit.total).correlation_time
+            self.told_apart = abs(two.total - one.total) / memory > ODDS
+            if two.total > one.total and self.told_apart:
+                best, form = found, other
         return best, form
 
     def shot(self, front: Front, delays: Mapping[str, float], form: Form) -> ShootingFit:
