@@ -2,6 +2,7 @@
 
     python benchmarks/real.py [--seeds 20] [--first 1000] [--noise 0.01] [--suites drive,season]
     python benchmarks/real.py --broken [--seeds 10] [--first 1000]
+    python benchmarks/real.py --dead-time [--seeds 20] [--first 1000]
 
 Every seed has its own system: coefficients, frequency, phase and start are drawn. A law is right if
 its terms are the true ones, its frequencies within 1 % of the truth, and its simulation from
@@ -10,6 +11,9 @@ no drive and may not be given one.
 
 With --broken: twelve ways in which data are broken (broken_data.py), and how often the message, the
 warning or a reason of the verdict names the cause, another one, or none.
+
+With --dead-time: a cart that a smooth force moves and a tank that a pump fills, whose inputs act
+0.3 to 6 samples late or at once, and how far the delay that is found is from the true one.
 """
 
 from __future__ import annotations
@@ -164,6 +168,74 @@ def broken(seeds: range) -> None:
     print(f"| all, % | {' | '.join(f'{share:.0f}' for share in shares)} | |")
 
 
+def cart(rng: np.random.Generator, step: float) -> Late:
+    """A force of five sines on a cart with a spring and friction."""
+    a, c, k = rng.uniform([1, 0.2, 0.5], [2, 0.6, 1.5])
+    waves, phases, sizes = rng.uniform([[0.3], [0.0], [0.4]], [[2.5], [2 * np.pi], [1.0]], (3, 5))
+    force = lambda s: np.sin(np.multiply.outer(s, waves) + phases) @ sizes  # noqa: E731
+    field = lambda z, u: np.array([z[1], a * u - c * z[1] - k * z[0]])  # noqa: E731
+    return Late(("q", "v"), force, field, rng.normal(size=2), None)
+
+
+def tank(rng: np.random.Generator, step: float) -> Late:
+    """A pump whose voltage is set anew every few samples, and an outlet."""
+    a, b = rng.uniform([0.5, 0.4], [1.0, 0.8])
+    levels, hold = rng.uniform(0.3, 1.5, 1000), int(rng.integers(3, 9)) * step
+    pump = lambda s: levels[np.floor(np.asarray(s) / hold + 1e-9).astype(int) + 50]  # noqa: E731
+    field = lambda z, u: a * u - b * np.sqrt(np.maximum(z, 0))  # noqa: E731
+    terms = ["1", "h", "sqrt(h)", "h**2", "u1", "u1*h", "u1**2"]
+    return Late(("h",), pump, field, rng.uniform(1, 2, 1), terms)
+
+
+@dataclass(frozen=True)
+class Late:
+    """A system with one input, which acts some time after it was set."""
+
+    names: Sequence[str]
+    u: Callable[[Array | float], Array]
+    field: Callable[[Array, Array], Array]
+    start: Array
+    library: Sequence[str] | None
+
+
+def dead_time(seeds: range, noise: float) -> None:
+    print("| system | delay | within 0.2 samples | interval holds it | s of CPU time, median |")
+    print("|---|---|---|---|---|")
+    for name, make, step in (("cart", cart, 0.05), ("tank", tank, 0.1)):
+        for late in (True, False):
+            near, held, seconds = 0, 0, []
+            for seed in seeds:
+                rng = np.random.default_rng(seed)
+                system = make(rng, step)
+                delay = float(rng.uniform(0.3, 6)) * step if late else 0.0
+                t = np.arange(400) * step
+                x = solve_ivp(
+                    lambda s, z, of=system, by=delay: of.field(z, of.u(s - by)), (0.0, t[-1]),
+                    system.start, t_eval=t, rtol=1e-9, atol=1e-11, max_step=step / 10,
+                ).y.T  # fmt: skip
+                x = x + noise * x.std(axis=0) * rng.standard_normal(x.shape)
+                begun = time.process_time()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    front = sjepa.discover(
+                        x, t, u=system.u(t), feature_names=system.names, library=system.library,
+                        constraints=[f"delay(u1) <= {8 * step}"],
+                    )  # fmt: skip
+                seconds.append(time.process_time() - begun)
+                figures = front.verdict.figures
+                error = (figures["delay(u1)"] - delay) / step
+                low, high = (figures.get(f"delay(u1) {end}", 0.0) for end in ("lower", "upper"))
+                good = abs(error) < 0.2 if late else not front.best().delays
+                near, held = near + good, held + (low <= delay <= high)
+                if not good:
+                    print(f"<!-- {name}, {seed}: {error:+.2f} samples off, {front.best()!r} -->")
+            counts = f"{near} of {len(seeds)} | {held} of {len(seeds)}"
+            print(
+                f"| {name} | {'0.3 to 6 samples' if late else 'none'} | {counts} "
+                f"| {np.median(seconds):.1f} |", flush=True,
+            )  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -173,9 +245,13 @@ def main() -> None:
     parser.add_argument("--noise", type=float, default=0.01)
     parser.add_argument("--suites", default=",".join(SUITES))
     parser.add_argument("--broken", action="store_true")
+    parser.add_argument("--dead-time", action="store_true")
     args = parser.parse_args()
     if args.broken:
         broken(range(args.first, args.first + args.seeds))
+        return
+    if args.dead_time:
+        dead_time(range(args.first, args.first + args.seeds), args.noise)
         return
     print("| data | right | right and flagged | wrong and not flagged | s of CPU time, median |")
     print("|---|---|---|---|---|")

@@ -6,7 +6,9 @@ and ``S'`` for the whole right-hand side of one:
 - ``"coef(p', sin(q)) = -1"`` fixes a coefficient (and 0 forbids the term),
 - ``"coef(x', y) = -coef(y', x)"`` ties two, in one equation or in two,
 - ``"coef(p', p) <= 0"`` says which sign one has,
-- ``"S' + I' + R' = 0"`` keeps a sum of states as it is.
+- ``"S' + I' + R' = 0"`` keeps a sum of states as it is,
+- ``"hamiltonian(q, p)"`` has the equations of a coordinate and its momentum, or of several such
+  pairs, derived from one energy, which they conserve.
 
 Ties and sums are solved away: coefficients that move together become one column, so that any search
 of a library keeps them without knowing.
@@ -26,7 +28,9 @@ from sjepa.backend.base import Backend
 from sjepa.backend.problem import Problem
 from sjepa.errors import ConfigError, LawError, ParseError
 from sjepa.settings import texts_of
+from sjepa.symbolic.calculus import jacobian
 from sjepa.symbolic.canonical import canonicalize
+from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.front import Front, combine_outputs
 from sjepa.symbolic.gram import Gram
 from sjepa.symbolic.law import Law
@@ -41,6 +45,7 @@ FORMS = (
 )
 CONSTRAINTS = 'texts such as "coef(p\', p) <= 0"'
 _RELATION = re.compile(r"<=|>=|=")
+_HAMILTONIAN = re.compile(r"\s*hamiltonian\s*\(([^()]*)\)\s*")
 # A longer law must lower the loss by this share to be listed.
 MIN_GAIN = 0.01
 Pair = tuple[int, int]  # a term and an output
@@ -71,6 +76,10 @@ def _read_one(
     equations: list[tuple[dict[Pair, float], float]],
     signs: dict[Pair, int],
 ) -> None:
+    if (pairs_of := _HAMILTONIAN.fullmatch(text)) is not None:
+        names = [name.strip() for name in pairs_of[1].split(",")]
+        equations += [(row, 0.0) for row in _of_one_energy(names, problem)]
+        return
     relation = _RELATION.findall(text)
     if len(relation) != 1:
         raise LawError(FORMS + ".")
@@ -108,6 +117,38 @@ def _read_one(
             raise LawError("another constraint gives the opposite sign.")
     else:
         raise LawError("only the sign of one coefficient can be bounded.")
+
+
+def _of_one_energy(names: Sequence[str], problem: Problem) -> list[dict[Pair, float]]:
+    """What coefficients keep if q' = dH/dp and p' = -dH/dq, for names q, p, and further pairs.
+
+    Such an H exists where the second derivatives that the equations give agree: q' by q and -p' by
+    p, and so on. They are sums of terms, whose coefficients then agree one by one.
+    """
+    outputs = list(problem.outputs)
+    if len(names) % 2 or len(set(names)) < len(names) or {*names} - {*outputs}:
+        raise LawError(
+            "hamiltonian takes coordinates with their momenta, as in hamiltonian(q, p) or "
+            f"hamiltonian(x, px, y, py); the states are {', '.join(outputs)}."
+        )
+    if set(outputs) - set(problem.names):
+        raise LawError("an energy is for rates of first order: give momenta as states.")
+    places = [outputs.index(name) for name in names]
+    # The equation of each state is a sign times the derivative of H by its partner.
+    partner = [name for pair in zip(names[1::2], names[::2], strict=True) for name in pair]
+    signs = [1, -1] * (len(names) // 2)
+    rows: list[dict[Pair, float]] = []
+    for a, b in combinations(range(len(names)), 2):
+        equal: dict[sympy.Expr, dict[Pair, float]] = {}
+        for place, by, sign in ((a, partner[b], signs[a]), (b, partner[a], -signs[b])):
+            j = places[place]
+            for i in np.flatnonzero(problem.usable[:, j]).tolist():
+                slope = jacobian([problem.candidate_library.terms[i]], [symbol(by)])[0]
+                for c, term in split_terms(canonicalize(sympy.expand(slope))):
+                    row = equal.setdefault(term, {})
+                    row[i, j] = row.get((i, j), 0.0) + sign * c
+        rows += equal.values()
+    return rows
 
 
 def _named(text: str, problem: Problem, pairs: list[Pair], rates: list[int]) -> str:

@@ -74,7 +74,10 @@ def discover(
     ] = "auto",
     constraints: Annotated[
         list[str] | None,
-        typer.Option(help='What is known, as "coef(p\', sin(q)) = -1"; repeatable.'),
+        typer.Option(
+            help='What is known, as "coef(p\', sin(q)) = -1"; "delay(u) <= 0.5" has the dead time '
+            "of an input found up to that bound; repeatable."
+        ),
     ] = None,
     known: Annotated[
         list[str] | None,

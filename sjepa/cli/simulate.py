@@ -119,7 +119,7 @@ def _from_data(
     options: dict[str, Any],
 ) -> list[tuple[np.ndarray, Simulation]]:
     if hasattr(found, "encode"):
-        coordinates = found.coordinates(trajectories)
+        coordinates = simulator.acting(found.coordinates(trajectories))
     else:
         coordinates = simulator.select(trajectories)
     if grid is None:

@@ -20,7 +20,8 @@ class Controller:
 
     Call it with one observation (obs,) or with one of each of several episodes that run side by
     side (E, obs); each plan is warm-started from the last one, shifted. Usable as a policy in any
-    Gymnasium environment: ``action = controller(observation)``.
+    Gymnasium environment: ``action = controller(observation)``. Where actions act late, plans start
+    from the state to which those already taken lead.
 
     Parameters
     ----------
@@ -48,8 +49,9 @@ class Controller:
         self.reset()
 
     def reset(self) -> None:
-        """Discard the last plan, before a new episode."""
+        """Discard the last plan and the actions that still act, before a new episode."""
         self.last: Plan | None = None
+        self._past: Tensor | None = None
         self._taken = 0
         self._generator = torch.Generator().manual_seed(self.seed)
 
@@ -60,7 +62,10 @@ class Controller:
         if self.last is None or self._taken >= self.replan or len(batch) != len(self.last.cost):
             self._plan(batch)
         assert self.last is not None
-        action = self.task.expand(self.last.actions)[:, self._taken].double().numpy()
+        taken = self.task.expand(self.last.actions)[:, self._taken]
+        if self._past is not None:
+            self._past = torch.cat([self._past[:, 1:], taken[:, None]], dim=1)
+        action = taken.double().numpy()
         self._taken += 1
         return action[0] if alone else action
 
@@ -70,6 +75,12 @@ class Controller:
         if self.last is not None and len(batch) == len(self.last.cost):
             warm = _moved_on(self.task, self.last.actions, self._taken)
         state = torch.as_tensor(z, dtype=self.task.dtype)
+        if self.task.ahead is not None:
+            if self._past is None or len(self._past) != len(state):  # at rest until now
+                rest = self.task.clamp(torch.zeros_like(self.task.low))
+                self._past = rest.expand(len(state), self.task.memory, len(rest))
+            with torch.no_grad():
+                state = self.task.ahead(state, self._past)
         self.last = self.planner.plan(self.task, state, warm=warm, generator=self._generator)
         self._taken = 0
 
@@ -103,6 +114,8 @@ class Observer:
             raise ConfigError("An observer finds velocities: the model has order=2, or needs none.")
         if not all(0 < g <= 1 for g in gains):
             raise ConfigError(f"gains are shares in (0, 1], got {gains}.")
+        if controller.task.memory:
+            raise ConfigError("An observer has no dead time: plan with a law without delays.")
         self.model, self.controller, self.gains = model, controller, gains
         self.turn = turn(model.encoder_)
         self.reset()

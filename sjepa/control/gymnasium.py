@@ -152,6 +152,8 @@ def make_env(
         raise DataError("starts contain NaN or infinity.")
     if task.draws is not None:
         raise ConfigError("An environment has one transition; give a task without draws.")
+    if task.memory:
+        raise ConfigError("An environment has no dead time; give a task of a law without delays.")
     size = states.shape[1]
     low, high = (-np.inf, np.inf) if state_limits is None else state_limits
     box = (

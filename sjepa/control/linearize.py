@@ -24,6 +24,7 @@ from sjepa.models import Transition
 from sjepa.models.integrators import INTEGRATORS, join
 from sjepa.settings import array_of, number_of
 from sjepa.symbolic import Law
+from sjepa.symbolic.delays import without_delays
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -220,6 +221,7 @@ class Linearizer:
 
     def __init__(self, transition: Transition) -> None:
         self.transition = Transition.of(transition)
+        without_delays(self.transition.law(), "A linearization")
         self.parts = PartJacobians(self.transition)
 
     def around(self, z: Any, u: Any = None, dt: float | None = None) -> Linearization:

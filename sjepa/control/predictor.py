@@ -7,14 +7,16 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from sjepa.bayes import Draws, Posterior
 from sjepa.control.linearize import Linearizer
-from sjepa.errors import ConfigError
+from sjepa.errors import ConfigError, LawError
 from sjepa.models import Transition
 from sjepa.symbolic import Law
+from sjepa.symbolic.delays import without_delays
 from sjepa.symbolic.emit import run
 from sjepa.symbolic.torch_law import TORCH, TorchLaw
 
@@ -37,6 +39,21 @@ class Predictor:
     draws: int | None = None
     transition: Transition | None = None
     dt: float | None = None
+    delay: float = 0.0
+
+    @property
+    def memory(self) -> int:
+        """How many actions were taken that have not acted to their end."""
+        return int(np.ceil(self.delay / (self.dt or 1.0) - 1e-6))
+
+    def ahead(self, z: Tensor, taken: Tensor) -> Tensor:
+        """The state from which the next action acts, after the last ones (..., memory, m)."""
+        assert self.transition is not None and self.dt is not None
+        left = self.delay - (self.memory - 1) * self.dt  # of the oldest one
+        for action in taken.unbind(dim=-2):
+            z = self.transition(z, left, action)
+            left = self.dt
+        return z
 
     @property
     def matrices(self) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None:
@@ -70,7 +87,9 @@ def predictor_of(
     known = isinstance(model, Transition | Law) or hasattr(model, "transition_")
     if callable(model) and not known:
         return Predictor(model, draws)
-    dt = getattr(model, "step_", None) if dt is None else dt
+    dt, delay = getattr(model, "step_", None) if dt is None else dt, 0.0
+    if isinstance(model, Law) and model.delays:
+        model, delay = model.with_delays({}), _common_delay(model, actions)
     transition = deepcopy(Transition.of(model)).to(dtype).requires_grad_(False)
     if integrator is not None:
         transition = Transition(
@@ -78,7 +97,18 @@ def predictor_of(
             transition.order,
         )  # fmt: skip
     _check(transition.law(), transition.order, actions, transition.dynamics, dt)
-    return Predictor(lambda z, u: transition(z, dt, u), draws, transition, dt)
+    return Predictor(lambda z, u: transition(z, dt, u), draws, transition, dt, delay)
+
+
+def _common_delay(law: Law, actions: int) -> float:
+    """The dead time of all actions: plans are made for the time from which they act."""
+    delays = set(law.delays.values())
+    if len(law.delays) < actions or len(delays) > 1:
+        raise LawError(
+            "Plans need actions that act equally late, but the delays are "
+            + ", ".join(f"{n}: {law.delays.get(n, 0.0):.3g}" for n in law.inputs[-actions:]) + "."
+        )  # fmt: skip
+    return delays.pop()
 
 
 def _of_draws(
@@ -98,6 +128,7 @@ def _of_draws(
 
 
 def _check(law: Law | None, order: int, actions: int, dynamics: str, dt: float | None) -> None:
+    without_delays(law, "A plan")
     if dynamics == "continuous" and dt is None:
         raise ConfigError("A vector field needs the length of a step; pass dt.")
     if law is not None and len(law.inputs) - order * len(law.outputs) != actions:

@@ -66,6 +66,8 @@ class Task:
     hold : steps for which each planned action is kept constant; a plan has horizon / hold actions
     draws : number of coherent draws that `step` moves along its leading axis, if it has any
     risk : costs (draws, ...) -> (...); by default their mean
+    memory, ahead : for actions that act late: how many of those taken have not acted to their end,
+        and (z, these (..., memory, m)) -> the state from which the next one acts
     """
 
     step: Step
@@ -79,6 +81,8 @@ class Task:
     draws: int | None = None
     risk: Callable[[Tensor], Tensor] = expected
     matrices: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+    memory: int = 0
+    ahead: Callable[[Tensor, Tensor], Tensor] | None = None
 
     def __post_init__(self) -> None:
         for name in ("horizon", "hold", "draws"):
@@ -146,7 +150,8 @@ class Task:
         return cls(
             step=step, rollout=rollout, stage=stage, low=low, high=high, terminal=terminal,
             horizon=horizon, hold=hold, risk=risk,
-            draws=predictor.draws, matrices=predictor.matrices,
+            draws=predictor.draws, matrices=predictor.matrices, memory=predictor.memory,
+            ahead=predictor.ahead if predictor.memory else None,
         )  # fmt: skip
 
     @property

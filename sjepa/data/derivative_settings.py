@@ -155,6 +155,7 @@ class Discrete(DerivativeSettings):
 
 KINDS = (ChosenByData, Smooth, Weak, ZeroOrderHold, Discrete)
 DERIVATIVES: Mapping[str, DerivativeSettings] = {kind.shorthand: kind() for kind in KINDS}
+BY_FORM: Mapping[str, DerivativeSettings] = {kind.form: kind() for kind in KINDS}
 
 
 def derivatives_of(given: Any) -> DerivativeSettings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -317,6 +317,17 @@ class Trajectories:
             ids=self.ids,
             gaps="keep",
         )
+
+    def delayed(self, delays: Mapping[str, float], *, cut: float | None = None) -> Trajectories:
+        """The same with control inputs as they act, each as late as its name says.
+
+        Values between observations are interpolated linearly, which is the mean over a step for
+        inputs that are held. Trajectories begin when the first values have come into effect, or
+        `cut` after their start.
+        """
+        from sjepa.data.delays import delayed
+
+        return delayed(self, delays, cut)
 
     def stacked(self) -> tuple[Array, Array]:
         """All observations in one array (rows, ...), and the trajectory each row is from."""

@@ -20,10 +20,11 @@ from sjepa.data._arrays import series
 from sjepa.data._as_trajectories import distinct
 from sjepa.data._check import finite, place
 from sjepa.data.clock import with_time
-from sjepa.data.derivative_settings import DerivativeSettings, derivatives_of
+from sjepa.data.derivative_settings import BY_FORM, DerivativeSettings, derivatives_of
 from sjepa.data.forms import Form
 from sjepa.data.history import with_lags
 from sjepa.data.streams import Stream
+from sjepa.discovery.dead_time import DeadTime, front_with_dead_time, in_turns
 from sjepa.discovery.result import SufficientStatistics, finalize
 from sjepa.discovery.search_space import (
     opened,
@@ -107,8 +108,10 @@ def discover(
     constraints : list of str
         What is known of the coefficients: ``"coef(p', sin(q)) = -1"`` fixes one,
         ``"coef(x', y) = -coef(y', x)"`` ties two, ``"coef(p', p) <= 0"`` says a sign, and
-        ``"S' + I' + R' = 0"`` conserves a sum. For "stlsq", "subset" and "pysindy"; numbers are
-        then those of the regression.
+        ``"S' + I' + R' = 0"`` conserves a sum, ``"hamiltonian(q, p)"`` an energy. For "stlsq",
+        "subset" and "pysindy"; numbers are then those of the regression. With any backend,
+        ``"delay(u1) <= 0.5"`` has the dead time of an input found up to that bound, and
+        ``"delay(u1) = 0.3"`` gives it.
     known : Law, or equations, optional
         What is known of the law, as ``"p' = -sin(q)"`` or ``["q' = p", "p' = -sin(q)"]``: the law
         is this plus what is found beside it, with any backend and form of the data. Its numbers
@@ -176,6 +179,32 @@ def discover(
     fitted, seed = derivatives_of(derivatives), draw_seed(random_state)
     form, lags, units = fitted.form, fitted.lags, Units.of(units)
     constraints = texts_of(constraints, "constraints", CONSTRAINTS)
+    dead_time, constraints = DeadTime.read(constraints)
+    if dead_time is not None:
+        if (
+            Stream.of(x, t, feature_names) is not None
+            or form == "discrete"
+            or not (x_dot is None and per_trajectory is None)
+        ):
+            raise ConfigError(
+                "Delays of inputs are found in data that are in memory, for one law, and not with "
+                "x_dot or Discrete (which has lags).", "constraints"
+            )  # fmt: skip
+        data = Trajectories.of(x, t, u, names=feature_names, states=True)
+        settings: dict[str, Any] = {
+            "backend": backend, "library": library, "grammar": grammar, "order": order,
+            "constraints": constraints, "known": known, "units": units,
+            "per_trajectory": per_trajectory, "random_state": seed, "guesses": guesses,
+            "propose": propose,
+        }  # fmt: skip
+
+        def find(data: Trajectories, form: Form, last: bool) -> Front:
+            more = {"n_bootstrap": n_bootstrap, "verbose": verbose} if last else {"verbose": False}
+            as_read = fitted if form == fitted.form else BY_FORM[form]
+            return discover(data, derivatives=as_read, budget=left(last), **settings, **more)
+
+        left = in_turns(Budget.of(budget))
+        return front_with_dead_time(find, data, dead_time, order, form)
     asks = propose is not None or (not isinstance(guesses, Front) and len(guesses) > 0)
     _check(form, lags, order, x_dot, n_bootstrap, constraints, asks)
     library = library if isinstance(library, str) and library == "wide" else Library.read(library)

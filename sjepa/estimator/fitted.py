@@ -197,9 +197,12 @@ class Fitted(BaseEstimator):
                 raise ConfigError("A second-order law needs velocities: give the times t.", "t")
             t = np.arange(len(z)) * float(t) if np.ndim(t) == 0 else t
             z = simulator.states(z, t)
-        if simulator.timed:
+        if simulator.timed or any(simulator.delays):
             if t is None:
-                raise ConfigError("The law has the time as an input: give the times t.", "t")
+                raise ConfigError(
+                    "The law has the time as an input, or inputs with dead time: give the times t.",
+                    "t",
+                )
             t = np.arange(len(z)) * float(t) if np.ndim(t) == 0 else t
             actions = simulator.rows(u, t)
         else:
@@ -219,7 +222,8 @@ class Fitted(BaseEstimator):
         """
         check_is_fitted(self, "law_")
         if self._is_many(x0):
-            return Simulator(self).beside(self.coordinates(x0, t, u))
+            simulator = Simulator(self)
+            return simulator.beside(self.coordinates(x0, t, u), simulator.delays)
         simulator, times = Simulator(self), array_of(t, "t")
         x0 = array_of(x0, "x0")
         if x0.ndim <= len(self.obs_shape_):
@@ -296,8 +300,9 @@ class Fitted(BaseEstimator):
         predicts nothing there, and no mean is put in its place.
         """
         check_is_fitted(self, "law_")
-        coordinates = self.coordinates(x, t, u)
-        return path_r2(Simulator(self).beside(coordinates), coordinates.x)
+        simulator = Simulator(self)
+        coordinates = simulator.acting(self.coordinates(x, t, u))
+        return path_r2(simulator.beside(coordinates), coordinates.x)
 
     def align(self, x: Any, states: Any) -> AffineMap:
         """The affine map from coordinates to known states, for comparison with them."""

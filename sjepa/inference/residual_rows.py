@@ -150,8 +150,11 @@ class ResidualRows:
     def _coefficients(self) -> Array:
         """An orthonormal basis (S N, p) of what the law's coefficients can explain."""
         rows = self.free(self.law).reshape(self.y.size, -1)
-        scale = np.sqrt((rows**2).sum(axis=0))
-        u, s, _ = np.linalg.svd(rows / np.maximum(scale, 1e-300), full_matrices=False)
+        rows = rows / np.maximum(
+            np.abs(rows).max(axis=0), 1e-300
+        )  # squares of small ones underflow
+        size = np.sqrt((rows**2).sum(axis=0))
+        u, s, _ = np.linalg.svd(rows / np.maximum(size, 1e-300), full_matrices=False)
         return np.asarray(u[:, s > 1e-9])
 
     @cached_property

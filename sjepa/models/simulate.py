@@ -11,6 +11,7 @@ import torch
 
 from sjepa.data import Trajectories
 from sjepa.data.clock import TIME, with_time
+from sjepa.data.delays import late
 from sjepa.data.derivatives import initial_state
 from sjepa.data.history import lag_of, with_lags
 from sjepa.errors import DataError, LawError
@@ -77,6 +78,7 @@ class Simulator:
         self.names, self.actions = law.inputs[: self.size], law.inputs[self.size :]
         self.timed = TIME in self.actions
         self.given = tuple(name for name in self.actions if name != TIME)
+        self.delays = [law.delays.get(name, 0.0) for name in self.given]
         self.symbolic_only = self.transition.correction is None
         form = form or getattr(getattr(source, "front_", None), "form", "")
         self.holds_actions = form not in ("derivative", "weak")
@@ -127,8 +129,14 @@ class Simulator:
 
         Each row of actions `u` (T, m) is held from its time to the next, or joined to it by a
         straight line where actions are smooth; one row (m,) is held all the time; a function
-        gives the row of a time. A map makes one step from each time to the next.
+        gives the row of a time. A map makes one step from each time to the next. Before the first
+        time, which matters to inputs with dead time, rows are like the first one.
         """
+        return self._simulate(start, t, u, self.delays, options)
+
+    def _simulate(
+        self, start: Any, t: Any, u: Any, delays: Sequence[float], options: Mapping[str, Any]
+    ) -> Simulation:
         z0, times = array_of(start, "The state"), array_of(t, "t")
         if z0.shape != (self.size,):
             raise DataError(
@@ -143,8 +151,10 @@ class Simulator:
         if not self.symbolic_only:
             options = {**NEURAL, **options}
         if rows is not None and self.holds_actions and not callable(u):
-            return self._held(z0, times, rows, options)
+            return self._held(z0, times, rows, delays, options)
         at = u if callable(u) else None if rows is None else _lines(times, rows)
+        if at is not None and any(delays):
+            at = _late(at, delays)
 
         def field(s: float, z: np.ndarray) -> np.ndarray:
             return self.velocity(z, self._timed(None if at is None else at(s), s))
@@ -152,9 +162,21 @@ class Simulator:
         return integrate(field, z0, times, **options)
 
     def _held(
-        self, z0: np.ndarray, t: np.ndarray, u: np.ndarray, options: Mapping[str, Any]
-    ) -> Simulation:
+        self, z0: np.ndarray, t: np.ndarray, u: np.ndarray, delays: Sequence[float],
+        options: Mapping[str, Any],
+    ) -> Simulation:  # fmt: skip
         """With zero-order hold of the inputs; time continues meanwhile, as one more state."""
+        if any(delays):  # rows come into effect between the times, too
+            between = [t + delay for delay in delays if delay]
+            every = np.unique(np.concatenate([t, *(s[s < t[-1]] for s in between)]))
+            rows = np.stack(
+                [column[np.clip(np.searchsorted(t + delay, every, side="right") - 1, 0, None)]
+                 for delay, column in zip(delays, u.T, strict=True)], axis=1,
+            )  # fmt: skip
+            run = self._held(z0, every, rows, (), options)
+            asked = np.searchsorted(every, t)
+            reached = int(np.searchsorted(asked, run.reached))
+            return replace(run, z=run.z[asked], reached=reached)
 
         def forced(inputs: np.ndarray) -> np.ndarray:
             return self.velocity(inputs[: self.size], inputs[self.size :])
@@ -173,7 +195,8 @@ class Simulator:
 
     def rows(self, u: Any, t: Any) -> np.ndarray | None:
         """Rows (T, m) of all that the law takes beside its state at times (T,), or None."""
-        return self._timed(self._given(u, len(t)), np.asarray(t, dtype=float))
+        given, times = self._given(u, len(t)), np.asarray(t, dtype=float)
+        return self._timed(late(times, given, self.delays) if any(self.delays) else given, times)
 
     def _given(self, u: Any, count: int) -> np.ndarray | None:
         """Rows of actions without the time, which data that were made for the law have."""
@@ -191,10 +214,16 @@ class Simulator:
     def select(self, data: Trajectories) -> Trajectories:
         """The law's own variables from named columns, in its order; unnamed data stay as is.
 
-        Lagged values that the data lack are taken from the rows before, the time from theirs.
+        Lagged values that the data lack are taken from the rows before, the time from theirs, and
+        inputs with dead time as they act.
         """
         variables = self._variables(data)
-        return with_time(variables, self.actions.index(TIME)) if self.timed else variables
+        variables = with_time(variables, self.actions.index(TIME)) if self.timed else variables
+        return self.acting(variables)
+
+    def acting(self, data: Trajectories) -> Trajectories:
+        """Data with the inputs as they act, from the time from which all of them are known."""
+        return data.delayed(self.law.delays) if self.law.delays else data
 
     def _variables(self, data: Trajectories) -> Trajectories:
         names = data.names or ()
@@ -221,13 +250,18 @@ class Simulator:
             ids=data.ids, gaps="keep",
         )  # fmt: skip
 
-    def beside(self, coordinates: Trajectories, **options: Any) -> list[Simulation]:
-        """One path beside each trajectory of coordinates, at its times and from its start."""
+    def beside(
+        self, coordinates: Trajectories, delays: Sequence[float] = (), **options: Any
+    ) -> list[Simulation]:
+        """One path beside each trajectory of coordinates, at its times and from its start.
+
+        Inputs are taken as they act, see :meth:`acting`, or still to be delayed.
+        """
         return [
-            self.simulate(
+            self._simulate(
                 self.start(z, t), t,
                 coordinates.u[i] if coordinates.u is not None and self.actions else None,
-                **options,
+                delays, options,
             )
             for i, (z, t) in enumerate(zip(coordinates.x, coordinates.t, strict=True))
         ]  # fmt: skip
@@ -236,6 +270,13 @@ class Simulator:
 def _lines(t: np.ndarray, rows: np.ndarray) -> Callable[[float], np.ndarray]:
     """Straight lines between rows (T, m) at times t (T,)."""
     return lambda s: np.array([np.interp(s, t, column) for column in rows.T])
+
+
+def _late(
+    at: Callable[[float], np.ndarray], delays: Sequence[float]
+) -> Callable[[float], np.ndarray]:
+    """Inputs of a time as they act."""
+    return lambda s: np.array([np.atleast_1d(at(s - d))[i] for i, d in enumerate(delays)])
 
 
 def rows_of_actions(u: Any, count: int, names: Sequence[str]) -> np.ndarray | None:

@@ -29,7 +29,7 @@ MAX_LAWS = 12
 MAX_POINTS = 200
 MAX_DOTS = 150
 # Exact enough to be looked at. The chosen law is simulated as everywhere else.
-ROUGH = {"method": "RK45", "rtol": 1e-4, "atol": 1e-6, "max_evaluations": 20_000}
+ROUGH: dict[str, Any] = {"method": "RK45", "rtol": 1e-4, "atol": 1e-6, "max_evaluations": 20_000}
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +19,13 @@ from sjepa.settings import array_of, texts_of
 from sjepa.symbolic import complexity as measures, export, law_methods
 from sjepa.symbolic.calculus import jacobian
 from sjepa.symbolic.canonical import factored
+from sjepa.symbolic.delays import checked_delays, read_delays, read_stored, with_delays_shown
 from sjepa.symbolic.equation import Equation
 from sjepa.symbolic.invariants import invariants
 from sjepa.symbolic.names import TIME, Dynamics, has_left_side, left_side, read_equations
 from sjepa.symbolic.parse import check_names, parse, symbol
 from sjepa.symbolic.program import Program, compile_program, compile_sums
-from sjepa.symbolic.text import rounded, to_text
+from sjepa.symbolic.text import digits_of, rounded, to_text
 
 
 if TYPE_CHECKING:
@@ -49,6 +52,8 @@ class Law:
         The coefficients that can be refitted. Integers and exponents belong to the structure.
     dynamics : "continuous" or "discrete"
         Whether the expressions are time derivatives or the next value itself.
+    delays : mapping
+        Dead time of control inputs that act late, by their names.
 
     Examples
     --------
@@ -59,6 +64,8 @@ class Law:
     >>> law.complexity("terms"), law.coefficients
     (6.0, array([-0.4]))
     """
+
+    delays: Mapping[str, float] = MappingProxyType({})
 
     def __init__(
         self,
@@ -119,6 +126,7 @@ class Law:
             lines = [line for line in re.split("[;\\n]", equations) if line.strip()]
             equations = lines if all(map(has_left_side, lines)) and lines else [equations]
         equations = texts_of(equations, "equations", "expressions such as ['y', '-sin(x)']")
+        equations, delays = read_delays(equations)
         read = read_equations(equations, inputs)
         for what, given, said in (
             ("outputs", outputs and tuple(outputs), read.outputs and tuple(read.outputs)),
@@ -128,9 +136,10 @@ class Law:
                 raise LawError(f"The left sides of the equations say {what} {said}, not {given}.")
         names = check_names(read.inputs, "input")
         expressions = [parse(e, names) for e in read.expressions]
-        return cls(
+        law = cls(
             expressions, names, outputs or read.outputs, dynamics or read.dynamics or "continuous"
         )
+        return law.with_delays(delays) if delays else law
 
     @classmethod
     def of_equations(
@@ -172,7 +181,8 @@ class Law:
                 raise FormatError(f"Not a law: {key!r} must be a list of texts.")
         inputs = check_names(data["inputs"], "input")
         expressions = [parse(e, inputs) for e in data["expressions"]]
-        return cls(expressions, inputs, data["outputs"], data.get("dynamics", "continuous"))
+        law = cls(expressions, inputs, data["outputs"], data.get("dynamics", "continuous"))
+        return read_stored(law, data["delays"]) if "delays" in data else law
 
     @classmethod
     def from_pysr(cls, source: Any, row: int | Sequence[int] | None = None, **options: Any) -> Law:
@@ -278,10 +288,28 @@ class Law:
         """Give every term of every sum a coefficient of its own, those of size 1 included."""
         equations = [e.freed() for e in self.equations]
         names = (self.inputs, self.outputs, self.dynamics)
-        return Law.of_equations(equations, *names, canonical=False)
+        return self._as_late(Law.of_equations(equations, *names, canonical=False))
+
+    def with_delays(self, delays: Mapping[str, float]) -> Law:
+        """The same law whose control inputs act late, by their names.
+
+        >>> Law.from_string("-x + u", ["x", "u"], ["x"]).with_delays({"u": 0.3})
+        x' = -x + u(t - 0.3)
+        """
+        new = copy(self)
+        new.__dict__ = {k: v for k, v in self.__dict__.items() if k not in ("key", "_canonical")}
+        new.delays = checked_delays(self, delays)
+        return new
+
+    def _as_late(self, law: Law) -> Law:
+        """A law in the place of this one, with its delays."""
+        if self.delays:
+            law.delays = self.delays
+        return law
 
     def _replace(self, expressions: Sequence[sympy.Expr]) -> Law:
-        return Law(expressions, self.inputs, self.outputs, self.dynamics, canonical=False)
+        names = (self.inputs, self.outputs, self.dynamics)
+        return self._as_late(Law(expressions, *names, canonical=False))
 
     def canonical(self) -> Law:
         """The law in canonical form, which those with trained or free coefficients may not be."""
@@ -289,11 +317,13 @@ class Law:
 
     @cached_property
     def _canonical(self) -> Law:
-        return Law(self.expressions, self.inputs, self.outputs, self.dynamics)
+        return self._as_late(Law(self.expressions, self.inputs, self.outputs, self.dynamics))
 
     def round(self, digits: int = 4) -> Law:
-        """Coefficients rounded to `digits` significant digits."""
-        return self._replace([rounded(e, digits) for e in self.expressions])
+        """Coefficients, and delays, rounded to `digits` significant digits."""
+        new = self._replace([rounded(e, digits) for e in self.expressions])
+        delays = {n: float(f"{d:.{digits_of(digits)}g}") for n, d in self.delays.items()}
+        return new.with_delays(delays) if delays else new
 
     def threshold(self, smallest: float) -> Law:
         """Drop the terms whose coefficient is smaller than this in absolute value."""
@@ -351,7 +381,7 @@ class Law:
     def key(self) -> tuple[Any, ...]:
         """Equal for equal laws, also between processes."""
         forms = tuple(e.key for e in self.canonical().expanded)
-        return (self.inputs, self.outputs, self.dynamics, forms)
+        return (self.inputs, self.outputs, self.dynamics, forms, tuple(sorted(self.delays.items())))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Law) and self.key == other.key
@@ -368,7 +398,8 @@ class Law:
     def lines(self, digits: int | None = None) -> list[str]:
         """One readable line for each equation."""
         return [
-            f"{self.left_side(i)} = {to_text(e, digits)}" for i, e in enumerate(self.expressions)
+            f"{self.left_side(i)} = {to_text(e, digits)}"
+            for i, e in enumerate(with_delays_shown(self))
         ]
 
     def __repr__(self) -> str:
@@ -387,7 +418,7 @@ class Law:
             "inputs": list(self.inputs),
             "outputs": list(self.outputs),
             "expressions": [to_text(e) for e in self.expressions],
-        }
+        } | ({"delays": dict(self.delays)} if self.delays else {})
 
     def to_json(self) -> str:
         """Text that :meth:`from_json` reads back to an equal law."""

@@ -4,12 +4,13 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
+import sympy
 from scipy.integrate import solve_ivp
 from scipy.optimize import lsq_linear, minimize
 
 import sjepa
-from sjepa import Backend, Library, Problem, make_backend
-from sjepa.errors import ConfigError
+from sjepa import Backend, Law, Library, Problem, make_backend
+from sjepa.errors import ConfigError, NumericalWarning
 from sjepa_backends.supports import signed_solution
 from tests.command import run
 
@@ -229,3 +230,77 @@ def test_an_equation_of_second_order_is_named_by_two_primes():
         constraints=["coef(x1'', x1) = -4"],
     )
     assert front.best().lines(4) == ["x1'' = -4*x1"]
+
+
+# Equations of one energy --------------------------------------------------------------------------
+
+
+def swings(law, starts, noise=0.02):
+    rng, t = np.random.default_rng(0), np.arange(0, 20, 0.05)
+    paths = [law.simulate(start, t).z for start in starts]
+    return [x + noise * x.std(axis=0) * rng.normal(size=x.shape) for x in paths]
+
+
+@pytest.mark.parametrize(
+    "equations, pairs, starts",
+    [
+        (["p", "-sin(q)"], "q, p", [[1.0, 0.0], [2.0, 0.3]]),
+        (["p + 0.3*q", "-q - 0.5*q**3 - 0.3*p"], "q, p", [[1.0, 0.0], [1.5, 0.3]]),
+        (
+            ["v", "-x - 2*x*y", "w", "-y - x**2 + y**2"], "x, v, y, w",
+            [[0.3, 0.0, 0.0, 0.2], [0.1, 0.1, 0.3, -0.2]],
+        ),
+    ],
+    ids=["pendulum", "with a mixed term", "Hénon-Heiles"],
+)  # fmt: skip
+def test_equations_of_one_energy_conserve_it(
+    equations: list[str], pairs, starts: list[list[float]]
+):
+    names = pairs.split(", ")
+    front = sjepa.discover(
+        swings(Law.from_string(equations, names), starts), 0.05, feature_names=names,
+        library=None if len(names) == 2 else sjepa.Library.polynomial(names, 2),
+        constraints=[f"hamiltonian({pairs})"],
+    )  # fmt: skip
+    law = front.best()
+    assert front.verdict is not None and front.verdict.adequate
+    # The second derivatives of the energy that both equations of a pair imply are the same ones.
+    z = np.random.default_rng(1).uniform(-1, 1, (100, len(names)))
+    slopes = np.stack([
+        [[float(v) for v in law.jacobian().subs(dict(zip(law.symbols, row, strict=True)))]]
+        for row in z.tolist()
+    ]).reshape(len(z), len(names), len(names))  # fmt: skip
+    turn = np.kron(np.eye(len(names) // 2), np.array([[0, -1], [1, 0]]))
+    hessian = turn @ slopes
+    np.testing.assert_allclose(hessian, np.swapaxes(hessian, 1, 2), atol=1e-9)
+    assert law.invariants()
+    far = law.simulate(z[0] / 3, np.arange(0, 200, 0.5)).z
+    energy = sympy.lambdify(law.symbols, law.invariants()[0])(*far.T)
+    assert np.ptp(energy) < 1e-4 * (1 + np.abs(energy).max())
+
+
+def test_energy_that_is_lost_is_not_explained_by_equations_that_conserve_it():
+    damped = swings(Law.from_string(["p", "-sin(q) - 0.2*p"], ["q", "p"]), [[2.0, 0.0], [1.0, 1.0]])
+    with pytest.warns(NumericalWarning):
+        front = sjepa.discover(
+            damped, 0.05, feature_names=["q", "p"], constraints=["hamiltonian(q, p)"]
+        )
+    assert front.verdict is not None and front.verdict.adequate is False
+
+
+@pytest.mark.parametrize("names", ["q", "q, q", "q, v", "q, p, v", ""])
+def test_an_energy_needs_pairs_of_states(names):
+    x = swings(Law.from_string(["p", "-q"], ["q", "p"]), [[1.0, 0.0]])
+    with pytest.raises(ConfigError):
+        sjepa.discover(
+            x, 0.05, feature_names=["q", "p"], constraints=[f"hamiltonian({names})"]
+        )  # fmt: skip
+
+
+def test_terms_of_an_absolute_value_have_an_energy():
+    law = Law.from_string(["p", "-q*abs(q)"], ["q", "p"])
+    front = sjepa.discover(
+        swings(law, [[1.0, 0.0], [1.5, 0.3]], 0.0), 0.05, feature_names=["q", "p"],
+        library=["q", "p", "q*abs(q)", "p*abs(p)", "q*abs(p)"], constraints=["hamiltonian(q, p)"],
+    )  # fmt: skip
+    assert front.best().round(3) == law

@@ -8,6 +8,7 @@ import sympy
 from sympy.printing.c import C99CodePrinter
 
 from sjepa.symbolic.definitions import formula
+from sjepa.symbolic.delays import names_with_delays
 from sjepa.symbolic.operators import NODES, Operator
 
 
@@ -62,7 +63,7 @@ def c(law: Law, name: str = "law") -> str:
     ]
     text = "\n".join(body)
     helpers = list(printer.used.values())
-    names = ", ".join(law.inputs)
+    names = ", ".join(names_with_delays(law))
     head = ["#include <math.h>", "", *helpers, *([""] if helpers else [])]
     signature = f"/* in: {names} */\nvoid {name}(const double *in, double *out) {{"
     return "\n".join([*head, signature, text, "}", ""])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import sympy
 
+from sjepa.symbolic.delays import with_delays_shown
 from sjepa.symbolic.export.mathml import mathml_left, mathml_markup
 
 
@@ -34,7 +35,7 @@ NOTEBOOK_STYLE = (
 def equations(law: Law, digits: int = 4) -> str:
     """The law as a grid: left sides in one column, terms that may wrap in the other."""
     rows = []
-    for i, expr in enumerate(law.expressions):
+    for i, expr in enumerate(with_delays_shown(law)):
         left = _math(mathml_left(law, i) + "<mo>=</mo>")
         terms = " ".join(_math(term) for term in _terms(expr, digits))
         rows.append(f'<span class="lhs">{left}</span><span class="rhs">{terms}</span>')

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import sympy
 
+from sjepa.symbolic.delays import names_with_delays
 from sjepa.symbolic.export.calls import CallPrinter, local_names
 from sjepa.symbolic.operators import Operator
 from sjepa.symbolic.parse import symbol
@@ -44,4 +45,6 @@ def julia(law: Law, name: str = "law") -> str:
     helpers = [d for d in definitions().values() if d.split("(")[0] + "(" in text]
     result = f"({text},)" if len(expressions) == 1 else f"({text})"
     head = "".join(d + "\n" for d in helpers) + ("\n" if helpers else "")
+    if law.delays:
+        head += f"# of {', '.join(names_with_delays(law))}\n"
     return f"{head}{name}({', '.join(names)}) = {result}\n"

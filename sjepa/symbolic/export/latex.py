@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy.printing.latex import LatexPrinter
 
+from sjepa.symbolic.delays import with_delays_shown
 from sjepa.symbolic.names import coordinate_of
 from sjepa.symbolic.parse import symbol
 from sjepa.symbolic.text import for_reading
@@ -68,7 +69,7 @@ def _lines(law: Law, digits: int) -> list[str]:
     lines = []
     names = {symbol(n): _latex_name(n) for n in (*law.inputs, *law.outputs)}
     printer = _LatexPrinter({"symbol_names": names})
-    for name, expr in zip(law.outputs, law.expressions, strict=True):
+    for name, expr in zip(law.outputs, with_delays_shown(law), strict=True):
         moved = names[symbol(name)]
         if law.dynamics == "continuous":
             stem = coordinate_of(name)

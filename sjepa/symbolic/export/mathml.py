@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy.printing.mathml import mathml as sympy_mathml
 
+from sjepa.symbolic.delays import with_delays_shown
 from sjepa.symbolic.text import for_reading
 
 
@@ -68,7 +69,7 @@ def mathml(law: Law, digits: int = 4) -> str:
     return "\n".join(
         '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">'
         f"<mrow>{mathml_left(law, i)}<mo>=</mo>{mathml_markup(expr, digits)}</mrow></math>"
-        for i, expr in enumerate(law.expressions)
+        for i, expr in enumerate(with_delays_shown(law))
     )
 
 

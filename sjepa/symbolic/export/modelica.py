@@ -50,7 +50,8 @@ def modelica(law: Law, name: str = "Law", x0: Sequence[float] | None = None) -> 
 
     `x0` are the states (of a law of second order then the velocities) at the start.
     """
-    parts, text = system(law, name, x0, ModelicaPrinter.functions), ModelicaPrinter().doprint
+    parts = system(law, name, x0, ModelicaPrinter.functions, "delay({}, {})")
+    text = ModelicaPrinter().doprint
 
     def declared(kind: str, variable: str, modification: str = "") -> str:
         label = parts.labels[variable]

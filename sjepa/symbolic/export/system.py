@@ -11,9 +11,11 @@ import sympy
 
 from sjepa.errors import LawError
 from sjepa.symbolic.definitions import formula
+from sjepa.symbolic.delays import without_delays
 from sjepa.symbolic.law_methods import order_of
 from sjepa.symbolic.names import TIME
 from sjepa.symbolic.operators import NODES
+from sjepa.symbolic.parse import symbol
 
 
 if TYPE_CHECKING:
@@ -43,9 +45,15 @@ class ToolModel:
 
 
 def system(
-    law: Law, name: str, x0: Sequence[float] | None, functions: Collection[str]
-) -> ToolModel:
-    """The law's equations with the operators that are not among `functions` written out."""
+    law: Law, name: str, x0: Sequence[float] | None, functions: Collection[str],
+    delay: str = "",
+) -> ToolModel:  # fmt: skip
+    """The law's equations with the operators that are not among `functions` written out.
+
+    Inputs that act late are written as the text `delay` says, with places for input and time.
+    """
+    if not delay:
+        without_delays(law, "SBML, as it is written here,")
     if not _PLAIN.fullmatch(name):
         raise LawError(
             f"A model's name has letters, digits and underscores only, got {name!r:.40}."
@@ -66,6 +74,8 @@ def system(
     symbols = {
         s: CLOCK if s.name == TIME else sympy.Symbol(names[s.name], real=True) for s in law.symbols
     }
+    for late, by in law.delays.items():
+        symbols[symbol(late)] = sympy.Symbol(delay.format(names[late], repr(by)), real=True)
     values = [lowered(e, functions).xreplace(symbols) for e in law.expressions]
     given = {names[n]: e for n, e in zip(law.outputs, values, strict=True)}
     rates = given if moving else {}
