@@ -1,11 +1,17 @@
 """Settings shared by the whole suite."""
 
+import signal
+
 import matplotlib
 import pytest
 from hypothesis import settings
 
 
 matplotlib.use("Agg")
+
+# A shell ignores Ctrl-C in what it starts in the background, and some tests press it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A first call may compile, allocate or import; wall-clock limits only make tests flaky.
 settings.register_profile("sjepa", deadline=None, print_blob=True, derandomize=True)

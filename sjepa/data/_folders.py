@@ -25,9 +25,10 @@ def entries(folder: Path) -> list[Path]:
 def files_in(folder: Path, endings: tuple[str, ...]) -> list[Path]:
     """The files of a folder with these endings; a link that leads out of it is refused."""
     found = [p for p in entries(folder) if p.suffix.lower() in endings]
-    home = Path(os.path.realpath(folder))
     for path in found:  # what a link to itself leads to is refused when it is opened
-        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(home):
+        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(
+            os.path.realpath(folder)
+        ):
             raise DataError(f"{path}: a link that leads out of its folder; name that file itself.")
     return found
 

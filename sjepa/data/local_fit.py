@@ -128,6 +128,10 @@ def _weights(t: Array, center: Array, degree: int) -> Array:
     design = s[..., None] ** np.arange(degree + 1) * root[..., None]
     weights = np.linalg.pinv(design)[:, :2] * root[:, None, :]
     weights[:, 1] /= reach
+    # A constant has no slope and is its own value, however large it is: the solution by itself says
+    # so only within its rounding.
+    rows = np.arange(len(t))
+    weights[rows, :, center] -= weights.sum(axis=2) - [1.0, 0.0]
     if degree == width - 1:  # the polynomial goes through the point itself
         weights[:, 0] = np.arange(width) == center[:, None]
     return weights

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,30 +22,25 @@ TERMS = ["1", "x", "y", "x**2*y", "x**3"]
 
 def test_resamples_are_searched_anywhere() -> None:
     data = simulate("van_der_pol", seed=5, noise=0.01)[:3]
-    here = sjepa.discover(data, library=TERMS, n_bootstrap=25)
+    here = sjepa.discover(data, library=TERMS, n_bootstrap=10)
     with ThreadPoolExecutor(2) as executor:
         there = sjepa.discover(
-            data, library=TERMS, n_bootstrap=25, budget=sjepa.Budget(executor=executor)
+            data, library=TERMS, n_bootstrap=10, budget=sjepa.Budget(executor=executor)
         )
     assert here.intervals == there.intervals and len(here.intervals) >= 4
 
 
 def test_candidates_are_proposed_and_weighed_anywhere() -> None:
     data = simulate("van_der_pol", seed=5, noise=0.01)[:4]
+    few: dict[str, Any] = {"library": ["x", "y", "x**2*y"], "n_bootstrap": 2, "max_candidates": 2}
     # Noise of observation, taken for noise of the transition: quick, and of no matter here.
     with pytest.warns(NumericalWarning, match="observation noise"):
-        here = posterior(data, library=TERMS, n_bootstrap=2, max_candidates=4)
+        here = posterior(data, **few)
     with (
         ThreadPoolExecutor(2) as executor,
         pytest.warns(NumericalWarning, match="observation noise"),
     ):
-        there = posterior(
-            data,
-            library=TERMS,
-            n_bootstrap=2,
-            max_candidates=4,
-            budget=sjepa.Budget(executor=executor),
-        )
+        there = posterior(data, **few, budget=sjepa.Budget(executor=executor))
     assert [f.structure.law for f in here.fits] == [f.structure.law for f in there.fits]
     np.testing.assert_array_equal(here.weights, there.weights)
 

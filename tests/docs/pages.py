@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
+import os
 import re
 import shlex
 import subprocess
@@ -151,7 +153,33 @@ def commands(block: Block) -> list[str]:
     return problems
 
 
-if __name__ == "__main__":
-    wrong = run(Path(sys.argv[1]).resolve())
+def serve() -> None:
+    """Run the pages asked for on standard input, each in a fork: importing torch takes seconds.
+
+    A request is a page, a folder and a file for what is printed; the answer is the exit code.
+    """
+    import sjepa.cli.app
+    import sjepa.estimator.model  # noqa: F401
+
+    for line in sys.stdin:
+        page, folder, printed = json.loads(line)
+        if not (child := os.fork()):
+            os.chdir(folder)
+            for file, flags, into in (
+                (os.devnull, os.O_RDONLY, [0]),
+                (printed, os.O_WRONLY | os.O_CREAT, [1, 2]),
+            ):
+                for descriptor in into:
+                    os.dup2(os.open(file, flags), descriptor)
+            main(page)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+def main(page: str) -> None:
+    wrong = run(Path(page).resolve())
     print("\n\n".join(wrong))
     sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1]) if sys.argv[1:] else serve()

@@ -1,9 +1,11 @@
 """README and documentation say what happens: every block runs and prints what the page shows."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,17 +40,28 @@ def _params() -> list[object]:
     return found
 
 
-@pytest.mark.parametrize("page", _params())
-def test_a_page_runs_from_the_top_and_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="session")
+def runner() -> Iterator[subprocess.Popen[str]]:
     paths = os.pathsep.join(str(ROOT / p) for p in (".", "backends", "julia"))
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.docs.pages", str(page)], capture_output=True, text=True,
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths,
-                           "MPLBACKEND": "agg", "COLUMNS": "100", "NO_COLOR": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    plain = {"PYTHONPATH": paths, "MPLBACKEND": "agg", "COLUMNS": "100", "NO_COLOR": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.docs.pages"], text=True, env={**os.environ, **plain},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        yield process
+
+
+@pytest.mark.parametrize("page", _params())
+def test_a_page_runs_from_the_top_and_prints_what_it_shows(
+    page: Path, runner: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    folder, printed = tmp_path / "empty", tmp_path / "printed"
+    folder.mkdir()
+    assert runner.stdin and runner.stdout
+    print(json.dumps([str(page), str(folder), str(printed)]), file=runner.stdin, flush=True)
+    assert runner.stdout.readline() == "0\n", printed.read_text(encoding="utf-8")
     for picture in _links(page, "pictures/"):
-        assert (tmp_path / picture.removeprefix("pictures/")).stat().st_size < 200_000
+        assert (folder / picture.removeprefix("pictures/")).stat().st_size < 200_000
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -137,23 +137,19 @@ def test_the_version_has_one_value() -> None:
     assert data["project"]["version"] == sjepa.__version__
 
 
-def test_public_names_stay_what_they_are_after_everything_is_imported() -> None:
+def test_public_names_are_there_and_stay_what_they_are_after_everything_is_imported() -> None:
+    """As the documentation writes them; in a process of its own, where nothing else imported them."""
+    names = ["bayes", "callbacks", "control", "data", "models", "report"]
     code = (
         "import sjepa, pkgutil, importlib\n"
+        f"print(*(getattr(sjepa, n).__name__ for n in {names}))\n"
         "for m in pkgutil.walk_packages(sjepa.__path__, 'sjepa.'):\n"
         "    m.name.endswith('__main__') or importlib.import_module(m.name)\n"
         "assert callable(sjepa.discover) and callable(sjepa.SJEPA) and callable(sjepa.induced_complexity)\n"
     )
-    out = run(code)
-    assert out.returncode == 0, out.stderr
-
-
-def test_parts_are_there_after_the_plain_import() -> None:
-    """As the documentation writes them; in a process of its own, where nothing else imported them."""
-    names = ["bayes", "callbacks", "control", "data", "models", "report"]
-    code = f"import sjepa; print(*(getattr(sjepa, n).__name__ for n in {names}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.split() == [f"sjepa.{n}" for n in names], done.stderr
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [f"sjepa.{n}" for n in names]
 
 
 def test_a_first_law_needs_neither_torch_nor_pandas() -> None:

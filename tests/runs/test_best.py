@@ -56,10 +56,19 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_best_law_is_in_the_folder_while_the_search_goes_on(tmp_path: Path) -> None:
-    watch = Watch(tmp_path / "run")
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SJEPA, Watch]:
+    """A search for the number of coordinates, and what stood in its folder meanwhile."""
+    folder = tmp_path_factory.mktemp("watched") / "run"
+    watch = Watch(folder)
     model = SJEPA("auto", search=sjepa.Joint(**SMALL), random_state=0, verbose=[watch])
-    model.fit(*sensors(), run=tmp_path / "run")
+    return folder, model.fit(*sensors(), run=folder), watch
+
+
+def test_the_best_law_is_in_the_folder_while_the_search_goes_on(
+    watched: tuple[Path, SJEPA, Watch],
+) -> None:
+    folder, model, watch = watched
     during = [found for found in watch.files[:-1] if found is not None]
     residuals = [found["residual"] for found in during]
     assert len(set(residuals)) > 2 and residuals == sorted(residuals, reverse=True)
@@ -67,19 +76,20 @@ def test_the_best_law_is_in_the_folder_while_the_search_goes_on(tmp_path: Path) 
     assert set(residuals) <= told
     assert any(found["noise_floor"] is not None for found in during)
     # In the end it is the model's law, and the folder is a model like any other.
-    end = read_best(tmp_path / "run" / "best.json")
+    end = read_best(folder / "best.json")
     assert end is not None and end["law"] == model.law_.lines(digits=6) and end["share"] == 1.0
     assert end["residual"] == model.figures_["residual"]
-    assert sjepa.load(tmp_path / "run").law_ == model.law_
-    Run.check_free(tmp_path / "run", force=True)  # no file in it is a stranger's
+    assert sjepa.load(folder).law_ == model.law_
+    Run.check_free(folder, force=True)  # no file in it is a stranger's
 
 
-def test_several_numbers_of_coordinates_share_one_progress(tmp_path: Path) -> None:
-    watch = Watch(tmp_path)
-    SJEPA("auto", search=sjepa.Joint(**SMALL), random_state=0, verbose=[watch]).fit(*sensors())
-    shares = [step.share for step in watch.steps]
+def test_several_numbers_of_coordinates_share_one_progress(
+    watched: tuple[Path, SJEPA, Watch],
+) -> None:
+    steps = watched[2].steps
+    shares = [step.share for step in steps]
     assert shares == sorted(shares) and shares[-1] == 1.0
-    first = next(i for i, step in enumerate(watch.steps) if step.text == "done")
+    first = next(i for i, step in enumerate(steps) if step.text == "done")
     assert shares[first] == pytest.approx(1 / 3)
 
 
