@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,9 +29,9 @@ class GPLearn(Backend):
     name: ClassVar[str] = "gplearn"
     trees: ClassVar[bool] = True
     plain: ClassVar[frozenset[str]] = frozenset({"population", "generations"})
-
     population: int = 500
     generations: int = 12
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)  # of its regressor
 
     def search(self, problem: Problem) -> Front:
         count, end, last = len(problem.outputs), problem.deadline(SEARCH), problem.deadline()
@@ -68,17 +68,17 @@ class GPLearn(Backend):
 
     def _programs(self, problem: Problem, j: int, names: tuple[str, ...], end: float) -> list[str]:
         """A constant, the inputs, then the last generation as text, best first."""
+        settings = {"metric": "pearson", "random_state": (problem.seed + j) % 2**32}
         run = SymbolicRegressor(
-            population_size=self.population, metric="pearson", feature_names=problem.names,
+            population_size=self.population, feature_names=problem.names, warm_start=True,
             function_set=[_function(n) for n in names if operator(n).arity < 3],
-            warm_start=True, random_state=(problem.seed + j) % 2**32,
+            **settings | self.options,
         )  # fmt: skip
         inputs, targets = problem.rows()
         for generation in range(1, self.generations + 1):
-            run.set_params(generations=generation).fit(inputs, targets[:, j], problem.weights)
-            if problem.clock() > end:
-                break
-        best = sorted(run._programs[-1], key=lambda p: (-p.fitness_, str(p)))
+            if generation == 1 or problem.clock() <= end:
+                run.set_params(generations=generation).fit(inputs, targets[:, j], problem.weights)
+        best = sorted(run._programs[-1], key=lambda p: (-run._metric.sign * p.fitness_, str(p)))
         return list(dict.fromkeys(["1", *problem.names, *map(str, best)]))[:MAX_TERMS]
 
 

@@ -65,6 +65,13 @@ class Equations(pd.DataFrame):
             lines += folded(start, str(row.equation))
         return "\n".join(lines)
 
+    def short(self, beyond: int = 2) -> str:
+        """The rows up to the chosen one and a few longer ones, which fit the noise."""
+        last = int(np.argmax(self["chosen"])) if self["chosen"].any() else len(self)
+        left = len(self) - last - 1 - beyond
+        text = repr(self.iloc[: last + 1 + beyond])
+        return text if left <= 0 else f"{text}\n  ... {left} more in equations_"
+
 
 class Fitted(BaseEstimator):
     """The half of :class:`SJEPA` that needs a law; the other half finds one."""

@@ -287,8 +287,8 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         save_regressor(self, Path(folder))
 
     def __str__(self) -> str:
-        """The equations, once there are any; ``repr`` has the settings."""
-        return repr(self.equations_) if self.__sklearn_is_fitted__() else repr(self)
+        """The equations up to those just beyond the chosen one; ``repr`` has the settings."""
+        return self.equations_.short() if self.__sklearn_is_fitted__() else repr(self)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "law_")

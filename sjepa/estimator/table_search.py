@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import count
 
 import numpy as np
@@ -37,6 +38,7 @@ from sjepa.symbolic.verdict import Rival, Verdict
 TERMS_SHARE = 0.5
 # What the default search writes trees with.
 TREES = "operon"
+NOTHING = "No structure was found: no column has a significant effect, alone or with another one."
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +93,7 @@ class Table:
         rows, columns = self.inputs.shape
         if columns <= MAX_ACTIVE or not too_many_columns(rows, columns):
             return self._searched()
-        active = active_columns(self.inputs, self.targets, self.weights)
+        active = self._active
         used = {s.name for g in self.guesses for e in g.expressions for s in e.free_symbols}
         active = sorted({*active, *(i for i, n in enumerate(self.names) if n in used)})
         if not active:
@@ -121,13 +123,42 @@ class Table:
         climbed = self._climb(backend, space, extend, TERMS_SHARE if further else 1.0)
         if further and (self.guesses or self._wants_trees(climbed)):
             return self._with_trees(climbed)
-        return climbed.front
+        return self._without_structure(climbed)
+
+    @cached_property
+    def _active(self) -> list[int]:
+        return active_columns(self.inputs, self.targets, self.weights)
+
+    def _is_noise(self, climbed: Climbed) -> bool:
+        """Whether nothing is better than a constant, by a test that could see what is.
+
+        The test of adequacy has a say where rows are dense; among many columns those with an
+        effect are looked for one by one.
+        """
+        verdict = climbed.verdict
+        if verdict is None or verdict.adequate is not None:
+            return False
+        if any(term.free_symbols for row in verdict.law.terms for _, term in row):
+            return False
+        return "p_value" in verdict.figures or not self._active
+
+    def _without_structure(self, climbed: Climbed) -> Front:
+        """The front, whose verdict says so where no column has an effect."""
+        front, verdict = climbed.front, climbed.verdict
+        if verdict is None or "p_value" in verdict.figures or not self._is_noise(climbed):
+            return front
+        return replace(front, verdict=replace(verdict, reasons=(NOTHING, *verdict.reasons)))
 
     def _wants_trees(self, climbed: Climbed) -> bool:
         """Whether no law of terms is good enough: by its evidence, or by what was asked for."""
-        if self.delta is None:
-            return _worth_trees(climbed)
-        return all(c.loss > self.delta for c in climbed.front)
+        if self.delta is not None:
+            return all(c.loss > self.delta for c in climbed.front)
+        verdict = climbed.verdict
+        if verdict is None:
+            return not len(climbed.front)
+        # A tree could have better odds than a law that is not adequate, or long.
+        poor = verdict.adequate is not True or _is_long(climbed, verdict.law)
+        return poor and not self._is_noise(climbed)
 
     def _problem(self, backend: Backend, space: Space, share: float) -> Problem:
         budget = self.share(share).budget
@@ -217,18 +248,6 @@ def _default_backend(space: Space | None) -> Backend:
         return make_backend(["subset", TREES] if trees else "subset")
     large = space is not None and space.library is not None and len(space.library) > MAX_TERMS
     return make_backend("stlsq" if large else "subset")
-
-
-def _worth_trees(climbed: Climbed) -> bool:
-    """Whether a tree could have better odds than the law of terms: it is not adequate, or long."""
-    verdict = climbed.verdict
-    if verdict is None:
-        return not len(climbed.front)
-    law = verdict.law
-    constant = not any(term.free_symbols for row in law.terms for _, term in row)
-    if constant and "p_value" in verdict.figures:  # nothing in the table predicts the target
-        return verdict.adequate is False
-    return verdict.adequate is not True or _is_long(climbed, law)
 
 
 def _is_long(climbed: Climbed, law: Law) -> bool:

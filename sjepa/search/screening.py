@@ -3,7 +3,7 @@
 A default library of thirty columns has no room for their 435 products, so the columns are chosen
 first, by forward selection among monomials of their ranks: what a law does to a column, alone or
 with another one, shows in at least one of them. A column is taken where chance would choose any
-column of such a table in less than one of a hundred tables.
+column of such a table less often than a test of adequacy rejects a right law.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import stdtr
 
+from sjepa.inference.constants import SIGNIFICANCE
 
-# Probability that a table of pure noise has a column taken.
-FALSE_POSITIVES = 0.01
+
 # Most monomials that are taken, and most columns: those of more could not be searched.
 MAX_STEPS, MAX_ACTIVE = 12, 6
 # Of wider tables only the columns with the strongest effects of their own are multiplied.
@@ -81,7 +81,7 @@ def _selected(u: np.ndarray, y: np.ndarray, weights: np.ndarray) -> list[tuple[i
                 t = _t_values(columns, basis, left, root, degrees)
                 k = int(np.argmax(t))
                 chance = min(1.0, 2 * count * float(2 * stdtr(degrees, -t[k])))
-                if chance < FALSE_POSITIVES and (best is None or chance < best[0]):
+                if chance < SIGNIFICANCE and (best is None or chance < best[0]):
                     best = chance, names[k], columns[:, k] * root
         if best is None:
             break

@@ -1,8 +1,8 @@
 """Pages of the documentation as executed notebooks: ``make notebooks``.
 
 The page stays the source. Its Python becomes cells, its commands become ``%%bash``, an included
-script becomes a cell, a picture is shown by the cell that opens it; what the page promises is
-left out, since the notebook prints it.
+script becomes a cell, a picture is shown by the cell that opens it, a formula by the one that ends
+with it; what the page promises is left out, since the notebook prints it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from tests.docs.pages import FENCE, ROOT
 PAGES = {
     "states": "docs/start/states.md",
     "observations": "docs/start/observations.md",
+    "formulas": "docs/start/formulas.md",
     "gallery": "docs/gallery/index.md",
 }
 FOLDER = ROOT / "docs" / "notebooks"
 PICTURE = re.compile(r"^!\[([^\]]*)\]\(pictures/([^)]+)\)$", re.M)
 INCLUDE = re.compile(r"^```\{literalinclude\} (\S+)\n.*?^```$", re.M | re.S)
+COLORS = re.compile(r"\x1b\[[0-9;]*m")  # a kernel asks its commands for them
 SECONDS = 600
 
 
@@ -107,9 +109,14 @@ def executed(page: Path) -> dict[str, Any]:
 
 
 def _kept(output: dict[str, Any]) -> dict[str, Any] | None:
+    """Text without colors, pictures, and the formula that a cell ends with."""
     if output["output_type"] == "stream":
-        return None if output["name"] == "stderr" else output
-    data = {k: v for k, v in output["data"].items() if k == "image/png"}
+        plain = {**output, "text": COLORS.sub("", output["text"])}
+        return None if output["name"] == "stderr" else plain
+    kinds = ["image/png"]
+    if output["output_type"] == "execute_result":
+        kinds.append("text/html")
+    data = {k: v for k, v in output["data"].items() if k in kinds}
     return {**output, "data": data, "metadata": {}} if data else None
 
 

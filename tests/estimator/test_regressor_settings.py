@@ -128,6 +128,16 @@ def test_print_shows_the_equations_and_repr_the_settings() -> None:
     assert repr(model) == "SymbolicRegressor(backend='subset')"
 
 
+def test_print_leaves_out_rows_far_beyond_the_chosen_one() -> None:
+    noisy = X[:, 0] + 0.1 * np.random.default_rng(5).normal(size=len(X))
+    model = SymbolicRegressor("subset").fit(X, noisy)
+    rows = model.equations_["equation"].tolist()
+    chosen = int(np.argmax(model.equations_["chosen"]))
+    assert len(rows) > chosen + 3
+    assert all(text in str(model) for text in rows[: chosen + 1])
+    assert str(len(rows) - chosen - 3) in str(model).splitlines()[-1]
+
+
 def test_a_budget_is_cpu_time_and_trees_have_one_by_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

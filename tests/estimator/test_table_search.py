@@ -23,6 +23,16 @@ def test_noise_is_a_constant_and_said_to_be(columns: int, seed: int) -> None:
     assert model.verdict_.adequate is None
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(629, 6), (80, 8), (400, 20)])
+def test_trees_are_not_searched_where_no_column_has_an_effect(rows: int, columns: int) -> None:
+    rng = np.random.default_rng(rows)
+    model = _fit(rng.normal(size=(rows, columns)), rng.normal(size=rows))
+    assert not model.sympy().free_symbols  # type: ignore[union-attr]
+    assert set(model.equations_["backend"]) <= {"subset", "stlsq"}
+    assert model.verdict_ is not None and model.verdict_.adequate is None
+    assert "No structure was found" in model.verdict_.reasons[0]
+
+
 def test_noise_does_not_make_terms_that_cancel() -> None:
     rng = np.random.default_rng(0)
     x = rng.uniform(-2, 2, (60, 3))
