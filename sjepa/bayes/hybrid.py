@@ -49,7 +49,7 @@ class HybridJoint:
         self.data = joint.rows if rows is None else rows
         self.d, self.s = joint.covariance.d, self.data.inputs.shape[1]
         self.unit = joint.prior.amplitude * sizes.signal
-        kernel = Kernel(settings, joint.rows.inputs)
+        kernel = Kernel.of(settings, joint.rows.inputs)
         self.rows = self._rows(kernel)
 
     def _rows(self, kernel: Kernel) -> ProcessRows:

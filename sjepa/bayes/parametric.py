@@ -41,7 +41,7 @@ class ParametricLaw:
     @cached_property
     def key(self) -> tuple[Any, ...]:
         """Equal for laws that differ in their coefficients only."""
-        stripped, _, _ = self.law._skeleton
+        stripped, _, _ = self.law.skeleton
         return (self.law.inputs, self.law.outputs, self.law.dynamics, stripped)
 
     @property
@@ -57,7 +57,7 @@ class ParametricLaw:
     @cached_property
     def linear(self) -> bool:
         """Whether every output is linear in the coefficients."""
-        stripped, symbols, _ = self.law._skeleton
+        stripped, symbols, _ = self.law.skeleton
         free = set(symbols)
         return not any(
             sympy.diff(e, c).free_symbols & free for e in stripped for c in e.free_symbols & free
@@ -66,7 +66,7 @@ class ParametricLaw:
     @cached_property
     def owner(self) -> Tensor:
         """The output in which each coefficient stands, (K,)."""
-        stripped, symbols, _ = self.law._skeleton
+        stripped, symbols, _ = self.law.skeleton
         number = {s: i for i, s in enumerate(symbols)}
         owner = torch.zeros(len(symbols), dtype=torch.long)
         for j, expression in enumerate(stripped):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sjepa.models.layers import AffineHead, Residual, Scaled
     from sjepa.models.neural_fields import Correction, NeuralField
     from sjepa.models.simulate import Simulator
-    from sjepa.models.solvers import Simulation, integrate
+    from sjepa.models.solvers import SimulatedPath, integrate
     from sjepa.models.trainable_laws import SparseLaw, TreeLaw
     from sjepa.models.transition import Transition
     from sjepa.models.whitening import Whitening
@@ -30,7 +30,7 @@ __all__ = [
     "NeuralField",
     "Residual",
     "Scaled",
-    "Simulation",
+    "SimulatedPath",
     "Simulator",
     "SparseLaw",
     "Transition",
@@ -55,7 +55,7 @@ __getattr__, __dir__ = _lazy(
         "NeuralField": "sjepa.models.neural_fields:NeuralField",
         "Residual": "sjepa.models.layers:Residual",
         "Scaled": "sjepa.models.layers:Scaled",
-        "Simulation": "sjepa.models.solvers:Simulation",
+        "SimulatedPath": "sjepa.models.solvers:SimulatedPath",
         "Simulator": "sjepa.models.simulate:Simulator",
         "SparseLaw": "sjepa.models.trainable_laws:SparseLaw",
         "Transition": "sjepa.models.transition:Transition",

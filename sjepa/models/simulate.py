@@ -14,7 +14,7 @@ from sjepa.data.clock import TIME, with_time
 from sjepa.data.derivatives import initial_state
 from sjepa.data.history import lag_of, with_lags
 from sjepa.errors import DataError, LawError
-from sjepa.models.solvers import Simulation, integrate, integrate_zoh, iterate
+from sjepa.models.solvers import SimulatedPath, integrate, integrate_zoh, iterate
 from sjepa.models.transition import Transition
 from sjepa.settings import array_of
 from sjepa.symbolic import Law
@@ -122,7 +122,7 @@ class Simulator:
 
     def simulate(
         self, start: Sequence[float] | np.ndarray, t: Any, u: Any = None, **options: Any
-    ) -> Simulation:
+    ) -> SimulatedPath:
         """States at times `t` from one state; `options` go to :func:`integrate`.
 
         Each row of actions `u` (T, m) is held from its time to the next, or joined to it by a
@@ -153,7 +153,7 @@ class Simulator:
 
     def _held(
         self, z0: np.ndarray, t: np.ndarray, u: np.ndarray, options: Mapping[str, Any]
-    ) -> Simulation:
+    ) -> SimulatedPath:
         """With zero-order hold of the inputs; time continues meanwhile, as one more state."""
 
         def forced(inputs: np.ndarray) -> np.ndarray:
@@ -221,7 +221,7 @@ class Simulator:
             ids=data.ids, gaps="keep",
         )  # fmt: skip
 
-    def beside(self, coordinates: Trajectories, **options: Any) -> list[Simulation]:
+    def beside(self, coordinates: Trajectories, **options: Any) -> list[SimulatedPath]:
         """One path beside each trajectory of coordinates, at its times and from its start."""
         return [
             self.simulate(

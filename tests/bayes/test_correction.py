@@ -20,7 +20,7 @@ def toy(n: int = 25, q: int = 1, seed: int = 0) -> tuple[ProcessRows, KernelBloc
     g = torch.Generator().manual_seed(seed)
     x = torch.randn(n, 2, generator=g, dtype=torch.float64)
     settings = GP()
-    kernel = Kernel(settings, x)
+    kernel = Kernel.of(settings, x)
     rows = ProcessRows(kernel, kernel.standardized(x), 0.1 + torch.rand(n, generator=g).double(),
                 0.5 + torch.rand(n, generator=g).double())  # fmt: skip
     mix = torch.tensor([[0.8, 0.0], [0.5, 0.6]]).double()[:q, :q]

@@ -210,14 +210,6 @@ def test_wrong_data_are_refused() -> None:
         Prior(width=0.0)
 
 
-def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "gpytorch", None)
-    with pytest.raises(sjepa.errors.MissingDependency, match="pip install 'sjepa\\[bayes\\]'"):
-        posterior(DATA, candidates=LAWS[0], correction="independent")
-
-
 def test_every_doubtful_evidence_is_marked_in_the_table() -> None:
     from sjepa.bayes.result import Posterior
     from sjepa.bayes.structure_fit import FailedFit

@@ -62,7 +62,8 @@ def one_step_loss(
     No gradient reaches the target, unless asked for. ``mask`` (...) is false at padding.
     """
     target = target.detach() if stop_gradient else target
-    return masked_mean(lookup(DISCREPANCIES, discrepancy, "discrepancy")(predicted, target, scale), mask)
+    distance = lookup(DISCREPANCIES, discrepancy, "discrepancy")
+    return masked_mean(distance(predicted, target, scale), mask)
 
 
 def rollout_loss(

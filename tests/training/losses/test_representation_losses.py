@@ -46,7 +46,9 @@ def test_value_and_gradient_are_finite_at_exact_collapse(name: str, dtype: torch
 def test_gradients_match_finite_differences(name: str) -> None:
     # Away from the kinks of the hinges: correlated, and small enough to be outside their bounds.
     size = 0.1 if name == "admissibility" else 0.3
-    z = (size * randn(0, 3, 6, 2) @ torch.tensor([[1.0, 0.5], [0.0, 1.0]]).double()).requires_grad_()
+    z = (
+        size * randn(0, 3, 6, 2) @ torch.tensor([[1.0, 0.5], [0.0, 1.0]]).double()
+    ).requires_grad_()
     loss = RepresentationLoss({name: 1.0})
     assert torch.autograd.gradcheck(lambda z: loss(z, **inputs_of(name, z))[0], (z,))
 
