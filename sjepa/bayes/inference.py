@@ -19,7 +19,7 @@ from sjepa.bayes.observation_noise import fit_observed
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import GP, Prior, Sizes
 from sjepa.bayes.result import Posterior
-from sjepa.bayes.structure_fit import METHODS, StructureFit, fit
+from sjepa.bayes.structure_fit import StructureFit, fit
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
@@ -138,7 +138,7 @@ def posterior(
         derivatives = "auto" if noise == "observation" else "smooth"
     if not isinstance(settings, Prior):
         raise ConfigError(f"prior is a sjepa.bayes.Prior, got {type(settings).__name__}.")
-    choice_of(evidence, "evidence", tuple(METHODS))
+    choice_of(evidence, "evidence", ("auto", "laplace", "analytic"))
     choice_of(retained, "retained", ("mixed", "pareto"))
     max_candidates, gamma = whole_of(max_candidates, "max_candidates", 1), number_of(gamma, "gamma")
     whole_of(n_bootstrap, "n_bootstrap")

@@ -135,7 +135,8 @@ def equilibria(
     if isinstance(constraints, str):
         constraints = [constraints]
     constraints = texts_of(constraints, "constraints", "expressions")
-    extra = Law.from_string(list(constraints), names, _labels(constraints)) if constraints else None
+    labels = [f"constraint{i + 1}" for i in range(len(constraints))]
+    extra = Law.from_string(constraints, names, labels) if labels else None
     linearizer = Linearizer(transition)
     notes: list[str] = []
 
@@ -176,10 +177,6 @@ def classify(model: ContinuousModel | DiscreteModel) -> str:
     if (growth > 0).all():
         return "unstable focus" if turning else "unstable node"
     return "saddle"
-
-
-def _labels(constraints: Sequence[str]) -> list[str]:
-    return [f"constraint{i + 1}" for i in range(len(constraints))]
 
 
 def _exact(

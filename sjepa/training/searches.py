@@ -11,10 +11,10 @@ from torch import nn
 
 from sjepa.backend.registry import make_backend
 from sjepa.data.derivative_settings import DerivativeSettings, derivatives_of
-from sjepa.errors import ConfigError, did_you_mean
+from sjepa.errors import ConfigError
 from sjepa.models import INTEGRATORS, make_encoder
 from sjepa.models.devices import resolve_device
-from sjepa.settings import Settings, settings_of
+from sjepa.settings import Settings, choice_of, settings_of, whole_of
 from sjepa.symbolic.law import Dynamics
 from sjepa.training.alternating import EXPERIMENT_1, Alternation, Condition, TrainingConfig
 from sjepa.training.joint import SearchBudget
@@ -133,17 +133,14 @@ class Alternating(Settings, TrainingConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("cycles", "warm_epochs", "dynamics_epochs", "space_epochs"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
+            whole_of(getattr(self, name), name, 1)
         for name in ("lambda_s", "lambda_r"):
             if not 0 <= getattr(self, name) < np.inf:
                 raise ConfigError(f"{name} is a weight from 0, got {getattr(self, name)}.")
         if self.network is not None and not isinstance(self.network, str):
             raise ConfigError(f"network is the name of an encoder, got {self.network!r:.60}.")
-        if self.ema not in ("step", "cycle"):
-            raise ConfigError(f"ema is 'step' or 'cycle', got {self.ema!r}.")
-        if self.dynamics not in ("continuous", "discrete"):
-            raise ConfigError(f"dynamics is 'continuous' or 'discrete', got {self.dynamics!r:.60}.")
+        choice_of(self.ema, "ema", ("step", "cycle"))
+        choice_of(self.dynamics, "dynamics", ("continuous", "discrete"))
         resolve_device(self.device)
         _check_choice(self)
         if self.dynamics == "discrete" and self.integrator != "rk4":
@@ -238,14 +235,8 @@ class LawOnly(Settings):
 
 def _check_choice(given: Any) -> None:
     """What all ways check alike: integrator, delta_roll, select."""
-    if given.integrator not in INTEGRATORS:
-        hint = did_you_mean(str(given.integrator), INTEGRATORS)
-        raise ConfigError(
-            f"integrator is one of {', '.join(map(repr, INTEGRATORS))}, "
-            f"got {given.integrator!r:.60}.{hint}"
-        )
-    if getattr(given, "select", None) not in (None, "mdl"):
-        raise ConfigError(f"select is None or 'mdl', got {given.select!r:.60}.")
+    choice_of(given.integrator, "integrator", tuple(INTEGRATORS))
+    choice_of(getattr(given, "select", None), "select", (None, "mdl"))
     roll = getattr(given, "delta_roll", None)
     number = isinstance(roll, int | float) and not isinstance(roll, bool)
     if roll is not None and not (number and 0 < roll < np.inf):

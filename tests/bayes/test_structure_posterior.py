@@ -187,7 +187,7 @@ def test_five_lines_without_an_encoder() -> None:
         ({"candidates": ["x + y"]}, ConfigError, "fronts or laws"),
         ({"candidates": []}, LawError, "no candidate"),
         ({"candidates": Law.from_string(["x"], ["x"])}, DataError, "1 equations in x"),
-        ({"correction": "GP"}, ConfigError, "independent, shared, multi"),
+        ({"correction": "GP"}, ConfigError, "'independent' or 'shared'"),
         ({"noise": "sometimes"}, ConfigError, "step, time"),
         ({"prior": Prior(conjugate=True), "candidates": LAWS[1]}, ConfigError, "same terms"),
     ],

@@ -13,8 +13,9 @@ from sjepa.backend import Backend
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import Step
 from sjepa.data import TrajectoryBatch
-from sjepa.errors import ConfigError, NumericalWarning, TrainingDiverged
+from sjepa.errors import NumericalWarning, TrainingDiverged
 from sjepa.models import SparseLaw
+from sjepa.settings import choice_of
 from sjepa.symbolic import Front, Grammar, Library
 from sjepa.training.alternating.conditions import EXPERIMENT_1, Condition
 from sjepa.training.alternating.config import TrainingConfig
@@ -67,8 +68,7 @@ class Alternation:
     refit: bool = True
 
     def __post_init__(self) -> None:
-        if self.ema not in ("step", "cycle"):
-            raise ConfigError(f"ema is 'step' or 'cycle', got {self.ema!r}.")
+        choice_of(self.ema, "ema", ("step", "cycle"))
 
     @property
     def epochs_per_cycle(self) -> int:
