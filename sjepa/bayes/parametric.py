@@ -7,7 +7,6 @@ from functools import cached_property
 from threading import Lock
 from typing import Any
 
-import sympy
 import torch
 from torch import Tensor
 from torch.func import jacfwd
@@ -53,15 +52,6 @@ class ParametricLaw:
     def start(self) -> Tensor:
         """The coefficients that the search found."""
         return torch.as_tensor(self.law.coefficients, dtype=torch.float64)
-
-    @cached_property
-    def linear(self) -> bool:
-        """Whether every output is linear in the coefficients."""
-        stripped, symbols, _ = self.law.skeleton
-        free = set(symbols)
-        return not any(
-            sympy.diff(e, c).free_symbols & free for e in stripped for c in e.free_symbols & free
-        )
 
     @cached_property
     def owner(self) -> Tensor:

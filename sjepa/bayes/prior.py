@@ -25,9 +25,6 @@ class Prior:
         which its term alone would be as large as the whole right-hand side.
     coefficients : float, optional
         One standard deviation for all coefficients instead, in their own units.
-    conjugate : bool
-        Let the standard deviation grow in proportion to that of the noise. Laws that are linear
-        in their coefficients then have an evidence in closed form.
     noise : float, optional
         Guess of the standard deviation of the transition noise; by default the
         residual of the best candidate on the proposal data.
@@ -41,7 +38,6 @@ class Prior:
 
     width: float = 2.0
     coefficients: float | None = None
-    conjugate: bool = False
     noise: float | None = None
     strength: float = 1.0
     amplitude: float = 0.3

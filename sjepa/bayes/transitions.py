@@ -86,8 +86,3 @@ class StepModel:
         if self.noise != "time":
             return 1.0
         return dt.sqrt() if isinstance(dt, Tensor) else dt**0.5
-
-    @property
-    def keeps_linearity(self) -> bool:
-        """Whether a law linear in its coefficients gives a step linear in them."""
-        return self.dynamics == "discrete" or self.integrator == "euler"

@@ -236,7 +236,8 @@ class LawOnly(Settings):
 def _check_choice(given: Any) -> None:
     """What all ways check alike: integrator, delta_roll, select."""
     choice_of(given.integrator, "integrator", tuple(INTEGRATORS))
-    choice_of(getattr(given, "select", None), "select", (None, "mdl"))
+    if getattr(given, "select", None) is not None:
+        choice_of(given.select, "select", ("mdl",))
     roll = getattr(given, "delta_roll", None)
     number = isinstance(roll, int | float) and not isinstance(roll, bool)
     if roll is not None and not (number and 0 < roll < np.inf):

@@ -216,9 +216,7 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
     data = drag_pendulum(2, 2, 10, 0.01)
     with pytest.raises(ConfigError, match="diagonal covariance"):
         posterior(data, candidates=WITHOUT_DRAG, correction="shared", covariance="full")
-    with pytest.raises(ConfigError, match="by 'laplace'"):
-        posterior(data, candidates=WITHOUT_DRAG, correction="shared", evidence="analytic")
-    with pytest.raises(ConfigError, match="matern52, rbf"):
+    with pytest.raises(ConfigError, match="matern52"):
         GP(kernel="matern")
-    with pytest.raises(ConfigError, match="at least 1"):
+    with pytest.raises(ConfigError, match="sets"):
         GP(sets=0)
