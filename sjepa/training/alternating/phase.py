@@ -93,7 +93,7 @@ class Phase:
 
     def run(self) -> Record:
         """Train to the last epoch, restore the best checkpoint and return its record."""
-        with _only_trained(self.model, self.parameters):
+        with only_trained(self.model, self.parameters):
             while self.epoch < self.condition.epochs and not self._out_of_patience():
                 self.step()
                 if self.diverged:
@@ -260,7 +260,7 @@ class Phase:
         self.shortlist.load_state_dict(state["shortlist"])
 
 
-class _only_trained:
+class only_trained:
     """Gradients for the trained parts alone, so that nothing is computed for the others."""
 
     def __init__(self, model: LatentModel, parts: dict[Component, list[nn.Parameter]]) -> None:

@@ -13,7 +13,7 @@ from sjepa.data.synthetic.systems import SYSTEMS
 from sjepa.errors import FormatError
 from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.models import Whitening
-from sjepa.models.polynomials import PolynomialEncoder, _products
+from sjepa.models.polynomials import PolynomialEncoder, light_products
 from sjepa.models.serialization import from_spec, to_spec
 from sjepa.symbolic import Library
 from sjepa.training.joint import SearchBudget
@@ -266,7 +266,7 @@ def test_monomials_are_all_those_that_are_light_enough(rank: int, dim: int, degr
     for size in range(1, degree + 1):
         every = combinations_with_replacement(range(rank), size)
         light = [own for own in every if sum(weights[i] for i in own) <= degree]
-        assert list(_products(weights, size, degree)) == light
+        assert list(light_products(weights, size, degree)) == light
 
 
 def test_beyond_the_data_only_the_linear_part_goes_on() -> None:
