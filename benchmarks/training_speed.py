@@ -15,10 +15,11 @@ from time import perf_counter
 import torch
 
 from benchmarks.literal_windows import literal_epoch, window_batches, window_loss
+from benchmarks.paper.conditions import EXPERIMENT_1
 from benchmarks.paper.exp1 import LIBRARY
 from sjepa.data import TrajectoryBatch, paper_data
 from sjepa.models import NeuralField, SparseLaw, make_encoder
-from sjepa.training.alternating import EXPERIMENT_1, Condition, LatentModel, Phase, TrainingConfig
+from sjepa.training.alternating import Condition, LatentModel, Phase, TrainingConfig
 from sjepa.training.alternating.objective import Objective
 from sjepa.training.alternating.phase import only_trained
 from sjepa.training.alternating.sampling import TrainingData, epoch_of

@@ -16,7 +16,14 @@ from sjepa.models import INTEGRATORS, make_encoder
 from sjepa.models.devices import resolve_device
 from sjepa.settings import Settings, choice_of, settings_of, whole_of
 from sjepa.symbolic.law import Dynamics
-from sjepa.training.alternating import EXPERIMENT_1, Alternation, Condition, TrainingConfig
+from sjepa.training.alternating import (
+    DYNAMICS_PHASE,
+    SPACE_PHASE,
+    WARM_START,
+    Alternation,
+    Condition,
+    TrainingConfig,
+)
 from sjepa.training.joint import SearchBudget
 
 
@@ -112,11 +119,11 @@ class Alternating(Settings, TrainingConfig):
 
     shorthand: ClassVar[str] = "alternating"
     cycles: int = 4
-    warm_epochs: int = EXPERIMENT_1["warm_start"].epochs
-    dynamics_epochs: int = EXPERIMENT_1["dynamics_phase"].epochs
-    space_epochs: int = EXPERIMENT_1["space_phase"].epochs
-    lambda_s: float = EXPERIMENT_1["space_phase"].symbolic
-    lambda_r: float = EXPERIMENT_1["space_phase"].rollout
+    warm_epochs: int = WARM_START.epochs
+    dynamics_epochs: int = DYNAMICS_PHASE.epochs
+    space_epochs: int = SPACE_PHASE.epochs
+    lambda_s: float = SPACE_PHASE.symbolic
+    lambda_r: float = SPACE_PHASE.rollout
     network: str | None = None
     stochastic: bool = False
     emit: Literal["library", "tree"] | None = None
@@ -164,13 +171,11 @@ class Alternating(Settings, TrainingConfig):
 
         With `correction`, a weight λ_c, both phases train a hybrid; with `delta` they hold L_pred.
         """
-        warm = EXPERIMENT_1["warm_start"].with_(epochs=self.warm_epochs)
+        warm = WARM_START.with_(epochs=self.warm_epochs)
         phases = [
-            EXPERIMENT_1[name].with_(
-                epochs=epochs, delta=delta, symbolic=self.lambda_s, rollout=self.lambda_r
-            )
-            for name, epochs in (
-                ("dynamics_phase", self.dynamics_epochs), ("space_phase", self.space_epochs)
+            phase.with_(epochs=epochs, delta=delta, symbolic=self.lambda_s, rollout=self.lambda_r)
+            for phase, epochs in (
+                (DYNAMICS_PHASE, self.dynamics_epochs), (SPACE_PHASE, self.space_epochs)
             )
         ]  # fmt: skip
         if correction is not None:

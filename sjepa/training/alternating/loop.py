@@ -17,7 +17,7 @@ from sjepa.errors import NumericalWarning, TrainingDiverged
 from sjepa.models import SparseLaw
 from sjepa.settings import choice_of
 from sjepa.symbolic import Front, Grammar, Library
-from sjepa.training.alternating.conditions import EXPERIMENT_1, Condition
+from sjepa.training.alternating.conditions import DYNAMICS_PHASE, SPACE_PHASE, Condition
 from sjepa.training.alternating.config import TrainingConfig
 from sjepa.training.alternating.latent_model import LatentModel
 from sjepa.training.alternating.phase import Phase
@@ -55,8 +55,8 @@ class Alternation:
     """
 
     cycles: int = 4
-    dynamics: Condition = field(default_factory=lambda: EXPERIMENT_1["dynamics_phase"])
-    space: Condition = field(default_factory=lambda: EXPERIMENT_1["space_phase"])
+    dynamics: Condition = DYNAMICS_PHASE
+    space: Condition = SPACE_PHASE
     backend: Any = field(
         default_factory=lambda: {"name": "stlsq", "threshold": 0.035, "ridge": 1e-5}
     )

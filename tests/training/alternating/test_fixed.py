@@ -11,10 +11,11 @@ import pytest
 import torch
 
 import sjepa
+from benchmarks.paper.conditions import EXPERIMENT_1
 from sjepa.data import Trajectories, TrajectoryBatch
 from sjepa.models import SparseLaw, make_encoder
 from sjepa.symbolic import Law, Library
-from sjepa.training.alternating import EXPERIMENT_1, LatentModel, Phase, TrainingConfig
+from sjepa.training.alternating import LatentModel, Phase, TrainingConfig
 from sjepa.training.alternating.objective import Objective
 from sjepa.training.alternating.sampling import TrainingData
 from sjepa.training.frozen import with_adequate_rollouts

@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from benchmarks.literal_windows import window_loss
+from benchmarks.paper.conditions import CONDITIONS
 from sjepa.data import TrajectoryBatch
 from sjepa.errors import ConfigError
 from sjepa.models import NeuralField, make_encoder
-from sjepa.training.alternating import CONDITIONS, LatentModel, TrainingConfig
+from sjepa.training.alternating import LatentModel, TrainingConfig
 from sjepa.training.alternating.objective import Objective
 from sjepa.training.alternating.sampling import TrainingData, epoch_of
 from sjepa.training.losses import REPRESENTATION_TERMS
