@@ -19,7 +19,7 @@ from sjepa.models.pretrained.heads import HeadedEncoder, choose_head
 from sjepa.models.transition import Transition
 from sjepa.runs.recorder import RunRecorder
 from sjepa.symbolic import Front, Grammar, Law, Library
-from sjepa.training.alternating.fixed import fit_fixed
+from sjepa.training.alternating.frozen_encoder import fit_fixed
 from sjepa.training.correction import Neural
 from sjepa.training.joint import joint_search
 from sjepa.training.libraries import as_library, check_width, coordinate_names, library_for

@@ -19,6 +19,7 @@ from sjepa.settings import choice_of
 from sjepa.symbolic import Front, Grammar, Library
 from sjepa.training.alternating.conditions import DYNAMICS_PHASE, SPACE_PHASE, Condition
 from sjepa.training.alternating.config import TrainingConfig
+from sjepa.training.alternating.distributed import agreed
 from sjepa.training.alternating.latent_model import LatentModel
 from sjepa.training.alternating.phase import Phase
 from sjepa.training.alternating.proposals import (
@@ -27,7 +28,6 @@ from sjepa.training.alternating.proposals import (
     latent_rows,
     propose,
 )
-from sjepa.training.alternating.ranks import agreed
 from sjepa.training.alternating.selection import Record, Shortlist
 
 

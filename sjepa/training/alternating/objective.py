@@ -13,8 +13,8 @@ from sjepa.models import GaussianEncoder, SparseLaw, Transition
 from sjepa.models.encoders import draw
 from sjepa.training.alternating.conditions import Condition
 from sjepa.training.alternating.config import TrainingConfig
+from sjepa.training.alternating.distributed import encoded
 from sjepa.training.alternating.latent_model import LatentModel
-from sjepa.training.alternating.ranks import encoded
 from sjepa.training.alternating.sampling import Chunk
 from sjepa.training.alternating.sparse_rollout import applies_to, sparse_rollout
 from sjepa.training.losses import (

@@ -16,7 +16,7 @@ from sjepa.data import TrajectoryBatch
 from sjepa.errors import NumericalWarning, TrainingDiverged
 from sjepa.metrics import latent_spread
 from sjepa.models import SparseLaw
-from sjepa.training.alternating import ranks
+from sjepa.training.alternating import distributed
 from sjepa.training.alternating.conditions import Component, Condition
 from sjepa.training.alternating.config import TrainingConfig
 from sjepa.training.alternating.latent_model import LatentModel
@@ -158,7 +158,7 @@ class Phase:
             terms = self.objective(chunk, self.generator)
             self.optimizer.zero_grad(set_to_none=True)
             terms.total.backward()
-            ranks.add_up(self.parameters.get("encoder", ()))
+            distributed.add_up(self.parameters.get("encoder", ()))
             if not bool(nn.utils.clip_grad_norm_(flat, self.settings.clip).isfinite()):
                 self.skipped += 1
                 continue
