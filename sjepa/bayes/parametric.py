@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.func import jacfwd
 
-from sjepa.symbolic.emit import run
+from sjepa.symbolic.emit import evaluate
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.torch_law import TORCH
 
@@ -66,17 +66,10 @@ class ParametricLaw:
 
     def __call__(self, inputs: Tensor, coefficients: Tensor) -> Tensor:
         """F at inputs (..., d + s) for coefficients (..., K) whose leading axes broadcast."""
-        program = self.law.program
-        memory: list[Any] = [None] * program.size
-        memory[: program.inputs] = inputs.unbind(-1)
-        for slot, value in program.constants:
-            memory[slot] = inputs.new_tensor(value)
-        if program.coefficients:
-            numbers = coefficients.unbind(-1)
-            for slot, number in zip(program.coefficients, numbers, strict=True):
-                memory[slot] = number
         shape = torch.broadcast_shapes(inputs.shape[:-1], coefficients.shape[:-1])
-        return torch.stack([r.expand(shape) for r in run(program, memory, TORCH)], dim=-1)
+        numbers, program = coefficients.unbind(-1), self.law.program
+        values = evaluate(program, inputs.unbind(-1), numbers, TORCH, inputs.new_tensor)
+        return torch.stack([v.expand(shape) for v in values], dim=-1)
 
     def law_at(self, coefficients: Tensor) -> Law:
         """The law with these numbers."""
