@@ -19,13 +19,13 @@ from time import process_time
 import torch
 from torch import Tensor, nn
 
+from benchmarks.paper.conditions import EXPERIMENT_1
 from sjepa.backend.registry import make_backend
 from sjepa.data import TrajectoryBatch, paper_data
 from sjepa.metrics import latent_spread
 from sjepa.models import EMATarget, NeuralField, SparseLaw, make_encoder
 from sjepa.symbolic import Library
 from sjepa.training.alternating import (
-    EXPERIMENT_1,
     LatentModel,
     Phase,
     StructurePolicy,

@@ -20,7 +20,7 @@ CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
 STEPS = (
     "torch", "numpy scipy", "pandas", "pyarrow", "scikit-learn joblib", "sympy", "safetensors",
     "matplotlib", "jinja2", "typer rich", "pysindy", "pyoperon", "pysr",
-    "gplearn", "gpytorch", "casadi", "gymnasium", "av imageio", "dask[dataframe,distributed]",
+    "gplearn", "casadi", "gymnasium", "av imageio", "dask[dataframe,distributed]",
     "ray[data]", "tensorboard", "pint", "h5py",
 )  # fmt: skip
 

@@ -15,12 +15,13 @@ from time import perf_counter
 import torch
 
 from benchmarks.literal_windows import literal_epoch, window_batches, window_loss
+from benchmarks.paper.conditions import EXPERIMENT_1
 from benchmarks.paper.exp1 import LIBRARY
 from sjepa.data import TrajectoryBatch, paper_data
 from sjepa.models import NeuralField, SparseLaw, make_encoder
-from sjepa.training.alternating import EXPERIMENT_1, Condition, LatentModel, Phase, TrainingConfig
+from sjepa.training.alternating import Condition, LatentModel, Phase, TrainingConfig
 from sjepa.training.alternating.objective import Objective
-from sjepa.training.alternating.phase import _only_trained
+from sjepa.training.alternating.phase import only_trained
 from sjepa.training.alternating.sampling import TrainingData, epoch_of
 
 
@@ -86,12 +87,12 @@ def time_phase(name: str, data: TrajectoryBatch, repeats: int) -> list[float]:
     best = [float("inf")] * 3
     generator = torch.Generator().manual_seed(0)
     for _ in range(repeats):
-        with _only_trained(literal, parameters):
+        with only_trained(literal, parameters):
             start = perf_counter()
             literal_epoch(literal, condition, data, TrainingConfig(), optimizer, generator)
             best[0] = min(best[0], perf_counter() - start)
         for i, phase in enumerate(phases, start=1):
-            with _only_trained(phase.model, phase.parameters):
+            with only_trained(phase.model, phase.parameters):
                 start = perf_counter()
                 phase._train_epoch()
                 best[i] = min(best[i], perf_counter() - start)

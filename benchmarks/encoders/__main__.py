@@ -3,7 +3,7 @@
     python -m benchmarks.encoders video:pendulum pixels random-cnn --heads slow learned --out DIR
 
 The data are a file or folder that `sjepa fit` reads, a video, or ``video:NAME`` for a rendered one
-(pendulum, spring_mass, two_body, bouncing_ball). Encoders are ``pixels`` and ``random-cnn``;
+(pendulum, spring_mass). Encoders are ``pixels`` and ``random-cnn``;
 ``end-to-end`` trains coordinates and law together. For any other call `diagnose` with a function
 or module; docs/howto/images.md shows how to load some.
 """

@@ -18,6 +18,7 @@ from benchmarks.paper.common import (
     law_metrics,
     load,
 )
+from benchmarks.paper.conditions import EXPERIMENT_2
 from benchmarks.paper.profiles import Profile
 from benchmarks.paper.scores import correction_recovery, mean_squared_error
 from sjepa.backend import Progress
@@ -28,7 +29,6 @@ from sjepa.metrics import RolloutScore, correction_ratio, rollout_score
 from sjepa.models import Correction, NeuralField, Transition, make_encoder
 from sjepa.symbolic import Law, Library
 from sjepa.training.alternating import (
-    EXPERIMENT_2,
     LatentModel,
     Phase,
     StructurePolicy,

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sjepa.training.alternating import EXPERIMENT_1, EXPERIMENT_2, Condition, TrainingConfig
+from benchmarks.paper.conditions import EXPERIMENT_1, EXPERIMENT_2
+from sjepa.training.alternating import Condition, TrainingConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from sjepa.errors import DataError
 from sjepa.metrics.arrays import as_array
@@ -47,3 +50,30 @@ def correction_recovery(c_train: Any, r_train: Any, c_test: Any, r_test: Any) ->
         score = 1.0 - ((r_test - scale * c_test) ** 2).sum() / (centered @ centered)
         correlation = np.corrcoef(c_test, r_test)[0, 1]
     return CorrectionRecovery(scale, float(correlation), float(score))
+
+
+def lipschitz(
+    step: Callable[..., Tensor], z: Tensor, *inputs: Tensor, quantile: float = 0.99
+) -> tuple[float, float]:
+    """Largest and high-quantile local Lipschitz constant of z -> step(z, *inputs) at states (n, d).
+
+    ``inputs`` are per-sample tensors (n, ...), for a `Transition` dt (n, 1) and u (n, m).
+    An estimate from below: between and beyond the data the map may be steeper.
+    """
+    jacobian = torch.func.vmap(torch.func.jacrev(step), chunk_size=1024)
+    norms = torch.linalg.matrix_norm(jacobian(z, *inputs).detach(), ord=2)
+    return float(norms.max()), float(norms.quantile(quantile))
+
+
+def rollout_bound(lipschitz: float, delta: float, horizon: int, e0: float = 0.0) -> np.ndarray:
+    """e_h <= L^h e_0 + δ (1 + L + ... + L^{h-1}), for h = 0, ..., horizon.
+
+    Computed by the recursion e_{h+1} = L e_h + δ of the proof, which needs no special case at
+    L = 1 and loses no digits near it.
+    """
+    bound = np.empty(horizon + 1)
+    bound[0] = e0
+    with np.errstate(over="ignore"):
+        for h in range(horizon):
+            bound[h + 1] = lipschitz * bound[h] + delta
+    return bound

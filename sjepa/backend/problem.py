@@ -16,11 +16,12 @@ from sjepa.backend.budget import Budget, cpu_time
 from sjepa.backend.collinearity import CopyNote, drop_collinear
 from sjepa.backend.finite import finite_library
 from sjepa.backend.front_checks import checked
+from sjepa.backend.problem_rows import check_rows
 from sjepa.backend.proposals import Proposals
 from sjepa.errors import BackendError, ConfigError, DataError, LawError, SjepaError
 from sjepa.symbolic.equation import Equation
 from sjepa.symbolic.front import EXACT, Candidate, Front
-from sjepa.symbolic.gram import CHUNK, MAX_SIZE, Gram
+from sjepa.symbolic.gram import Gram, mean_of, variance_of
 from sjepa.symbolic.grammar import Grammar
 from sjepa.symbolic.law import Dynamics, Law
 from sjepa.symbolic.library import Library
@@ -144,31 +145,11 @@ class Problem:
         if self.gram is not None and self.inputs is None:
             set_(self, "outputs", check_names(self._output_names(len(self.gram.yy)), "output"))
             return
-        field, columns = "inputs", len(self.names)
-        if self.features is not None:
-            if self.library is None or self.inputs is not None:
-                raise DataError("Features stand for the terms of a library, without inputs.")
-            field, columns = "features", len(self.library)
-        if getattr(self, field) is None or self.targets is None:
-            raise DataError("A problem needs inputs and targets, or the sums of them as `gram`.")
-        inputs = _matrix(getattr(self, field), field)
-        targets = _matrix(self.targets, "targets")
-        if inputs.shape[1] != columns:
-            raise DataError(f"The {field} have {inputs.shape[1]} columns, expected {columns}.")
-        if len(inputs) != len(targets):
-            raise DataError(f"Got {len(inputs)} rows of {field} and {len(targets)} of targets.")
-        if len(inputs) < 2:
-            raise DataError("A search needs at least two rows.")
-        set_(self, field, inputs)
-        set_(self, "targets", targets)
-        set_(self, "outputs", check_names(self._output_names(targets.shape[1]), "output"))
-        if self.weights is not None:
-            weights = np.asarray(self.weights, dtype=float)
-            if weights.shape != (len(inputs),) or not (np.isfinite(weights) & (weights >= 0)).all():
-                raise DataError(f"Sample weights must be {len(inputs)} numbers of at least 0.")
-            if not weights.any():
-                raise DataError("All sample weights are 0.")
-            set_(self, "weights", weights)
+        rows = check_rows(self)
+        count = rows["targets"].shape[1]
+        set_(self, "outputs", check_names(self._output_names(count), "output"))
+        for name, values in rows.items():
+            set_(self, name, values)
 
     def _output_names(self, count: int) -> Sequence[str]:
         if self.outputs:
@@ -189,24 +170,21 @@ class Problem:
     @cached_property
     def candidate_library(self) -> Library:
         """The library, or the finite-term version of the grammar that the rows can tell apart."""
-        if self.library is not None:
-            return self._in_units(self.library)
-        assert self.grammar is not None
-        rows = self.inputs
-        if rows is not None and self.weights is not None:
-            rows = rows[self.weights > 0]
-        return self._in_units(finite_library(self.grammar, self.outputs, rows))
-
-    def _in_units(self, library: Library) -> Library:
+        library = self.library
+        if library is None:
+            assert self.grammar is not None
+            rows = self.inputs
+            if rows is not None and self.weights is not None:
+                rows = rows[self.weights > 0]
+            library = finite_library(self.grammar, self.outputs, rows)
         if self._units is None:
             return library
         return library.with_mask(self._units.mask(library, self.outputs))
 
     @cached_property
     def _units(self) -> DimensionCheck | None:
-        return (
-            None if self.units is None else DimensionCheck(self.units, self.dimensionless_constants)
-        )
+        given = self.units
+        return None if given is None else DimensionCheck(given, self.dimensionless_constants)
 
     @cached_property
     def allowed_terms(self) -> dict[str, frozenset[sympy.Expr]]:
@@ -276,27 +254,14 @@ class Problem:
         if self.targets is None:
             assert self.gram is not None
             return self.gram.variance
-        y = self.targets
-        mean = self._mean(lambda rows: y[rows])
-        variance = self._mean(lambda rows: (y[rows] - mean) ** 2)
-        square = np.maximum(variance + mean**2, 1e-300)
-        return np.where(variance <= 1e-12 * square, square, variance)
+        return variance_of(self.targets, self.weights)
 
     @cached_property
     def explained(self) -> np.ndarray:
         """Whether a known part of the law left nothing (k,) of a target to be searched for."""
         y = self.rows()[1]
-        return self._mean(lambda rows: y[rows] ** 2) <= self.exact * self.variance
-
-    def _mean(self, values: Callable[[slice], np.ndarray]) -> np.ndarray:
-        """Weighted mean of what is computed row by row, without a column of it in memory."""
-        assert self.targets is not None
-        total, weight, n = 0.0, 0.0, len(self.targets)
-        for start in range(0, n, CHUNK):
-            rows = slice(start, min(start + CHUNK, n))
-            w = np.ones(rows.stop - start) if self.weights is None else self.weights[rows]
-            total, weight = total + w @ values(rows), weight + w.sum()
-        return np.asarray(total / weight)
+        square = mean_of(lambda rows: y[rows] ** 2, len(y), self.weights)
+        return square <= self.exact * self.variance
 
     # Scoring: laws are measured here and nowhere else; a law may be for some of the outputs only.
 
@@ -337,7 +302,10 @@ class Problem:
                     return loss
             (inputs, targets), run = self.rows(), law.with_free_terms().numpy()
             with np.errstate(all="ignore"):
-                error = self._mean(lambda rows: (run(inputs[rows])[:, 0] - targets[rows, j]) ** 2)
+                error = mean_of(
+                    lambda rows: (run(inputs[rows])[:, 0] - targets[rows, j]) ** 2,
+                    len(inputs), self.weights,
+                )  # fmt: skip
         return float(error / self.variance[j]) if np.isfinite(error) else math.inf
 
     def _from_sums(self, equation: Equation) -> bool:
@@ -352,9 +320,8 @@ class Problem:
         return law.complexity(self.measure, self.library, weights)
 
     def candidate(self, law: Law, certified: bool = False) -> Candidate:
-        """Score a law on this problem."""
+        """Score a law on this problem; once, though backends and the check both ask."""
         key = (law.outputs, law.equations)
-        # Backends score what they return, and the check does again.
         known = self._scored.get(key) or self._score(law)
         if known.law is not law or known.certified != certified:
             known = replace(known, law=law, certified=certified)
@@ -369,9 +336,8 @@ class Problem:
         pairs = list(self._equations(law))
         losses = tuple(self._once(self._loss, *pair) for pair in pairs)
         terms = sum(self._once(self._weight, *pair) for pair in pairs)
-        tree = law.complexity(
-            "tree", weights=None if self.grammar is None else self.grammar.weights
-        )
+        weights = None if self.grammar is None else self.grammar.weights
+        tree = law.complexity("tree", weights=weights)
         return Candidate(law, sum(losses) / len(losses), terms, tree, losses)
 
     def _weight(self, j: int, equation: Equation) -> float:
@@ -396,8 +362,7 @@ class Problem:
     def front(self, laws: Sequence[Law], backend: str, notes: Sequence[str] = ()) -> Front:
         """Score laws, drop those that are not allowed, and return the Pareto front."""
         allowed = [law for law in laws if self.admits(law)]
-        refused = len(laws) - len(allowed)
-        if refused:
+        if refused := len(laws) - len(allowed):
             notes = [*notes, f"{refused} of {len(laws)} laws were outside the grammar"]
         return Front.of([self.candidate(law) for law in allowed], self.measure, backend, notes)
 
@@ -407,7 +372,7 @@ class Problem:
             try:
                 self.progress(line, min(max(share, 0.0), 1.0))
             except Exception as error:  # the listener's, which is not the backend's fault
-                object.__setattr__(self, "_interruption", error)
+                self.__dict__["_interruption"] = error
                 raise
 
     def solve(self, backend: Backend) -> Front:
@@ -430,25 +395,6 @@ class Problem:
             if error is self.__dict__.get("_interruption"):
                 raise
             text = (str(error).strip().splitlines() or ["no reason given"])[0]
-            raise BackendError(
-                f"{backend.name}: the search failed with {type(error).__name__}: {text}"
-            ) from error
+            what = f"the search failed with {type(error).__name__}: {text}"
+            raise BackendError(f"{backend.name}: {what}") from error
         return checked(self, backend, front)
-
-
-def _matrix(values: np.ndarray, what: str) -> np.ndarray:
-    try:
-        array = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise DataError(f"The {what} must be numbers.") from None
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2:
-        raise DataError(f"The {what} must be a table (rows, columns), got shape {array.shape}.")
-    if array.size and not (-MAX_SIZE <= array.min() and array.max() <= MAX_SIZE):
-        row, column = np.argwhere(~(np.abs(array) <= MAX_SIZE))[0]
-        raise DataError(
-            f"The {what} contain {array[row, column]:.4g} in row {row}, column {column}; leave "
-            "such rows out, or rescale the data."
-        )
-    return array

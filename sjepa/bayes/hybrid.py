@@ -43,13 +43,11 @@ class HybridJoint:
                 f"A correction with {settings.outputs} outputs has a diagonal covariance; "
                 "set covariance='diagonal' or correction='multi'."
             )
-        if joint.prior.conjugate:
-            raise ConfigError("A conjugate prior has no closed form beside a correction.")
         self.joint, self.settings = joint, settings
         self.data = joint.rows if rows is None else rows
         self.d, self.s = joint.covariance.d, self.data.inputs.shape[1]
         self.unit = joint.prior.amplitude * sizes.signal
-        kernel = Kernel(settings, joint.rows.inputs)
+        kernel = Kernel.of(settings, joint.rows.inputs)
         self.rows = self._rows(kernel)
 
     def _rows(self, kernel: Kernel) -> ProcessRows:
@@ -187,12 +185,8 @@ class HybridFit:
         return -covariance @ hessian[:k, k:], safe_cholesky(0.5 * (covariance + covariance.T))
 
 
-def fit_hybrid(
-    joint: JointDensity, settings: GP, sizes: Sizes, method: str = "auto"
-) -> StructureFit:
+def fit_hybrid(joint: JointDensity, settings: GP, sizes: Sizes) -> StructureFit:
     """Laplace's approximation over coefficients, covariance and kernel parameters."""
-    if method not in ("auto", "laplace"):
-        raise ConfigError(f"Beside a correction the evidence is by 'laplace', not {method!r}.")
     target = HybridJoint(joint, settings, sizes)
     start, axes, n = target.start(), None, len(joint.rows)
     if n > _FIRST_ROWS:

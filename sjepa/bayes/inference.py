@@ -19,7 +19,7 @@ from sjepa.bayes.observation_noise import fit_observed
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import GP, Prior, Sizes
 from sjepa.bayes.result import Posterior
-from sjepa.bayes.structure_fit import METHODS, StructureFit, fit
+from sjepa.bayes.structure_fit import StructureFit, fit
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
@@ -52,7 +52,6 @@ def posterior(
     n_bootstrap: int = 4,
     max_candidates: int = 20,
     retained: Literal["mixed", "pareto"] = "mixed",
-    evidence: str = "auto",
     gamma: float = 1.0,
     measure: str = "auto",
     prior: Prior | None = None,
@@ -67,7 +66,8 @@ def posterior(
     """Posterior over the laws of given states, and what it predicts.
 
     Candidate structures are searched on one part of the trajectories and compared on the rest
-    by their evidence, which integrates over coefficients and transition covariance.
+    by their evidence, which integrates over coefficients and transition covariance (by Laplace's
+    approximation).
 
     Parameters
     ----------
@@ -96,8 +96,6 @@ def posterior(
         Which: half from the front of error and complexity and the rest by their score, or, as in
         the paper's Algorithm 2, from that front alone. The front has at most one law of each
         complexity, so that rivals of the same complexity get no weight.
-    evidence : "auto", "laplace" or "analytic"
-        "auto" is the closed form where there is one, else Laplace's approximation.
     gamma : float
         Structures have the prior probability exp(-gamma * complexity), up to a constant.
     measure : "terms", "tree" or "auto"
@@ -138,7 +136,6 @@ def posterior(
         derivatives = "auto" if noise == "observation" else "smooth"
     if not isinstance(settings, Prior):
         raise ConfigError(f"prior is a sjepa.bayes.Prior, got {type(settings).__name__}.")
-    choice_of(evidence, "evidence", tuple(METHODS))
     choice_of(retained, "retained", ("mixed", "pareto"))
     max_candidates, gamma = whole_of(max_candidates, "max_candidates", 1), number_of(gamma, "gamma")
     whole_of(n_bootstrap, "n_bootstrap")
@@ -165,11 +162,11 @@ def posterior(
     compared = retain(proposed, holdout, step, max_candidates, gamma, retained)
     sizes = Sizes.of(compared, holdout, step)
     gp = GP.make(correction)
-    segments = _segments(second, gp, covariance, evidence) if noise == "observation" else None
+    segments = _segments(second, gp, covariance) if noise == "observation" else None
     if isinstance(covariance, str) and covariance == "auto":
         covariance = "full" if gp is None or gp.outputs == "multi" else "diagonal"
     fits: list[StructureFit] = []
-    work = _Evidence(rows, step, sizes, settings, covariance, evidence, gp, segments)
+    work = _Evidence(rows, step, sizes, settings, covariance, gp, segments)
     results = run_on(effort.executor, work, compared, effort.workers)
     with ProgressBar(verbose, "evidence of candidates") as bar:
         for i in range(len(compared)):
@@ -199,7 +196,6 @@ class _Evidence:
     sizes: Sizes
     prior: Prior
     covariance: Any
-    method: Any
     gp: GP | None
     segments: Segments | None
 
@@ -217,18 +213,18 @@ class _Evidence:
             structure, self.rows, self.step, self.sizes, self.prior, self.covariance
         )
         if self.gp is None:
-            return fit(joint, self.method)
+            return fit(joint)
         from sjepa.bayes.hybrid import fit_hybrid
 
-        return fit_hybrid(joint, self.gp, self.sizes, self.method)
+        return fit_hybrid(joint, self.gp, self.sizes)
 
 
-def _segments(data: Trajectories, gp: GP | None, covariance: Any, evidence: str) -> Segments:
-    if gp is not None or covariance != "auto" or evidence not in ("auto", "laplace"):
+def _segments(data: Trajectories, gp: GP | None, covariance: Any) -> Segments:
+    if gp is not None or covariance != "auto":
         raise ConfigError(
-            "noise='observation' has a covariance and an evidence of its own, and no correction: "
-            "leave those out.", "noise",
-        )  # fmt: skip
+            "noise='observation' has a covariance of its own, and no correction: leave those out.",
+            "noise",
+        )
     segments = Segments.of(data)
     if len(segments) < MIN_BLOCKS:
         raise DataError(f"Simulations need {MIN_BLOCKS} segments, these data give {len(segments)}.")

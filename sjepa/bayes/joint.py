@@ -11,7 +11,6 @@ from sjepa.bayes.covariance import Covariance
 from sjepa.bayes.parametric import ParametricLaw
 from sjepa.bayes.prior import Prior, Sizes, residuals
 from sjepa.bayes.transitions import StepModel, Transitions
-from sjepa.errors import ConfigError
 
 
 class JointDensity:
@@ -32,31 +31,6 @@ class JointDensity:
             noise = torch.full_like(noise, prior.noise)
         self.covariance = Covariance.make(covariance, noise, prior.strength)
         self.scales = sizes.coefficient_scales(structure, prior)
-        if prior.conjugate:
-            self._check_conjugate()
-
-    def _check_conjugate(self) -> None:
-        if self.covariance.kind != "full":
-            return
-        if not self.shared_terms:
-            raise ConfigError(
-                "A conjugate prior with a full covariance needs the same terms in every output; "
-                "set covariance='diagonal' or conjugate=False."
-            )
-        # One scale for each term, in units of the noise, whatever the output.
-        unit = self.covariance.scale[self.structure.owner]
-        relative = (self.scales / unit).reshape(self.covariance.d, -1).log().mean(0).exp()
-        self.scales = relative.repeat(self.covariance.d) * unit
-
-    @property
-    def shared_terms(self) -> bool:
-        """Whether all outputs are linear in the same terms, in the same order."""
-        structure, d = self.structure, self.covariance.d
-        if not structure.linear or structure.size % d:
-            return False
-        lists = [[str(term) for _, term in pairs] for pairs in structure.law.terms]
-        in_order = structure.owner.tolist() == sorted(structure.owner.tolist())
-        return in_order and all(terms == lists[0] for terms in lists)
 
     @property
     def size(self) -> int:
@@ -81,19 +55,9 @@ class JointDensity:
 
     def log_prior(self, theta: Tensor) -> Tensor:
         k = self.structure.size
-        return self._log_coefficients(theta[:k], theta[k:]) + self.covariance.log_prior(theta[k:])
-
-    def _log_coefficients(self, a: Tensor, free: Tensor) -> Tensor:
-        """log p(a | E), or p(a | E, Σ) with a conjugate prior; a has unit variance."""
-        constant = 0.5 * len(a) * math.log(2 * math.pi)
-        if not self.prior.conjugate or self.covariance.kind == "fixed":
-            return -0.5 * a.square().sum() - constant
-        # The prior mean of Σ̃ is 1 / strength.
-        relative = self.covariance.relative(free) * math.sqrt(self.covariance.strength)
-        if self.covariance.kind == "full":
-            return log_normal(a.reshape(self.covariance.d, -1).T, relative)
-        deviation = relative.diagonal()[self.structure.owner]
-        return -0.5 * (a / deviation).square().sum() - deviation.log().sum() - constant
+        a = theta[:k]  # of unit variance
+        normal = -0.5 * a.square().sum() - 0.5 * k * math.log(2 * math.pi)
+        return normal + self.covariance.log_prior(theta[k:])
 
     def __call__(self, theta: Tensor) -> Tensor:
         return self.log_likelihood(theta) + self.log_prior(theta)

@@ -7,12 +7,11 @@ from functools import cached_property
 from threading import Lock
 from typing import Any
 
-import sympy
 import torch
 from torch import Tensor
 from torch.func import jacfwd
 
-from sjepa.symbolic.emit import run
+from sjepa.symbolic.emit import evaluate
 from sjepa.symbolic.law import Law
 from sjepa.symbolic.torch_law import TORCH
 
@@ -41,7 +40,7 @@ class ParametricLaw:
     @cached_property
     def key(self) -> tuple[Any, ...]:
         """Equal for laws that differ in their coefficients only."""
-        stripped, _, _ = self.law._skeleton
+        stripped, _, _ = self.law.skeleton
         return (self.law.inputs, self.law.outputs, self.law.dynamics, stripped)
 
     @property
@@ -55,18 +54,9 @@ class ParametricLaw:
         return torch.as_tensor(self.law.coefficients, dtype=torch.float64)
 
     @cached_property
-    def linear(self) -> bool:
-        """Whether every output is linear in the coefficients."""
-        stripped, symbols, _ = self.law._skeleton
-        free = set(symbols)
-        return not any(
-            sympy.diff(e, c).free_symbols & free for e in stripped for c in e.free_symbols & free
-        )
-
-    @cached_property
     def owner(self) -> Tensor:
         """The output in which each coefficient stands, (K,)."""
-        stripped, symbols, _ = self.law._skeleton
+        stripped, symbols, _ = self.law.skeleton
         number = {s: i for i, s in enumerate(symbols)}
         owner = torch.zeros(len(symbols), dtype=torch.long)
         for j, expression in enumerate(stripped):
@@ -76,17 +66,10 @@ class ParametricLaw:
 
     def __call__(self, inputs: Tensor, coefficients: Tensor) -> Tensor:
         """F at inputs (..., d + s) for coefficients (..., K) whose leading axes broadcast."""
-        program = self.law.program
-        memory: list[Any] = [None] * program.size
-        memory[: program.inputs] = inputs.unbind(-1)
-        for slot, value in program.constants:
-            memory[slot] = inputs.new_tensor(value)
-        if program.coefficients:
-            numbers = coefficients.unbind(-1)
-            for slot, number in zip(program.coefficients, numbers, strict=True):
-                memory[slot] = number
         shape = torch.broadcast_shapes(inputs.shape[:-1], coefficients.shape[:-1])
-        return torch.stack([r.expand(shape) for r in run(program, memory, TORCH)], dim=-1)
+        numbers, program = coefficients.unbind(-1), self.law.program
+        values = evaluate(program, inputs.unbind(-1), numbers, TORCH, inputs.new_tensor)
+        return torch.stack([v.expand(shape) for v in values], dim=-1)
 
     def law_at(self, coefficients: Tensor) -> Law:
         """The law with these numbers."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from sjepa.bayes.parametric import ParametricLaw, jacobian
 from sjepa.bayes.transitions import StepModel, Transitions
 from sjepa.errors import ConfigError
+from sjepa.settings import choice_of, whole_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +25,6 @@ class Prior:
         which its term alone would be as large as the whole right-hand side.
     coefficients : float, optional
         One standard deviation for all coefficients instead, in their own units.
-    conjugate : bool
-        Let the standard deviation grow in proportion to that of the noise. Laws that are linear
-        in their coefficients then have an evidence in closed form.
     noise : float, optional
         Guess of the standard deviation of the transition noise; by default the
         residual of the best candidate on the proposal data.
@@ -40,7 +38,6 @@ class Prior:
 
     width: float = 2.0
     coefficients: float | None = None
-    conjugate: bool = False
     noise: float | None = None
     strength: float = 1.0
     amplitude: float = 0.3
@@ -106,7 +103,6 @@ def residuals(
 
 
 OUTPUTS = ("independent", "shared", "multi")
-KERNELS = ("matern52", "rbf")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,15 +134,10 @@ class GP:
     sets: int = 8
 
     def __post_init__(self) -> None:
-        for name, known in (("outputs", OUTPUTS), ("kernel", KERNELS)):
-            if getattr(self, name) not in known:
-                raise ConfigError(
-                    f"{name} of a correction is one of {', '.join(known)}, "
-                    f"got {getattr(self, name)!r}."
-                )
+        choice_of(self.outputs, "outputs", OUTPUTS)
+        choice_of(self.kernel, "kernel", ("matern52", "rbf"))
         for name in ("exact", "inducing", "features", "sets"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} of a correction must be at least 1.")
+            whole_of(getattr(self, name), name, 1)
 
     @classmethod
     def make(cls, correction: object) -> GP | None:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
-from sjepa.bayes.conjugate import closed_form, has_closed_form
 from sjepa.bayes.joint import JointDensity
-from sjepa.bayes.laplace import find_mode
+from sjepa.bayes.laplace import PosteriorMode, find_mode
 from sjepa.bayes.parametric import ParametricLaw
-from sjepa.errors import ConfigError
 from sjepa.symbolic import Law
 
 
 if TYPE_CHECKING:
     from sjepa.bayes.function_draws import Paths
-
-METHODS = ("auto", "laplace", "analytic")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,26 +63,31 @@ class SymbolicFit:
     """A structure without a correction."""
 
     joint: JointDensity
-    theta: Tensor
-    sample: Callable[[int, torch.Generator], Tensor]
-    log_evidence: float
-    method: str
-    status: str = "ok"
+    mode: PosteriorMode
+    method: str = "laplace"
 
     @property
     def structure(self) -> ParametricLaw:
         return self.joint.structure
 
     @property
+    def status(self) -> str:
+        return self.mode.status()
+
+    @property
+    def log_evidence(self) -> float:
+        return self.mode.log_evidence
+
+    @property
     def log_density(self) -> float:
-        return float(self.joint(self.theta) - self.joint.scales.log().sum())
+        return self.mode.log_joint - float(self.joint.scales.log().sum())
 
     @property
     def law(self) -> Law:
-        return self.structure.law_at(self.joint.split(self.theta)[0])
+        return self.structure.law_at(self.joint.split(self.mode.theta)[0])
 
     def draw(self, n: int, generator: torch.Generator) -> list[Group]:
-        return [Group(self.structure, *self.joint.split(self.sample(n, generator)))]
+        return [Group(self.structure, *self.joint.split(self.mode.sample(n, generator)))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,19 +108,9 @@ class FailedFit:
         raise AssertionError("a structure without weight is never drawn")
 
 
-def fit(joint: JointDensity, method: str = "auto") -> StructureFit:
-    """Evidence by the named method; "auto" is the closed form where there is one, else Laplace."""
-    if method not in METHODS:
-        raise ConfigError(f"evidence is one of {', '.join(METHODS)}, got {method!r}.")
-    if method in ("auto", "analytic") and has_closed_form(joint):
-        solved = closed_form(joint)
-        return SymbolicFit(joint, solved.theta(), solved.sample, solved.log_evidence, "analytic")
-    if method == "analytic":
-        raise ConfigError(
-            "There is no closed form: it needs laws linear in their coefficients, a map or "
-            "integrator='euler', and Prior(conjugate=True) or a known covariance."
-        )
+def fit(joint: JointDensity) -> StructureFit:
+    """Evidence by Laplace's approximation."""
     mode = find_mode(joint, joint.start())
     if mode is None:
         return FailedFit(joint.structure, "no finite posterior mode", "laplace")
-    return SymbolicFit(joint, mode.theta, mode.sample, mode.log_evidence, "laplace", mode.status())
+    return SymbolicFit(joint, mode)

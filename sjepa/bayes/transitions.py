@@ -10,11 +10,9 @@ from torch import Tensor
 
 from sjepa.data import Trajectories
 from sjepa.data.rows import step_rows
-from sjepa.errors import ConfigError, lookup
+from sjepa.errors import lookup
 from sjepa.models.integrators import INTEGRATORS, Field, join
-
-
-NOISES = ("step", "time", "observation")
+from sjepa.settings import choice_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +69,7 @@ class StepModel:
 
     def __post_init__(self) -> None:
         lookup(INTEGRATORS, self.integrator, "integrator")
-        if self.noise not in NOISES:
-            raise ConfigError(f"noise is one of {', '.join(NOISES)}, got {self.noise!r}.")
+        choice_of(self.noise, "noise", ("step", "time", "observation"))
 
     def mean(self, field: Field, z: Tensor, dt: Tensor | float, u: Tensor | None) -> Tensor:
         """Where the law alone leads from z."""
@@ -89,8 +86,3 @@ class StepModel:
         if self.noise != "time":
             return 1.0
         return dt.sqrt() if isinstance(dt, Tensor) else dt**0.5
-
-    @property
-    def keeps_linearity(self) -> bool:
-        """Whether a law linear in its coefficients gives a step linear in them."""
-        return self.dynamics == "discrete" or self.integrator == "euler"

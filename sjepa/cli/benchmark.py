@@ -37,9 +37,7 @@ def benchmark(
     suite: Annotated[
         str, typer.Option(help="odes: trajectories; static: y = f(x); all: both.")
     ] = "odes",
-    systems: Annotated[
-        str, typer.Option(help="Problems, comma-separated; empty for all; 'dysts:Name' for dysts'.")
-    ] = "",
+    systems: Annotated[str, typer.Option(help="Problems, comma-separated; empty for all.")] = "",
     noise: Annotated[str, typer.Option(help="Noise levels as shares of the spread.")] = "0,0.01",
     seeds: Annotated[str, typer.Option(help="Data seeds, comma-separated.")] = "0",
     budget: Annotated[float, typer.Option(help="Seconds of processor time for one search.")] = 60.0,

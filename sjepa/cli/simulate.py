@@ -29,7 +29,7 @@ from sjepa.errors import ConfigError, DataError
 if TYPE_CHECKING:
     import numpy as np
 
-    from sjepa.models import Simulation, Simulator
+    from sjepa.models import SimulatedPath, Simulator
 
 
 # More rows than anybody means; a step of 1e-9 in a range is a slip.
@@ -117,7 +117,7 @@ def _from_data(
     trajectories: Any,
     grid: np.ndarray | None,
     options: dict[str, Any],
-) -> list[tuple[np.ndarray, Simulation]]:
+) -> list[tuple[np.ndarray, SimulatedPath]]:
     if hasattr(found, "encode"):
         coordinates = simulator.acting(found.coordinates(trajectories))
     else:

@@ -92,6 +92,13 @@ class Equilibria:
         return "\n".join([body, *(f"note: {n}" for n in self.notes)])
 
 
+class _Constraints:
+    """Expressions that are zero on the states, with their derivatives, compiled once."""
+
+    def __init__(self, law: Law) -> None:
+        self.law, self.values, self.normals = law, law.torch(trainable=False), LawJacobian(law)
+
+
 def equilibria(
     model: Any,
     box: Sequence[tuple[float, float]],
@@ -135,7 +142,8 @@ def equilibria(
     if isinstance(constraints, str):
         constraints = [constraints]
     constraints = texts_of(constraints, "constraints", "expressions")
-    extra = Law.from_string(list(constraints), names, _labels(constraints)) if constraints else None
+    labels = [f"constraint{i + 1}" for i in range(len(constraints))]
+    extra = _Constraints(Law.from_string(constraints, names, labels)) if labels else None
     linearizer = Linearizer(transition)
     notes: list[str] = []
 
@@ -178,19 +186,15 @@ def classify(model: ContinuousModel | DiscreteModel) -> str:
     return "saddle"
 
 
-def _labels(constraints: Sequence[str]) -> list[str]:
-    return [f"constraint{i + 1}" for i in range(len(constraints))]
-
-
 def _exact(
-    law: Law, names: Sequence[str], u: np.ndarray, limits: np.ndarray, extra: Law | None
+    law: Law, names: Sequence[str], u: np.ndarray, limits: np.ndarray, extra: _Constraints | None
 ) -> list[tuple[np.ndarray, tuple[sympy.Expr, ...]]] | None:
     symbols = law.symbols[: len(names)]
     constants = dict(zip(law.symbols[len(names) :], map(sympy.Float, u.tolist()), strict=True))
     equations = [e.subs(constants) for e in law.expressions]
     if law.dynamics == "discrete":
         equations = [e - s for e, s in zip(equations, symbols, strict=True)]
-    equations += [] if extra is None else list(extra.expressions)
+    equations += [] if extra is None else list(extra.law.expressions)
     box = {s: (low, high) for s, (low, high) in zip(symbols, limits.tolist(), strict=True)}
     roots = exact_roots(equations, symbols, box)
     if roots is None:
@@ -211,7 +215,7 @@ def _search(
     linearizer: Linearizer,
     limits: np.ndarray,
     u: np.ndarray | None,
-    extra: Law | None,
+    extra: _Constraints | None,
     starts: int,
     tolerance: float,
     seed: int,
@@ -256,7 +260,11 @@ def _defined(residual: Tensor, jacobian: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _equations(
-    linearizer: Linearizer, z: Tensor, u: Tensor | None, extra: Law | None, slopes: bool = True
+    linearizer: Linearizer,
+    z: Tensor,
+    u: Tensor | None,
+    extra: _Constraints | None,
+    slopes: bool = True,
 ) -> tuple[Tensor, Tensor]:
     transition, d = linearizer.transition, z.shape[-1]
     value = _standstill(transition, z, u)
@@ -267,9 +275,9 @@ def _equations(
         if transition.dynamics == "discrete":
             jacobian = jacobian - torch.eye(d, dtype=z.dtype)
     if extra is not None:
-        value = torch.cat([value, extra.torch(trainable=False)(z)], dim=-1)
+        value = torch.cat([value, extra.values(z)], dim=-1)
         if slopes:
-            jacobian = torch.cat([jacobian, LawJacobian(extra)(z)], dim=-2)
+            jacobian = torch.cat([jacobian, extra.normals(z)], dim=-2)
     return value, jacobian
 
 
@@ -288,7 +296,7 @@ def _describe(
     z: np.ndarray,
     u: np.ndarray | None,
     form: tuple[sympy.Expr, ...] | None,
-    extra: Law | None,
+    extra: _Constraints | None,
 ) -> Equilibrium | None:
     """The point with its local model; None where the derivatives are not finite."""
     inputs = None if u is None else torch.as_tensor(u)
@@ -300,7 +308,7 @@ def _describe(
     model = around.field if around.field is not None else around.step
     assert model is not None
     if extra is not None:
-        model = _along(model, LawJacobian(extra)(torch.as_tensor(z)).numpy())
+        model = _along(model, extra.normals(torch.as_tensor(z)).numpy())
     sizes = torch.linalg.svdvals(jacobian)
     isolated = bool(sizes[-1] > 1e-6 * sizes[0]) or form is not None
     return Equilibrium(z, u, model, form, float(value.norm()), isolated)

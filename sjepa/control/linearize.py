@@ -155,32 +155,6 @@ def module_jacobian(module: Callable[[Tensor], Tensor], inputs: Tensor) -> Tenso
     return jacobian.reshape(*inputs.shape[:-1], *jacobian.shape[1:]).detach()
 
 
-class PartJacobians:
-    """The Jacobians of F and of c, prepared once for many evaluations."""
-
-    def __init__(self, transition: Transition) -> None:
-        self.transition = transition
-        law = transition.law()
-        self.analytic = None if law is None else LawJacobian(law)
-
-    def symbolic(self, inputs: Tensor) -> Tensor | None:
-        """∂F/∂(z, u), (..., k, d + m); None without a law."""
-        if self.analytic is not None:
-            return self.analytic(inputs)
-        module = self.transition.symbolic
-        return None if module is None else module_jacobian(module, inputs)
-
-    def correction(self, inputs: Tensor) -> Tensor | None:
-        """∂c/∂(z, u), (..., k, d + m); None without a correction."""
-        module = self.transition.correction
-        return None if module is None else module_jacobian(module, inputs)
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """Of the sum F + c."""
-        parts = [p for p in (self.symbolic(inputs), self.correction(inputs)) if p is not None]
-        return parts[0] if len(parts) == 1 else parts[0] + parts[1]
-
-
 @dataclass(frozen=True, repr=False)
 class Linearization:
     """What a transition does to small changes around states z (..., d) and actions u (..., m).
@@ -221,8 +195,9 @@ class Linearizer:
 
     def __init__(self, transition: Transition) -> None:
         self.transition = Transition.of(transition)
-        without_delays(self.transition.law(), "A linearization")
-        self.parts = PartJacobians(self.transition)
+        law = self.transition.law()
+        without_delays(law, "A linearization")
+        self.analytic = None if law is None else LawJacobian(law)
 
     def around(self, z: Any, u: Any = None, dt: float | None = None) -> Linearization:
         state = torch.as_tensor(array_of(z, "z"))
@@ -268,7 +243,7 @@ class Linearizer:
         """
         d, m = z.shape[-1], 0 if u is None else u.shape[-1]
         if self.transition.dynamics == "discrete":
-            whole = self._jacobian(join(z, u), law_only)
+            whole = self.jacobian(join(z, u), law_only)
             return whole[..., :d], whole[..., d:]
         unit = torch.eye(d + m, dtype=z.dtype, device=z.device)
         # (1 + d + m, ..., d): the state, then one tangent for every direction.
@@ -286,24 +261,30 @@ class Linearizer:
 
         def field(stacked: Tensor) -> Tensor:
             base, tangents = stacked[0], stacked[1:]
-            jacobian = self._jacobian(base, law_only)
+            jacobian = self.jacobian(base, law_only)
             value = transition.velocity(base)
             change = torch.einsum("...ij,t...j->t...i", jacobian, tangents)
             return torch.cat([value.unsqueeze(0), change])
 
         return field
 
-    def jacobian(self, inputs: Tensor) -> Tensor:
-        """Of the state's velocity, or of the next state for a map: (..., d, d + m)."""
-        return self._jacobian(inputs, law_only=False)
+    def jacobian(self, inputs: Tensor, law_only: bool = False) -> Tensor:
+        """Of the state's velocity, or of the next state for a map: (..., d, d + m).
 
-    def _jacobian(self, inputs: Tensor, law_only: bool) -> Tensor:
-        """Of the whole state's velocity (or of the next state), the identity of dq/dt included."""
-        jacobian = self.parts.symbolic(inputs) if law_only else self.parts(inputs)
-        if jacobian is None:
+        The law is differentiated analytically, other modules automatically.
+        """
+        symbolic, correction = self.transition.symbolic, self.transition.correction
+        found = []
+        if self.analytic is not None:
+            found.append(self.analytic(inputs))
+        elif symbolic is not None:
+            found.append(module_jacobian(symbolic, inputs))
+        if correction is not None and not law_only:
+            found.append(module_jacobian(correction, inputs))
+        if not found:
             size = self.transition.field(inputs).shape[-1]
-            jacobian = inputs.new_zeros((*inputs.shape[:-1], size, inputs.shape[-1]))
-        return self._with_velocity(jacobian)
+            found.append(inputs.new_zeros((*inputs.shape[:-1], size, inputs.shape[-1])))
+        return self._with_velocity(sum(found[1:], start=found[0]))
 
     def _with_velocity(self, jacobian: Tensor) -> Tensor:
         if self.transition.order == 1:
@@ -316,6 +297,6 @@ class Linearizer:
     def _blocks(self, z: Tensor, u: Tensor | None) -> list[np.ndarray]:
         """A and B of the law, then of the correction."""
         inputs, d = join(z, u), z.shape[-1]
-        law = self._jacobian(inputs, law_only=True)
-        rest = self._jacobian(inputs, law_only=False) - law
+        law = self.jacobian(inputs, law_only=True)
+        rest = self.jacobian(inputs) - law
         return [m.numpy() for m in (law[..., :d], law[..., d:], rest[..., :d], rest[..., d:])]

@@ -6,16 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import (
-    expm,
-    solve_continuous_are,
-    solve_continuous_lyapunov,
-    solve_discrete_are,
-    solve_discrete_lyapunov,
-)
+from scipy.linalg import solve_continuous_are, solve_discrete_are
 
 from sjepa.control.linearize import ContinuousModel, DiscreteModel, Linearization
-from sjepa.errors import ConfigError, DataError
+from sjepa.errors import DataError
 from sjepa.settings import array_of, choice_of
 
 
@@ -95,76 +89,37 @@ def _cost(weight: Any, size: int, name: str) -> np.ndarray:
 
 @dataclass(frozen=True, repr=False)
 class Controllability:
-    """Reach of the actions around a point; says nothing about what is far from it.
+    """Which directions the actions reach near a point; says nothing about what is far from it.
 
-    ``rank`` of [B, AB, ..., A^(d-1)B] and its singular values; ``gramian`` (d, d), whose
-    eigenvectors with large eigenvalues are cheap to reach (the least energy to reach a state x
-    is xᵀ W⁻¹ x); ``horizon`` of the Gramian, None for all time.
+    ``rank`` of [B, AB, ..., A^(d-1)B], its singular values, and orthonormal ``directions`` (d, d)
+    as columns, of which the first `rank` are those reached.
     """
 
     rank: int
-    dimension: int
     singular_values: np.ndarray
-    gramian: np.ndarray
-    horizon: float | None
+    directions: np.ndarray
 
     @property
     def controllable(self) -> bool:
-        return self.rank == self.dimension
-
-    def directions(self) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues of the Gramian, largest first, and unit directions as columns."""
-        values, vectors = np.linalg.eigh(self.gramian)
-        return values[::-1], vectors[:, ::-1]
+        return self.rank == len(self.directions)
 
     def __repr__(self) -> str:
         word = "controllable" if self.controllable else "not controllable"
-        reach = np.array2string(self.directions()[0], precision=3)
-        return f"{word}: rank {self.rank} of {self.dimension}; Gramian's eigenvalues {reach}"
+        return f"{word}: rank {self.rank} of {len(self.directions)}"
 
 
-def controllability(
-    model: ContinuousModel | DiscreteModel, horizon: float | None = None
-) -> Controllability:
-    """Controllability matrix and Gramian of one local model (no batch axes).
-
-    `horizon` is a time for a continuous model and a number of steps for a discrete one. Without
-    it the Gramian is that over all time, which exists only where the model is stable by its own
-    criterion; elsewhere it is over d time units or d steps.
-    """
+def controllability(model: ContinuousModel | DiscreteModel) -> Controllability:
+    """The controllability matrix of one local model (no batch axes)."""
     a, b = model.A, model.B
     if a.ndim != 2:
         raise DataError(f"Controllability is that of one point, got A of shape {a.shape}.")
     if b.shape[1] == 0:
         raise DataError("The model has no actions, so nothing can be controlled.")
-    if horizon is not None and horizon <= 0:
-        raise ConfigError(f"The horizon must be positive, got {horizon}.")
-    d = len(a)
     # Powers of A scaled to size 1: the column spaces stay the same and their ranks readable.
     scaled = a / max(np.linalg.norm(a, 2), 1e-300)
     blocks = [b]
-    for _ in range(d - 1):
+    for _ in range(len(a) - 1):
         blocks.append(scaled @ blocks[-1])
-    values = np.linalg.svd(np.concatenate(blocks, axis=1), compute_uv=False)
-    rank = int((values > values[0] * d * 1e-10).sum()) if values[0] > 0 else 0
-    if isinstance(model, ContinuousModel):
-        if horizon is None and model.hurwitz:
-            return Controllability(rank, d, values, solve_continuous_lyapunov(a, -b @ b.T), None)
-        span = float(d) if horizon is None else float(horizon)
-        return Controllability(rank, d, values, _finite_gramian(a, b, span), span)
-    if horizon is None and model.schur:
-        return Controllability(rank, d, values, solve_discrete_lyapunov(a, b @ b.T), None)
-    steps = d if horizon is None else round(horizon)
-    gramian, column = np.zeros((d, d)), b
-    for _ in range(steps):
-        gramian, column = gramian + column @ column.T, a @ column
-    return Controllability(rank, d, values, gramian, float(steps))
-
-
-def _finite_gramian(a: np.ndarray, b: np.ndarray, time: float) -> np.ndarray:
-    """∫ exp(As) B Bᵀ exp(Aᵀs) ds over [0, time], from one matrix exponential (Van Loan)."""
-    d = len(a)
-    block = np.block([[-a, b @ b.T], [np.zeros((d, d)), a.T]]) * time
-    e = expm(block)
-    gramian = e[d:, d:].T @ e[:d, d:]
-    return (gramian + gramian.T) / 2
+    directions, values, _ = np.linalg.svd(np.concatenate(blocks, axis=1))
+    rank = int((values > values[0] * len(a) * 1e-10).sum()) if values[0] > 0 else 0
+    return Controllability(rank, values, directions)

@@ -50,7 +50,9 @@ def phase_portrait(
         with torch.no_grad():
             return transition.velocity(inputs).numpy()
 
-    velocity = plane_velocity(field, x, y, u=_held(points, u))
+    if u is None:
+        u = next((p.u for p in points if p.u is not None), None)
+    velocity = plane_velocity(field, x, y, u=None if u is None else np.atleast_1d(array_of(u, "u")))
     speed = np.hypot(velocity[..., 0], velocity[..., 1])
     shade = np.log1p(speed)
     ax.streamplot(
@@ -73,9 +75,3 @@ def phase_portrait(
     if kinds:
         ax.legend(loc="upper right", fontsize="small", framealpha=0.9)
     return ax
-
-
-def _held(points: Equilibria, u: Any) -> np.ndarray | None:
-    if u is not None:
-        return np.atleast_1d(np.asarray(u, dtype=float))
-    return next((np.asarray(p.u) for p in points if p.u is not None), None)

@@ -153,8 +153,10 @@ class GradientShooting(Planner):
     spread: float = 0.7
 
     def __post_init__(self) -> None:
-        if self.starts < 1 or self.iterations < 1 or self.rate <= 0:
-            raise ConfigError("Gradient shooting needs starts, iterations and rate above 0.")
+        whole_of(self.starts, "starts", 1)
+        whole_of(self.iterations, "iterations", 1)
+        if number_of(self.rate, "rate") <= 0:
+            raise ConfigError(f"Gradient shooting needs rate > 0, got {self.rate}.")
 
     def _improve(
         self, task: Task, z: Tensor, plan: Tensor, generator: torch.Generator | None

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sjepa.control.predictor import Step, predictor_of
 from sjepa.errors import ConfigError, DataError
-from sjepa.settings import array_of, number_of
+from sjepa.settings import array_of, number_of, whole_of
 
 
 def expected(costs: Tensor) -> Tensor:
@@ -86,10 +86,9 @@ class Task:
 
     def __post_init__(self) -> None:
         for name in ("horizon", "hold", "draws"):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) and (name != "draws" or value is not None):
-                raise ConfigError(f"{name} is a whole number, got {value!r:.40}.", name)
-        if self.horizon < 1 or self.hold < 1 or self.horizon % self.hold:
+            if name != "draws" or self.draws is not None:
+                whole_of(getattr(self, name), name, 1)
+        if self.horizon % self.hold:
             raise ConfigError(
                 f"The horizon ({self.horizon}) must be a multiple of hold ({self.hold})."
             )

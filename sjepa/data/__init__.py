@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from sjepa.data.derivatives import Derivatives, differentiate, second_derivatives
     from sjepa.data.history import with_history, with_lags
     from sjepa.data.noise import noise_level
-    from sjepa.data.synthetic.chaos import dysts_system
     from sjepa.data.synthetic.pendulum import observation_map, paper_data, pendulum_field
     from sjepa.data.synthetic.simulate import find_system, simulate
     from sjepa.data.synthetic.systems import SYSTEMS, System
@@ -32,7 +31,6 @@ __all__ = [
     "WeakWindows",
     "Windows",
     "differentiate",
-    "dysts_system",
     "find_system",
     "noise_level",
     "observation_map",
@@ -64,7 +62,6 @@ __getattr__, __dir__ = _lazy(
         "WeakWindows": "sjepa.data.weak:WeakWindows",
         "Windows": "sjepa.data.batches:Windows",
         "differentiate": "sjepa.data.derivatives:differentiate",
-        "dysts_system": "sjepa.data.synthetic.chaos:dysts_system",
         "find_system": "sjepa.data.synthetic.simulate:find_system",
         "noise_level": "sjepa.data.noise:noise_level",
         "observation_map": "sjepa.data.synthetic.pendulum:observation_map",

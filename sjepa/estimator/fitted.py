@@ -20,7 +20,7 @@ from sjepa.estimator.checks import check_is_fitted
 from sjepa.estimator.files import saved_from
 from sjepa.estimator.parameter_types import search_of
 from sjepa.metrics import AffineMap, path_r2
-from sjepa.models import Simulation, Simulator, Transition
+from sjepa.models import SimulatedPath, Simulator, Transition
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.models.simulate import START_ROWS, rows_of_actions
 from sjepa.runs.saving import save as save_files
@@ -216,7 +216,9 @@ class Fitted(BaseEstimator):
             actions = rows_of_actions(u, len(z), self.action_names_)
         return simulator.run(z if actions is None else np.concatenate([z, actions], axis=1))
 
-    def simulate(self, x0: Any, t: Any = None, u: Any = None) -> Simulation | list[Simulation]:
+    def simulate(
+        self, x0: Any, t: Any = None, u: Any = None
+    ) -> SimulatedPath | list[SimulatedPath]:
         """Coordinates over times `t` from one observation `x0`.
 
         Actions `u` are rows (T, m), each held until the next time, or one (m,) for all times.

@@ -49,7 +49,7 @@ from sjepa.training import (
     learn_correction,
     refine_hybrid,
 )
-from sjepa.training.alternating.ranks import rank, together
+from sjepa.training.alternating.distributed import rank, together
 from sjepa.training.libraries import coordinate_grammar
 
 

@@ -13,11 +13,10 @@ if TYPE_CHECKING:
     from sjepa.models.layers import AffineHead, Residual, Scaled
     from sjepa.models.neural_fields import Correction, NeuralField
     from sjepa.models.simulate import Simulator
-    from sjepa.models.solvers import Simulation, integrate
+    from sjepa.models.solvers import SimulatedPath, integrate
     from sjepa.models.trainable_laws import SparseLaw, TreeLaw
     from sjepa.models.transition import Transition
     from sjepa.models.whitening import Whitening
-    from sjepa.models.windows import HistoryWindow, sliding_windows
 
 
 __all__ = [
@@ -28,11 +27,10 @@ __all__ = [
     "Correction",
     "EMATarget",
     "GaussianEncoder",
-    "HistoryWindow",
     "NeuralField",
     "Residual",
     "Scaled",
-    "Simulation",
+    "SimulatedPath",
     "Simulator",
     "SparseLaw",
     "Transition",
@@ -41,7 +39,6 @@ __all__ = [
     "choose_blur",
     "integrate",
     "make_encoder",
-    "sliding_windows",
 ]
 
 # Imported at first use: most of them need torch, which free runs of a law do not.
@@ -54,12 +51,11 @@ __getattr__, __dir__ = _lazy(
         "EMATarget": "sjepa.models.ema:EMATarget",
         "ENCODERS": "sjepa.models.encoders:ENCODERS",
         "GaussianEncoder": "sjepa.models.encoders:GaussianEncoder",
-        "HistoryWindow": "sjepa.models.windows:HistoryWindow",
         "INTEGRATORS": "sjepa.models.integrators:INTEGRATORS",
         "NeuralField": "sjepa.models.neural_fields:NeuralField",
         "Residual": "sjepa.models.layers:Residual",
         "Scaled": "sjepa.models.layers:Scaled",
-        "Simulation": "sjepa.models.solvers:Simulation",
+        "SimulatedPath": "sjepa.models.solvers:SimulatedPath",
         "Simulator": "sjepa.models.simulate:Simulator",
         "SparseLaw": "sjepa.models.trainable_laws:SparseLaw",
         "Transition": "sjepa.models.transition:Transition",
@@ -68,6 +64,5 @@ __getattr__, __dir__ = _lazy(
         "choose_blur": "sjepa.models.blur:choose_blur",
         "integrate": "sjepa.models.solvers:integrate",
         "make_encoder": "sjepa.models.encoders:make_encoder",
-        "sliding_windows": "sjepa.models.windows:sliding_windows",
     },
 )

@@ -17,7 +17,6 @@ from sjepa.models.layers import (
     perceptron,
     zero_,
 )
-from sjepa.models.windows import HistoryWindow, pad_past, time_axis
 
 
 # Variances from e^-16 to e^4: wide enough to be no constraint, narrow enough for float32.
@@ -121,38 +120,6 @@ class ResidualEncoder(nn.Module):
         return self.linear(x) + self.residual(x)
 
 
-class CausalConvEncoder(nn.Module):
-    """Two causal convolutions over time: (..., T, *obs) -> (..., T, d).
-
-    z_t depends on the last ``history`` observations and on nothing later. The window is split
-    between the two kernels, which needs fewer weights than one wide layer over all of it.
-    """
-
-    def __init__(
-        self, obs_shape: ObsShape, latent_dim: int, history: int = 8, width: int = 64
-    ) -> None:
-        super().__init__()
-        if history < 2:
-            raise ConfigError(f"conv1d reads a past; set history to 2 or more, got {history}.")
-        self.obs_shape = as_shape(obs_shape)
-        self.history = history
-        first = history // 2 + 1
-        self.net = nn.Sequential(
-            nn.Conv1d(prod(self.obs_shape), width, first),
-            nn.SiLU(),
-            nn.Conv1d(width, width, history - first + 1),
-            nn.SiLU(),
-            nn.Conv1d(width, latent_dim, 1),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        time = time_axis(x, self.obs_shape)
-        lead = x.shape[: time + 1]
-        flat = flatten_observations(x, self.obs_shape).reshape(-1, lead[-1], prod(self.obs_shape))
-        z = self.net(pad_past(flat, self.history, axis=1).transpose(1, 2))  # (batch, d, T)
-        return z.transpose(1, 2).reshape(*lead, z.shape[1])
-
-
 class FrameEncoder(nn.Module):
     """A small convolutional network for frames (H, W) or (C, H, W).
 
@@ -169,7 +136,7 @@ class FrameEncoder(nn.Module):
             raise ConfigError(
                 f"cnn needs frames (H, W) or (C, H, W), got {self.obs_shape}; use 'mlp'."
             )
-        # Everything before (H, W) is a channel: colors, and the frames of a history.
+        # Everything before (H, W) is a channel, as colors are.
         self.frame = (prod(self.obs_shape[:-2]), *self.obs_shape[-2:])
         sizes = [self.frame[0], channels, 2 * channels, 2 * channels]
         layers: list[nn.Module] = []
@@ -188,7 +155,6 @@ class FrameEncoder(nn.Module):
 
 ENCODERS: Mapping[str, Callable[..., nn.Module]] = {
     "cnn": FrameEncoder,
-    "conv1d": CausalConvEncoder,
     "identity": IdentityEncoder,
     "linear": LinearEncoder,
     "mlp": MLPEncoder,
@@ -200,36 +166,25 @@ def make_encoder(
     encoder: str | nn.Module,
     obs_shape: ObsShape,
     latent_dim: int,
-    history: int = 1,
     stochastic: bool = False,
     **options: Any,
 ) -> nn.Module:
-    """Build an encoder by name, or take a module as it is.
+    """Build an encoder of observations (..., *obs) by name, or take a module as it is.
 
-    With ``history`` above 1 the encoder reads whole trajectories (..., T, *obs) and z_t sees
-    X_{t-history+1}, ..., X_t; otherwise each observation (..., *obs) is encoded on its own.
     With ``stochastic`` it learns a variance beside every coordinate (:class:`GaussianEncoder`).
     A module is responsible for its own shapes and takes no options.
     """
     if stochastic:
         if isinstance(encoder, nn.Module):
             raise ConfigError("stochastic applies to named encoders; wrap it in GaussianEncoder.")
-        return GaussianEncoder(make_encoder(encoder, obs_shape, 2 * latent_dim, history, **options))
+        return GaussianEncoder(make_encoder(encoder, obs_shape, 2 * latent_dim, **options))
     if isinstance(encoder, nn.Module):
         if options:
             raise ConfigError(
                 f"Options {sorted(options)} apply to named encoders; configure the module instead."
             )
         return encoder
-    build = lookup(ENCODERS, encoder, "encoder")
-    shape = as_shape(obs_shape)
     try:
-        if build is CausalConvEncoder:
-            return build(shape, latent_dim, history=history, **options)
-        if history == 1:
-            return build(shape, latent_dim, **options)
-        return nn.Sequential(
-            HistoryWindow(history, shape), build((history, *shape), latent_dim, **options)
-        )
+        return lookup(ENCODERS, encoder, "encoder")(as_shape(obs_shape), latent_dim, **options)
     except TypeError as error:
         raise ConfigError(f"Encoder {encoder!r} refused its options: {error}.") from error

@@ -1,6 +1,7 @@
 """Neural vector fields with bounded output: the baseline f_ψ and the correction c_φ."""
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -11,27 +12,30 @@ from sjepa.models.layers import perceptron, zero_
 class BoundedField(nn.Module):
     """bound · tanh(MLP(inputs)): inputs (..., d + s), state and exogenous inputs, to (..., d).
 
-    ``output_dim`` replaces the d of the output: half of it for a second-order transition.
-    The bound keeps early rollouts finite; a field that must exceed it is misfitted, silently,
-    so choose it well above the speeds in the data.
+    ``output_dim`` replaces the d of the output: half of it for a second-order transition. With
+    ``zero_init`` the output is zero at first. The bound keeps early rollouts finite; a field that
+    must exceed it is misfitted, silently, so choose it well above the speeds in the data.
     """
+
+    activation: ClassVar[Callable[[], nn.Module]]
+    defaults: ClassVar[tuple[int, float]]  # width and bound
 
     def __init__(
         self,
         latent_dim: int,
-        action_dim: int,
-        width: int,
-        bound: float,
-        activation: Callable[[], nn.Module],
-        zero_init: bool,
-        output_dim: int | None,
+        action_dim: int = 0,
+        width: int | None = None,
+        bound: float | None = None,
+        zero_init: bool = False,
+        output_dim: int | None = None,
     ) -> None:
         super().__init__()
-        if bound <= 0:
+        width = self.defaults[0] if width is None else width
+        self.bound = self.defaults[1] if bound is None else bound
+        if self.bound <= 0:
             raise ConfigError(f"bound must be positive, got {bound}.")
-        self.bound = bound
         sizes = [latent_dim + action_dim, width, width, output_dim or latent_dim]
-        self.net = perceptron(sizes, activation)
+        self.net = perceptron(sizes, type(self).activation)
         if zero_init:
             zero_(self.net[-1])
 
@@ -42,31 +46,12 @@ class BoundedField(nn.Module):
 class NeuralField(BoundedField):
     """f_ψ, the unrestricted predictor of Neural JEPA: 3 tanh(MLP), two hidden layers of 96 SiLU."""
 
-    def __init__(
-        self,
-        latent_dim: int,
-        action_dim: int = 0,
-        width: int = 96,
-        bound: float = 3.0,
-        zero_init: bool = False,
-        output_dim: int | None = None,
-    ) -> None:
-        super().__init__(latent_dim, action_dim, width, bound, nn.SiLU, zero_init, output_dim)
+    activation = nn.SiLU
+    defaults = (96, 3.0)
 
 
 class Correction(BoundedField):
-    """c_φ, what the symbolic law leaves over: tanh(MLP), two hidden layers of 48 tanh units.
+    """c_φ, what the symbolic law leaves over: tanh(MLP), two hidden layers of 48 tanh units."""
 
-    With ``zero_init`` a hybrid starts out as its symbolic part.
-    """
-
-    def __init__(
-        self,
-        latent_dim: int,
-        action_dim: int = 0,
-        width: int = 48,
-        bound: float = 1.0,
-        zero_init: bool = False,
-        output_dim: int | None = None,
-    ) -> None:
-        super().__init__(latent_dim, action_dim, width, bound, nn.Tanh, zero_init, output_dim)
+    activation = nn.Tanh
+    defaults = (48, 1.0)

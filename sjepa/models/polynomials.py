@@ -56,7 +56,7 @@ class PolynomialEncoder(nn.Module):
         rows += [
             (*product, *[rank] * (degree - size))
             for size in range(2, degree + 1)
-            for product in _products(weights[:rank], size, degree)
+            for product in light_products(weights[:rank], size, degree)
         ]
         factors = torch.tensor(rows)
         values = _monomials(x, factors)
@@ -112,7 +112,7 @@ class PolynomialEncoder(nn.Module):
         return (size * self.curvature).sum(1) / size.sum(1).clamp_min(1e-300)
 
 
-def _products(
+def light_products(
     weights: Sequence[int], size: int, max_degree: int, first: int = 0
 ) -> Iterator[tuple[int, ...]]:
     """Ascending choices of `size` factors from `first` on that weigh at most `max_degree` together.
@@ -125,7 +125,7 @@ def _products(
     for i in range(first, len(weights)):
         if size * weights[i] > max_degree:  # weights ascend
             return
-        for rest in _products(weights, size - 1, max_degree - weights[i], i):
+        for rest in light_products(weights, size - 1, max_degree - weights[i], i):
             yield (i, *rest)
 
 

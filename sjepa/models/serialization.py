@@ -17,7 +17,6 @@ from sjepa.errors import FormatError, SjepaError
 from sjepa.models.angle import Angle
 from sjepa.models.blur import Blur
 from sjepa.models.encoders import (
-    CausalConvEncoder,
     FrameEncoder,
     GaussianEncoder,
     IdentityEncoder,
@@ -30,14 +29,13 @@ from sjepa.models.neural_fields import BoundedField, Correction, NeuralField
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.models.ratios import Ratios
 from sjepa.models.whitening import Whitening
-from sjepa.models.windows import HistoryWindow
 
 
 ModuleSpec = dict[str, Any]
 # No network here is larger; it keeps a hostile file from asking for one that is.
 MAX_VALUE = 2**31
 MAX_PARTS = 64
-LIMITS = {"depth": MAX_PARTS, "degree": MAX_PARTS, "k": 10_000, "history": 10_000, "order": 10}
+LIMITS = {"depth": MAX_PARTS, "degree": MAX_PARTS, "k": 10_000, "order": 10}
 
 
 def _shape(module: Any) -> ModuleSpec:
@@ -54,12 +52,6 @@ def _polynomial(module: PolynomialEncoder) -> ModuleSpec:
     features, degree = module.factors.shape
     dim = module.linear.out_features
     return {"rank": module.rank, "latent_dim": dim, "features": features, "degree": degree}
-
-
-def _conv(module: CausalConvEncoder) -> ModuleSpec:
-    last: Any = module.net[-1]
-    size = {"history": module.history, "width": last.in_channels}
-    return _shape(module) | {"latent_dim": last.out_channels} | size
 
 
 def _frame(module: FrameEncoder) -> ModuleSpec:
@@ -87,11 +79,9 @@ TABLE: Mapping[str, tuple[type[nn.Module], Callable[[Any], ModuleSpec]]] = {
     "mlp": (MLPEncoder, _mlp),
     "residual": (ResidualEncoder, lambda m: _mlp(m.residual)),
     "polynomial": (PolynomialEncoder, _polynomial),
-    "conv1d": (CausalConvEncoder, _conv),
     "cnn": (FrameEncoder, _frame),
     "identity": (IdentityEncoder, lambda m: _shape(m) | {"latent_dim": prod(m.obs_shape)}),
     "whitening": (Whitening, lambda m: _shape(m) | {"rank": m.rank}),
-    "history": (HistoryWindow, lambda m: _shape(m) | {"k": m.k}),
     "ratios": (Ratios, lambda m: _shape(m) | {"k": m.k, "order": m.order, "step": m.step}),
     "blur": (Blur, lambda m: _shape(m) | {"width": m.width}),
     "angle": (Angle, _shape),

@@ -15,7 +15,7 @@ from sjepa.data.delays import late
 from sjepa.data.derivatives import initial_state
 from sjepa.data.history import lag_of, with_lags
 from sjepa.errors import DataError, LawError
-from sjepa.models.solvers import Simulation, integrate, integrate_zoh, iterate
+from sjepa.models.solvers import SimulatedPath, integrate, integrate_zoh, iterate
 from sjepa.models.transition import Transition
 from sjepa.settings import array_of
 from sjepa.symbolic import Law
@@ -124,7 +124,7 @@ class Simulator:
 
     def simulate(
         self, start: Sequence[float] | np.ndarray, t: Any, u: Any = None, **options: Any
-    ) -> Simulation:
+    ) -> SimulatedPath:
         """States at times `t` from one state; `options` go to :func:`integrate`.
 
         Each row of actions `u` (T, m) is held from its time to the next, or joined to it by a
@@ -136,7 +136,7 @@ class Simulator:
 
     def _simulate(
         self, start: Any, t: Any, u: Any, delays: Sequence[float], options: Mapping[str, Any]
-    ) -> Simulation:
+    ) -> SimulatedPath:
         z0, times = array_of(start, "The state"), array_of(t, "t")
         if z0.shape != (self.size,):
             raise DataError(
@@ -164,7 +164,7 @@ class Simulator:
     def _held(
         self, z0: np.ndarray, t: np.ndarray, u: np.ndarray, delays: Sequence[float],
         options: Mapping[str, Any],
-    ) -> Simulation:  # fmt: skip
+    ) -> SimulatedPath:  # fmt: skip
         """With zero-order hold of the inputs; time continues meanwhile, as one more state."""
         if any(delays):  # rows come into effect between the times, too
             between = [t + delay for delay in delays if delay]
@@ -252,7 +252,7 @@ class Simulator:
 
     def beside(
         self, coordinates: Trajectories, delays: Sequence[float] = (), **options: Any
-    ) -> list[Simulation]:
+    ) -> list[SimulatedPath]:
         """One path beside each trajectory of coordinates, at its times and from its start.
 
         Inputs are taken as they act, see :meth:`acting`, or still to be delayed.

@@ -19,7 +19,7 @@ SOLVERS: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Simulation:
+class SimulatedPath:
     """A simulated trajectory, and how it ended.
 
     ``z`` is (T, d), NaN from the first time that was not reached; ``reached`` counts the times
@@ -48,7 +48,7 @@ def integrate(
     limit: float = 1e8,
     max_evaluations: int = 200_000,
     max_seconds: float = 60.0,
-) -> Simulation:
+) -> SimulatedPath:
     """Solve dz/dt = field(t, z) from z0 (d,) and sample it at increasing times t (T,).
 
     A search proposes many laws that blow up in finite time; their trajectories end in NaN, with the
@@ -95,7 +95,7 @@ def integrate(
             if finite:
                 raise
             status = "diverged"
-    return Simulation(z, status, reached, evaluations)
+    return SimulatedPath(z, status, reached, evaluations)
 
 
 def integrate_zoh(
@@ -104,7 +104,7 @@ def integrate_zoh(
     t: np.ndarray,
     u: np.ndarray,
     **options: Any,
-) -> Simulation:
+) -> SimulatedPath:
     """Solve dz/dt = field((z, u)) where row i of u (T, m) is held from t[i] to t[i + 1].
 
     Each segment of equal actions is integrated on its own: a solver that steps over a jump would
@@ -132,9 +132,9 @@ def integrate_zoh(
         reached = start + run.reached
         evaluations += run.evaluations
         if run.status != "ok":
-            return Simulation(z, run.status, reached, evaluations)
+            return SimulatedPath(z, run.status, reached, evaluations)
         start = end
-    return Simulation(z, "ok", reached, evaluations)
+    return SimulatedPath(z, "ok", reached, evaluations)
 
 
 def iterate(
@@ -143,7 +143,7 @@ def iterate(
     steps: int,
     u: np.ndarray | None = None,
     limit: float = 1e8,
-) -> Simulation:
+) -> SimulatedPath:
     """Apply a map z' = step((z, u)) again and again: states (steps + 1, d), the start included."""
     z0 = np.asarray(z0, dtype=float)
     if u is not None and len(u) < steps:
@@ -155,6 +155,6 @@ def iterate(
             state = z[i] if u is None else np.concatenate([z[i], u[i]])
             following = np.asarray(step(state), dtype=float)
             if not (np.abs(following) < limit).all():
-                return Simulation(z, "diverged", i + 1, i + 1)
+                return SimulatedPath(z, "diverged", i + 1, i + 1)
             z[i + 1] = following
-    return Simulation(z, "ok", steps + 1, steps)
+    return SimulatedPath(z, "ok", steps + 1, steps)

@@ -119,7 +119,7 @@ class TreeLaw(nn.Module):
     def _multipliers(self, free: Law) -> tuple[Tensor, Tensor]:
         """Where the multipliers stand among the coefficients, and the weights of their terms."""
         known = self.library.term_weights if self.library else {}
-        stripped, symbols, values = free._skeleton
+        stripped, symbols, values = free.skeleton
         number = {symbol: i for i, symbol in enumerate(symbols)}
         numbers = dict(zip(symbols, map(sympy.Float, values.tolist()), strict=True))
         position, weights = [], []

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from sjepa.errors import ConfigError, DataError, lookup
 from sjepa.models.integrators import INTEGRATORS, join
+from sjepa.settings import choice_of
 from sjepa.symbolic import Law
 from sjepa.symbolic.law_methods import order_of
 
@@ -45,8 +46,7 @@ class Transition(nn.Module):
         super().__init__()
         if symbolic is None and correction is None:
             raise ConfigError("A transition needs a symbolic law, a correction, or both.")
-        if dynamics not in ("continuous", "discrete"):
-            raise ConfigError(f"dynamics must be 'continuous' or 'discrete', got {dynamics!r}.")
+        choice_of(dynamics, "dynamics", ("continuous", "discrete"))
         if order not in (1, 2) or (order == 2 and dynamics == "discrete"):
             raise ConfigError(
                 f"order must be 1, or 2 with dynamics='continuous'; got {order} with {dynamics}."

@@ -14,7 +14,7 @@ from sjepa.data.derivatives import differentiate, second_derivatives
 from sjepa.data.rows import derivative_rows, step_rows
 from sjepa.errors import LawError, SjepaError
 from sjepa.metrics import path_r2
-from sjepa.models import Simulation, Simulator
+from sjepa.models import SimulatedPath, Simulator
 from sjepa.report.content import ReportEntry, Trail
 
 
@@ -135,7 +135,7 @@ def near(entries: Sequence[ReportEntry], start: int) -> set[int]:
     return set(order[:MAX_LAWS])
 
 
-def drawn(law: Any, states: Trajectories) -> list[tuple[Trail, Simulation]]:
+def drawn(law: Any, states: Trajectories) -> list[tuple[Trail, SimulatedPath]]:
     """Trails of data, each with the law's path beside it."""
     beside = SimulatedLaws.of(law, states)
     if beside is None:

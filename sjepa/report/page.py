@@ -110,6 +110,7 @@ def _table(data: ReportData) -> dict[str, Any]:
 def _law(data: ReportData, i: int, entry: ReportEntry) -> dict[str, Any]:
     """One law as the page tells it."""
     candidate, chosen = entry.candidate, i == data.start
+    score = entry.score if np.isnan(entry.table_r2) else entry.table_r2
     tag = "The chosen law" if chosen else "Not the chosen law"
     if chosen and candidate is None:
         tag += ", trained further than those of the front"
@@ -129,12 +130,8 @@ def _law(data: ReportData, i: int, entry: ReportEntry) -> dict[str, Any]:
         if candidate is None or data.front is None
         else f"{data.front.complexity(candidate):g}",
         "loss": "" if candidate is None else number(candidate.loss),
-        "r2": "" if np.isnan(score := _r2(entry)) else r2(score),
+        "r2": "" if np.isnan(score) else r2(score),
     }
-
-
-def _r2(entry: ReportEntry) -> float:
-    return entry.score if np.isnan(entry.table_r2) else entry.table_r2
 
 
 def _dimension(row: dict[str, Any]) -> dict[str, Any]:
@@ -172,7 +169,7 @@ def _motion(data: ReportData) -> dict[str, Any]:
     names = data.law.inputs[size:]
     residuals = [] if data.points is None else range(min(size, charts.MAX_COORDINATES))
     return {
-        "coordinates": _colored(data.names),
+        "coordinates": [(pretty(n), i % charts.COLORS + 1) for i, n in enumerate(data.names)],
         "actions": ", ".join(map(pretty, names)) if acted else "",
         "rollouts": [
             (Markup(charts.rollout(data, k)), _scored(data, k, trail.name))
@@ -187,10 +184,6 @@ def _motion(data: ReportData) -> dict[str, Any]:
         "size": size,
         "others": size > 2 or acted,
     }
-
-
-def _colored(names: tuple[str, ...]) -> list[tuple[str, int]]:
-    return [(pretty(n), i % charts.COLORS + 1) for i, n in enumerate(names)]
 
 
 def _scored(data: ReportData, k: int, name: str = "") -> Markup:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from sjepa.data import Trajectories
 from sjepa.errors import DataError
@@ -14,7 +12,6 @@ from sjepa.models import Simulator
 from sjepa.models.simulate import plane_velocity
 from sjepa.report.charts import wide_range
 from sjepa.report.comparison import drawn
-from sjepa.report.history import history_table
 from sjepa.symbolic import Law
 
 
@@ -92,31 +89,6 @@ def plot_portrait(
     )  # fmt: skip
     _calm(ax)
     return ax
-
-
-def plot_training(history: Any) -> Figure:
-    """Each figure of a training against its step; takes ``model.history_``."""
-    from matplotlib.figure import Figure
-
-    table: pd.DataFrame = history_table(history)
-    columns = [c for c in table.columns if c != "step"]
-    if not columns:
-        raise DataError("The history holds nothing that changes: there is nothing to plot.")
-    figure = Figure(figsize=(6.5, 1.8 * len(columns)), layout="constrained")
-    for ax, column in zip(_rows(figure, len(columns)), columns, strict=True):
-        values = table[column].to_numpy(float)
-        known = np.isfinite(values)
-        ax.plot(table["step"].to_numpy(float)[known], values[known], color=COLORS[0], lw=1.3)
-        if (values[known] > 0).all() and values[known].max() > 30 * values[known].min():
-            ax.set_yscale("log")
-        ax.set_ylabel(str(column).replace("$", r"\$"))
-        _calm(ax)
-    figure.axes[-1].set_xlabel("step")
-    return figure
-
-
-def _rows(figure: Figure, count: int) -> Sequence[Any]:
-    return list(figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0])
 
 
 def _tex(name: str) -> str:

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from sjepa.errors import DataError
+from sjepa.report.comparison import near
 from sjepa.report.content import Measured, ReportData, ReportEntry
 from sjepa.symbolic import Front, Law
 
 
 # Dots enough to see a shape; more make the page heavy.
 MAX_ROWS = 400
-# Laws of a front that are drawn, those nearest to the chosen one.
-MAX_LAWS = 12
 
 
 def law_of(source: Any) -> Law | None:
@@ -43,9 +42,10 @@ def with_table(data: ReportData, inputs: Any, targets: Any) -> ReportData:
     if len(x) != len(y):
         raise DataError(f"X has {len(x)} rows, y has {len(y)}.", "y")
     some = np.unique(np.linspace(0, len(x) - 1, MAX_ROWS).astype(int))
-    near = sorted(range(len(data.entries)), key=lambda i: abs(i - data.start))[:MAX_LAWS]
+    followed = near(data.entries, data.start)
     entries = tuple(
-        _compared(entry, x, y, some) if i in near else entry for i, entry in enumerate(data.entries)
+        _compared(entry, x, y, some) if i in followed else entry
+        for i, entry in enumerate(data.entries)
     )
     facts = {**data.facts, "Shown data": f"{len(x):,} rows"}
     return replace(data, entries=entries, measured=Measured(x[some], y[some]), facts=facts)

@@ -58,12 +58,16 @@ def evaluate(
     inputs: Any,
     coefficients: Iterable[Any],
     functions: dict[str, Callable[..., Any]],
+    constant: Callable[[float], Any] = float,
 ) -> list[Any]:
-    """The outputs at inputs that are one column each, for these coefficients."""
+    """The outputs at inputs that are one column each, for these coefficients.
+
+    `constant` makes the library's own numbers of Python's, where its functions take no others.
+    """
     memory: list[Any] = [None] * program.size
     memory[: program.inputs] = inputs
     for slot, value in program.constants:
-        memory[slot] = value
+        memory[slot] = constant(value)
     for slot, value in zip(program.coefficients, coefficients, strict=True):
         memory[slot] = value
     return run(program, memory, functions)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
+import numpy as np
 import sympy
 
 from sjepa.errors import LawError
@@ -85,3 +86,33 @@ def _has_numbers(term: sympy.Expr) -> bool:
 @lru_cache(maxsize=4096)
 def _order(term: sympy.Expr) -> Any:
     return sympy.default_sort_key(term)
+
+
+def skeleton(
+    expressions: Sequence[sympy.Expr],
+) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Symbol, ...], np.ndarray]:
+    """Expressions with every double replaced by a symbol of its own, in reading order."""
+    symbols: list[sympy.Symbol] = []
+    values: list[float] = []
+
+    def strip(node: sympy.Basic) -> sympy.Basic:
+        if node.is_Float:
+            # Not an identifier, so it can never meet the name of an input.
+            symbols.append(sympy.Symbol(f"c[{len(symbols)}]", real=True))
+            values.append(float(node))
+            return symbols[-1]
+        if not node.args or not node.has(sympy.Float):
+            return node
+        parts = sorted(node.args, key=_by_structure) if node.is_Add or node.is_Mul else node.args
+        return node.func(*(strip(a) for a in parts))
+
+    stripped = tuple(strip(e) for e in expressions)
+    array = np.array(values)
+    array.flags.writeable = False
+    return stripped, tuple(symbols), array
+
+
+def _by_structure(node: sympy.Basic) -> Any:
+    """Sorts the parts of a sum or product so that refitting keeps their order."""
+    numbers = {f: sympy.S.One for f in node.atoms(sympy.Float)}
+    return sympy.default_sort_key(node.xreplace(numbers))

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sjepa.errors import FormatError, LawError, SjepaError
+from sjepa.errors import FormatError, LawError
 from sjepa.symbolic import law_methods
+from sjepa.symbolic.candidate import Candidate
 from sjepa.symbolic.complexity import MEASURES
 from sjepa.symbolic.intervals import Interval, interval_lines, min_inclusion, read_intervals
 from sjepa.symbolic.law import Law
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from sjepa.symbolic.library import Library
-
 
 # `best` accepts a law once it has won this share of the fall in log loss along the front, and
 # regards laws that leave less than this share of the variance unexplained as exact.
@@ -32,65 +31,6 @@ KNEE = 0.9
 EXACT = 1e-7
 # Longer fronts are not read from files.
 MAX_LAWS = 10_000
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One law on a front: its complexity and its loss.
-
-    Attributes
-    ----------
-    loss : float
-        Mean over the outputs of the squared error, each in units of its target's variance.
-    losses : tuple of float
-        The same for each output.
-    certified : bool
-        Whether the backend proved that no law of lower complexity in its library fits as well.
-    backend : str
-        Name of the backend that found it.
-    evidence : float, optional
-        Score in nats relative to the chosen law, which has 0: log likelihood less code length.
-        None if the law was not compared.
-    standard_error : float, optional
-        Of the evidence, from how the likelihood varies between parts of the data.
-
-    Examples
-    --------
-    >>> Candidate.score(Law.from_string("-0.5*x", ["x"]), [0.01]).terms
-    1.0
-    """
-
-    law: Law
-    loss: float
-    terms: float
-    tree: float
-    losses: tuple[float, ...] = ()
-    certified: bool = False
-    backend: str = ""
-    evidence: float | None = None
-    standard_error: float | None = None
-
-    @classmethod
-    def score(
-        cls,
-        law: Law,
-        losses: Sequence[float],
-        library: Library | None = None,
-        certified: bool = False,
-        weights: Mapping[str, float] | None = None,
-    ) -> Candidate:
-        """Measure a law's complexities and attach its losses.
-
-        `library` and `weights` are those of the search; see :meth:`Law.complexity`.
-        """
-        return cls(
-            law,
-            float(np.mean(losses)),
-            law.complexity("terms", library),
-            law.complexity("tree", weights=weights),
-            tuple(float(v) for v in losses),
-            certified,
-        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -309,20 +249,7 @@ class Front:
             "form": self.form,
             "chosen": self.chosen,
             "intervals": [asdict(row) for row in self.intervals],
-            "laws": [
-                {
-                    "law": c.law.to_dict(),
-                    "loss": c.loss,
-                    "losses": list(c.losses),
-                    "terms": c.terms,
-                    "tree": c.tree,
-                    "certified": c.certified,
-                    "backend": c.backend,
-                    "evidence": c.evidence,
-                    "standard_error": c.standard_error,
-                }
-                for c in self
-            ],
+            "laws": [c.to_dict() for c in self],
         }
 
     @classmethod
@@ -337,7 +264,7 @@ class Front:
         if not isinstance(notes, list) or not all(isinstance(n, str) for n in notes):
             raise FormatError("Invalid front: 'notes' must be a list of texts.")
         verdict = data.get("verdict")
-        candidates = tuple(_candidate(row, i) for i, row in enumerate(laws))
+        candidates = tuple(Candidate.from_dict(row, i) for i, row in enumerate(laws))
         backend = str(data.get("backend", data.get("engine", "")))
         chosen = data.get("chosen")
         if chosen is not None and not (type(chosen) is int and 0 <= chosen < len(candidates)):
@@ -346,27 +273,6 @@ class Front:
         intervals = read_intervals(data.get("intervals", []))
         checked = None if verdict is None else Verdict.from_dict(verdict)
         return cls(candidates, measure, backend, tuple(notes), form, chosen, intervals, checked)
-
-
-def _candidate(one: Any, row: int) -> Candidate:
-    try:
-        losses = tuple(_number(v) for v in one["losses"])
-        loss, terms, tree = (_number(one[key]) for key in ("loss", "terms", "tree"))
-        law = Law.from_dict(one["law"])
-        given = [one.get(key) for key in ("evidence", "standard_error")]
-        return Candidate(
-            law, loss, terms, tree, losses, one["certified"] is True, str(one.get("backend", "")),
-            *(None if v is None else _number(v) for v in given),
-        )  # fmt: skip
-    except (SjepaError, LookupError, TypeError, ValueError, ArithmeticError) as error:
-        reason = " ".join(str(error).split())[:80]
-        raise FormatError(f"Row {row} of its front cannot be read ({reason}).") from None
-
-
-def _number(value: Any) -> float:
-    if type(value) not in (int, float) or not math.isfinite(value):
-        raise ValueError(f"{value!r:.40} is no number")
-    return float(value)
 
 
 def folded(start: str, equations: str, width: int = 80) -> list[str]:

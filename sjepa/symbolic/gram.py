@@ -7,7 +7,7 @@ memory at once, and every support of the library is then a small linear solve.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -258,10 +258,23 @@ class Gram:
 
 def variance_of(targets: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Variance (k,) of targets (n, k); their mean square where they do not vary."""
-    mean = np.average(targets, axis=0, weights=weights)
-    variance = np.average((targets - mean) ** 2, axis=0, weights=weights)
+    count = len(targets)
+    mean = mean_of(lambda rows: targets[rows], count, weights)
+    variance = mean_of(lambda rows: (targets[rows] - mean) ** 2, count, weights)
     mean_square = np.maximum(variance + mean**2, 1e-300)
     return np.where(variance <= 1e-12 * mean_square, mean_square, variance)
+
+
+def mean_of(
+    values: Callable[[slice], np.ndarray], count: int, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Weighted mean of what is computed row by row, without a column of it in memory."""
+    total, weight = 0.0, 0.0
+    for start in range(0, count, CHUNK):
+        rows = slice(start, min(start + CHUNK, count))
+        w = np.ones(rows.stop - start) if weights is None else weights[rows]
+        total, weight = total + w @ values(rows), weight + w.sum()
+    return np.asarray(total / weight)
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -19,8 +19,8 @@ from sjepa.settings import array_of, texts_of
 from sjepa.symbolic import complexity as measures, export, law_methods
 from sjepa.symbolic.calculus import jacobian
 from sjepa.symbolic.canonical import factored
-from sjepa.symbolic.delays import checked_delays, read_delays, read_stored, with_delays_shown
-from sjepa.symbolic.equation import Equation
+from sjepa.symbolic.delays import checked_delays, read_delays, with_delays_shown
+from sjepa.symbolic.equation import Equation, skeleton
 from sjepa.symbolic.invariants import invariants
 from sjepa.symbolic.names import TIME, Dynamics, has_left_side, left_side, read_equations
 from sjepa.symbolic.parse import check_names, parse, symbol
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from sjepa.symbolic.library import Library
 
 __all__ = ["TIME", "Dynamics", "Law"]
-
-FORMAT, VERSION = "sjepa-law", 1
 
 
 class Law:
@@ -97,12 +95,11 @@ class Law:
                 names = ", ".join(sorted(str(s) for s in unknown))
                 raise LawError(f"{names} is not among the inputs {', '.join(self.inputs)}.")
         self._is_canonical = canonical
-        if not canonical:
-            self.expressions = tuple(expressions)
-            return
-        self.expressions, forms = zip(*map(factored, expressions), strict=True)
-        if forms != self.expressions:
-            self.expanded = tuple(Equation.of(e) for e in forms)
+        forms = tuple(expressions)
+        if canonical:
+            expressions, forms = zip(*map(factored, expressions), strict=True)
+        self.equations = tuple(map(Equation.of, expressions))
+        self.expanded = tuple(map(Equation.of, forms))
 
     # Reading -------------------------------------------------------------------------------------
 
@@ -154,7 +151,8 @@ class Law:
         """From equations (in canonical form or not) and names that were checked before."""
         law = cls.__new__(cls)
         law.inputs, law.outputs, law.dynamics = tuple(inputs), tuple(outputs), dynamics
-        law.equations, law._is_canonical = tuple(equations), canonical
+        law.equations = law.expanded = tuple(equations)
+        law._is_canonical = canonical
         return law
 
     @classmethod
@@ -165,24 +163,6 @@ class Law:
         except (TypeError, ValueError, RecursionError) as error:
             raise FormatError(f"Not a law: the text is not JSON ({error}).") from None
         return cls.from_dict(data)
-
-    @classmethod
-    def from_dict(cls, data: Any) -> Law:
-        """Read what :meth:`to_dict` wrote, checking every part of it."""
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise FormatError(f"Not a law: expected a JSON object with format {FORMAT!r}.")
-        if data.get("version") != VERSION:
-            raise FormatError(
-                f"The law has format version {data.get('version')!r}; this release reads {VERSION}."
-            )
-        for key in ("inputs", "outputs", "expressions"):
-            value = data.get(key)
-            if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
-                raise FormatError(f"Not a law: {key!r} must be a list of texts.")
-        inputs = check_names(data["inputs"], "input")
-        expressions = [parse(e, inputs) for e in data["expressions"]]
-        law = cls(expressions, inputs, data["outputs"], data.get("dynamics", "continuous"))
-        return read_stored(law, data["delays"]) if "delays" in data else law
 
     @classmethod
     def from_pysr(cls, source: Any, row: int | Sequence[int] | None = None, **options: Any) -> Law:
@@ -212,69 +192,37 @@ class Law:
     def symbols(self) -> tuple[sympy.Symbol, ...]:
         return tuple(symbol(name) for name in self.inputs)
 
-    # A law is made of expressions, or of equations that become expressions when asked for.
-
     @cached_property
     def expressions(self) -> tuple[sympy.Expr, ...]:
         return tuple(e.expression for e in self.equations)
 
     @cached_property
-    def equations(self) -> tuple[Equation, ...]:
-        return tuple(Equation.of(e) for e in self.expressions)
-
-    @cached_property
-    def expanded(self) -> tuple[Equation, ...]:
-        """The equations as they are compared: those of the canonical form are multiplied out."""
-        return self.equations
-
-    @cached_property
-    def _skeleton(self) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Symbol, ...], np.ndarray]:
-        """Expressions with every double replaced by a symbol of its own, in reading order."""
-        symbols: list[sympy.Symbol] = []
-        values: list[float] = []
-
-        def strip(node: sympy.Basic) -> sympy.Basic:
-            if node.is_Float:
-                # Not an identifier, so it can never meet the name of an input.
-                symbols.append(sympy.Symbol(f"c[{len(symbols)}]", real=True))
-                values.append(float(node))
-                return symbols[-1]
-            if not node.args or not node.has(sympy.Float):
-                return node
-            parts = sorted(node.args, key=_order) if node.is_Add or node.is_Mul else node.args
-            return node.func(*(strip(a) for a in parts))
-
-        stripped = tuple(strip(e) for e in self.expressions)
-        return stripped, tuple(symbols), np.array(values)
-
-    @property
     def skeleton(self) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Symbol, ...], np.ndarray]:
         """Structure, expressions in ``c[0]``, ``c[1]``, ..., and the values of the coefficients."""
-        stripped, symbols, values = self._skeleton
-        return stripped, symbols, values.copy()
+        return skeleton(self.expressions)
 
     @property
     def coefficients(self) -> np.ndarray:
         if self.free:
             return np.array([c for e in self.equations for c, _ in e.pairs])
-        return self._skeleton[2].copy()
+        return self.skeleton[2].copy()
 
     @property
     def free(self) -> bool:
         """Whether it is sums with one coefficient before every term and none elsewhere."""
-        return "equations" in self.__dict__ and all(e.free for e in self.equations)
+        return all(e.free for e in self.equations)
 
     @cached_property
     def program(self) -> Program:
         """The instructions that evaluate the law; see :mod:`sjepa.symbolic.program`."""
         if self.free:
             return compile_sums(self.equations, self.symbols)
-        stripped, symbols, _ = self._skeleton
+        stripped, symbols, _ = self.skeleton
         return compile_program(stripped, self.symbols, symbols)
 
     def with_coefficients(self, values: Sequence[float] | np.ndarray) -> Law:
         """The same structure with other coefficients; exactly 0 removes a term."""
-        stripped, symbols, old = self._skeleton
+        stripped, symbols, old = self.skeleton
         values = array_of(values, "values")
         if values.shape != old.shape or not np.isfinite(values).all():
             raise LawError(f"Expected {len(old)} finite coefficients, got {values!r}.")
@@ -409,17 +357,6 @@ class Law:
         """The expressions, one for each output, in real symbols."""
         return list(self.expressions)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data that :meth:`from_dict` reads back to an equal law."""
-        return {
-            "format": FORMAT,
-            "version": VERSION,
-            "dynamics": self.dynamics,
-            "inputs": list(self.inputs),
-            "outputs": list(self.outputs),
-            "expressions": [to_text(e) for e in self.expressions],
-        } | ({"delays": dict(self.delays)} if self.delays else {})
-
     def to_json(self) -> str:
         """Text that :meth:`from_json` reads back to an equal law."""
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False)
@@ -463,14 +400,10 @@ class Law:
     equivalent = law_methods.equivalent
     invariants = invariants
     fit = law_methods.fit
+    to_dict = law_methods.to_dict
+    from_dict = classmethod(law_methods.from_dict)
     save = law_methods.save
     load = classmethod(law_methods.load)
-
-
-def _order(node: sympy.Basic) -> Any:
-    """Sorts the parts of a sum or product by structure, so that refitting keeps their order."""
-    numbers = {f: sympy.S.One for f in node.atoms(sympy.Float)}
-    return sympy.default_sort_key(node.xreplace(numbers))
 
 
 def _default_outputs(inputs: Sequence[str], count: int) -> tuple[str, ...]:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import sympy
 
-from sjepa.errors import LawError
+from sjepa.errors import FormatError, LawError
 from sjepa.settings import number_of, path_of, whole_of
 from sjepa.symbolic.complexity import split_terms
-from sjepa.symbolic.parse import parse
+from sjepa.symbolic.delays import read_stored
+from sjepa.symbolic.parse import check_names, parse
 from sjepa.symbolic.text import to_text
 
 
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sjepa.data import Trajectories
-    from sjepa.models import Simulation, Simulator
+    from sjepa.models import SimulatedPath, Simulator
     from sjepa.symbolic.front import Front
     from sjepa.symbolic.law import Law
 
+FORMAT, VERSION = "sjepa-law", 1
 # Where laws are compared: inside the ramps of the safe operators, and beyond their limits.
 EQUIVALENCE_RADII = (3.0, 5e-4, 0.05, 30.0, 1e3)
 
@@ -81,7 +83,7 @@ def order_of(law: Law) -> Literal[1, 2]:
     )
 
 
-def simulate(law: Law, x0: Any, t: Any, u: Any = None, **options: Any) -> Simulation:
+def simulate(law: Law, x0: Any, t: Any, u: Any = None, **options: Any) -> SimulatedPath:
     """States at times `t` from the state `x0`; a law of second order also needs velocities.
 
     Actions `u` are rows (T, m), each kept constant until the next time, or one row for all times.
@@ -146,6 +148,36 @@ def fit(
         start, batch.x, batch.dt, horizon=horizon, mask=batch.mask, u=batch.u, free=moving
     )
     return found.canonical()
+
+
+def to_dict(law: Law) -> dict[str, Any]:
+    """Plain data that :meth:`from_dict` reads back to an equal law."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "dynamics": law.dynamics,
+        "inputs": list(law.inputs),
+        "outputs": list(law.outputs),
+        "expressions": [to_text(e) for e in law.expressions],
+    } | ({"delays": dict(law.delays)} if law.delays else {})
+
+
+def from_dict(cls: type[Law], data: Any) -> Law:
+    """Read what :meth:`to_dict` wrote, checking every part of it."""
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise FormatError(f"Not a law: expected a JSON object with format {FORMAT!r}.")
+    if data.get("version") != VERSION:
+        raise FormatError(
+            f"The law has format version {data.get('version')!r}; this release reads {VERSION}."
+        )
+    for key in ("inputs", "outputs", "expressions"):
+        value = data.get(key)
+        if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+            raise FormatError(f"Not a law: {key!r} must be a list of texts.")
+    inputs = check_names(data["inputs"], "input")
+    expressions = [parse(e, inputs) for e in data["expressions"]]
+    law = cls(expressions, inputs, data["outputs"], data.get("dynamics", "continuous"))
+    return read_stored(law, data["delays"]) if "delays" in data else law
 
 
 def save(law: Law, path: str | Path) -> None:

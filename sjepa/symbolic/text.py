@@ -18,6 +18,8 @@ from sjepa.symbolic.operators import NODES, Operator
 class TextPrinter(StrPrinter):
     """SymPy's own notation, with doubles in full and conditions as calls."""
 
+    conditional = "where"
+
     def __init__(self, digits: int | None = None) -> None:
         super().__init__()
         self.digits = digits
@@ -44,9 +46,9 @@ class TextPrinter(StrPrinter):
 
     def _print_Piecewise(self, expr: sympy.Piecewise) -> str:
         *cases, (last, _) = expr.args
-        text = self._print(last)
+        text = self.value(last)
         for value, condition in reversed(cases):
-            text = f"where({self._condition(condition)}, {self._print(value)}, {text})"
+            text = f"{self.conditional}({self._condition(condition)}, {self.value(value)}, {text})"
         return text
 
     def _condition(self, condition: Any) -> str:

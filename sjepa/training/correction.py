@@ -100,8 +100,8 @@ class Neural(Settings):
         """The network of a joint search, whose coordinates have unit scale; zero at first."""
         if self.module is not None:
             return deepcopy(self.module)
-        width, bound = self.width or 48, self.bound or 1.0
-        return Correction(order * latent_dim, actions, width, bound, True, latent_dim)
+        state = order * latent_dim
+        return Correction(state, actions, self.width, self.bound, True, latent_dim)
 
     def check_joint(self, where: str = "by search='alternating', whose phases train it") -> None:
         """Refuse what only a fit on fixed coordinates reads."""
@@ -233,11 +233,11 @@ def _network(
     spread = inputs.std(0).clamp(min=1e-12)
     net: nn.Module
     if law is not None:
-        net = Correction(state, u, settings.width or 48, settings.bound or 1.0, True, d)
+        net = Correction(state, u, settings.width, settings.bound, True, d)
         return Scaled(net, inputs.mean(0), spread, size)
     largest = float((changes.abs() / size).max())
     bound = settings.bound or 1.5 * largest
-    net = NeuralField(state, u, settings.width or 96, bound, output_dim=d)
+    net = NeuralField(state, u, settings.width, bound, output_dim=d)
     scaled = Scaled(net, inputs.mean(0), spread, size)
     return Residual(scaled, d) if dynamics == "discrete" else scaled
 

@@ -19,7 +19,7 @@ from sjepa.models.pretrained.heads import HeadedEncoder, choose_head
 from sjepa.models.transition import Transition
 from sjepa.runs.recorder import RunRecorder
 from sjepa.symbolic import Front, Grammar, Law, Library
-from sjepa.training.alternating.fixed import fit_fixed
+from sjepa.training.alternating.frozen_encoder import fit_fixed
 from sjepa.training.correction import Neural
 from sjepa.training.joint import joint_search
 from sjepa.training.libraries import as_library, check_width, coordinate_names, library_for
@@ -111,14 +111,16 @@ def fit_frozen(
     if search.select == "mdl":
         law = front.shortest(int(trajectories.lengths.sum()))
     if search.delta_roll is not None:
-        law, said, reached = _rolling(front, law, encoded, search.integrator, search.delta_roll)
+        law, said, reached = with_adequate_rollouts(
+            front, law, encoded, search.integrator, search.delta_roll
+        )
         (notes if reached else warnings).append(said)
     if order == 1 and front.form == "zoh":
         law = _refined(law, encoded, search.integrator)
     return FitResult.of_front(front, function, law, notes, warnings)
 
 
-def _rolling(
+def with_adequate_rollouts(
     front: Front, law: Law, encoded: Trajectories, integrator: str, delta_roll: float
 ) -> tuple[Law, str, bool]:
     """The law, or the simplest one of a front beyond it, whose rollouts are adequate.

@@ -11,12 +11,19 @@ from torch import nn
 
 from sjepa.backend.registry import make_backend
 from sjepa.data.derivative_settings import DerivativeSettings, derivatives_of
-from sjepa.errors import ConfigError, did_you_mean
+from sjepa.errors import ConfigError
 from sjepa.models import INTEGRATORS, make_encoder
 from sjepa.models.devices import resolve_device
-from sjepa.settings import Settings, settings_of
+from sjepa.settings import Settings, choice_of, settings_of, whole_of
 from sjepa.symbolic.law import Dynamics
-from sjepa.training.alternating import EXPERIMENT_1, Alternation, Condition, TrainingConfig
+from sjepa.training.alternating import (
+    DYNAMICS_PHASE,
+    SPACE_PHASE,
+    WARM_START,
+    Alternation,
+    Condition,
+    TrainingConfig,
+)
 from sjepa.training.joint import SearchBudget
 
 
@@ -112,11 +119,11 @@ class Alternating(Settings, TrainingConfig):
 
     shorthand: ClassVar[str] = "alternating"
     cycles: int = 4
-    warm_epochs: int = EXPERIMENT_1["warm_start"].epochs
-    dynamics_epochs: int = EXPERIMENT_1["dynamics_phase"].epochs
-    space_epochs: int = EXPERIMENT_1["space_phase"].epochs
-    lambda_s: float = EXPERIMENT_1["space_phase"].symbolic
-    lambda_r: float = EXPERIMENT_1["space_phase"].rollout
+    warm_epochs: int = WARM_START.epochs
+    dynamics_epochs: int = DYNAMICS_PHASE.epochs
+    space_epochs: int = SPACE_PHASE.epochs
+    lambda_s: float = SPACE_PHASE.symbolic
+    lambda_r: float = SPACE_PHASE.rollout
     network: str | None = None
     stochastic: bool = False
     emit: Literal["library", "tree"] | None = None
@@ -133,17 +140,14 @@ class Alternating(Settings, TrainingConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("cycles", "warm_epochs", "dynamics_epochs", "space_epochs"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
+            whole_of(getattr(self, name), name, 1)
         for name in ("lambda_s", "lambda_r"):
             if not 0 <= getattr(self, name) < np.inf:
                 raise ConfigError(f"{name} is a weight from 0, got {getattr(self, name)}.")
         if self.network is not None and not isinstance(self.network, str):
             raise ConfigError(f"network is the name of an encoder, got {self.network!r:.60}.")
-        if self.ema not in ("step", "cycle"):
-            raise ConfigError(f"ema is 'step' or 'cycle', got {self.ema!r}.")
-        if self.dynamics not in ("continuous", "discrete"):
-            raise ConfigError(f"dynamics is 'continuous' or 'discrete', got {self.dynamics!r:.60}.")
+        choice_of(self.ema, "ema", ("step", "cycle"))
+        choice_of(self.dynamics, "dynamics", ("continuous", "discrete"))
         resolve_device(self.device)
         _check_choice(self)
         if self.dynamics == "discrete" and self.integrator != "rk4":
@@ -167,13 +171,11 @@ class Alternating(Settings, TrainingConfig):
 
         With `correction`, a weight λ_c, both phases train a hybrid; with `delta` they hold L_pred.
         """
-        warm = EXPERIMENT_1["warm_start"].with_(epochs=self.warm_epochs)
+        warm = WARM_START.with_(epochs=self.warm_epochs)
         phases = [
-            EXPERIMENT_1[name].with_(
-                epochs=epochs, delta=delta, symbolic=self.lambda_s, rollout=self.lambda_r
-            )
-            for name, epochs in (
-                ("dynamics_phase", self.dynamics_epochs), ("space_phase", self.space_epochs)
+            phase.with_(epochs=epochs, delta=delta, symbolic=self.lambda_s, rollout=self.lambda_r)
+            for phase, epochs in (
+                (DYNAMICS_PHASE, self.dynamics_epochs), (SPACE_PHASE, self.space_epochs)
             )
         ]  # fmt: skip
         if correction is not None:
@@ -238,14 +240,9 @@ class LawOnly(Settings):
 
 def _check_choice(given: Any) -> None:
     """What all ways check alike: integrator, delta_roll, select."""
-    if given.integrator not in INTEGRATORS:
-        hint = did_you_mean(str(given.integrator), INTEGRATORS)
-        raise ConfigError(
-            f"integrator is one of {', '.join(map(repr, INTEGRATORS))}, "
-            f"got {given.integrator!r:.60}.{hint}"
-        )
-    if getattr(given, "select", None) not in (None, "mdl"):
-        raise ConfigError(f"select is None or 'mdl', got {given.select!r:.60}.")
+    choice_of(given.integrator, "integrator", tuple(INTEGRATORS))
+    if getattr(given, "select", None) is not None:
+        choice_of(given.select, "select", ("mdl",))
     roll = getattr(given, "delta_roll", None)
     number = isinstance(roll, int | float) and not isinstance(roll, bool)
     if roll is not None and not (number and 0 < roll < np.inf):

@@ -52,15 +52,7 @@ def prior_transform(joint: JointDensity, u: np.ndarray) -> np.ndarray:
     else:
         root = np.diag([1 / math.sqrt(_chi_square(v, 2 + c.strength)) for v in u[k:]])
         free = np.log(np.diag(root))
-        root = root * np.eye(d) if c.kind == "diagonal" else root[0, 0] * np.eye(d)
-    a = normal[:k]
-    if joint.prior.conjugate:
-        spread = root * math.sqrt(c.strength)
-        if c.kind == "full":
-            a = (a.reshape(d, -1).T @ spread.T).T.reshape(-1)
-        else:
-            a = a * np.diag(spread)[joint.structure.owner.numpy()]
-    return np.concatenate([a, free])
+    return np.concatenate([normal[:k], free])
 
 
 def _draw_root(u: np.ndarray, normal: np.ndarray, nu: float) -> np.ndarray:

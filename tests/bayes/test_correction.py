@@ -20,7 +20,7 @@ def toy(n: int = 25, q: int = 1, seed: int = 0) -> tuple[ProcessRows, KernelBloc
     g = torch.Generator().manual_seed(seed)
     x = torch.randn(n, 2, generator=g, dtype=torch.float64)
     settings = GP()
-    kernel = Kernel(settings, x)
+    kernel = Kernel.of(settings, x)
     rows = ProcessRows(kernel, kernel.standardized(x), 0.1 + torch.rand(n, generator=g).double(),
                 0.5 + torch.rand(n, generator=g).double())  # fmt: skip
     mix = torch.tensor([[0.8, 0.0], [0.5, 0.6]]).double()[:q, :q]
@@ -216,9 +216,7 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
     data = drag_pendulum(2, 2, 10, 0.01)
     with pytest.raises(ConfigError, match="diagonal covariance"):
         posterior(data, candidates=WITHOUT_DRAG, correction="shared", covariance="full")
-    with pytest.raises(ConfigError, match="by 'laplace'"):
-        posterior(data, candidates=WITHOUT_DRAG, correction="shared", evidence="analytic")
-    with pytest.raises(ConfigError, match="matern52, rbf"):
+    with pytest.raises(ConfigError, match="matern52"):
         GP(kernel="matern")
-    with pytest.raises(ConfigError, match="at least 1"):
+    with pytest.raises(ConfigError, match="sets"):
         GP(sets=0)

@@ -119,31 +119,27 @@ def test_gradients_reach_states_and_actions() -> None:
     assert result.predict(data.x[0][:4], 0.1, u[:4], draws=10).mean.shape == (4, 2)
 
 
-def test_the_predictive_density_of_a_conjugate_model_is_students_t() -> None:
+def test_with_known_noise_the_predictive_density_is_normal() -> None:
     data = linear_map([[0.8]], [[0.3]], 30)
     law = Law.from_string(["0.8*x"], ["x"], dynamics="discrete")
-    result = posterior(
-        data, candidates=law, covariance="diagonal", prior=Prior(conjugate=True, coefficients=1.0, noise=0.3)
-    )  # fmt: skip
+    result = posterior(data, candidates=law, covariance=0.09, prior=Prior(coefficients=1.0))
     x, y = data.x[0][:-1, 0], data.x[0][1:, 0]
-    # Normal-inverse-gamma by hand: b | s2 ~ N(0, s2 / 0.09), s2 ~ IG(3/2, 0.09/2).
-    precision = 0.09 + x @ x
-    mean = x @ y / precision
-    a, b = 1.5 + len(x) / 2, 0.045 + 0.5 * (y @ y - precision * mean**2)
+    # By hand: b ~ N(0, 1) and the data.
+    precision = 1.0 + x @ x / 0.09
+    mean = x @ y / 0.09 / precision
     new, targets = 0.7, np.linspace(-0.3, 1.2, 7)
-    scale = np.sqrt(b / a * (1 + new**2 / precision))
-    expected = stats.t(2 * a, mean * new, scale).logpdf(targets)
+    expected_of = stats.norm(mean * new, np.sqrt(0.09 + new**2 / precision))
+    expected = expected_of.logpdf(targets)
     prediction = result.predict(np.full((7, 1), new), draws=8000)
     np.testing.assert_allclose(prediction.log_density(targets[:, None]), expected, atol=0.03)
     np.testing.assert_allclose(prediction.mean, mean * new, atol=0.01)
     draws = result.draws(5)  # a map needs no step size
     start = torch.full((5, 1), new, dtype=torch.float64)
     torch.testing.assert_close(draws(start), draws(start, 1.0))
-    t = stats.t(2 * a, mean * new, scale)
-    np.testing.assert_allclose(prediction.std[:, 0], t.std(), rtol=0.03)
+    np.testing.assert_allclose(prediction.std[:, 0], expected_of.std(), rtol=0.03)
     low, high = prediction.interval(0.8)
-    np.testing.assert_allclose(low[0, 0], t.ppf(0.1), atol=0.03)
-    np.testing.assert_allclose(high[0, 0], t.ppf(0.9), atol=0.03)
+    np.testing.assert_allclose(low[0, 0], expected_of.ppf(0.1), atol=0.03)
+    np.testing.assert_allclose(high[0, 0], expected_of.ppf(0.9), atol=0.03)
     assert (prediction.epistemic_std < prediction.std).all()
 
 

@@ -6,7 +6,6 @@ import torch
 from scipy import stats
 
 from benchmarks.bayes_data import drag_pendulum
-from sjepa.bayes.conjugate import closed_form, has_closed_form
 from sjepa.bayes.covariance import Covariance
 from sjepa.bayes.laplace import find_mode, repair
 from sjepa.bayes.transitions import StepModel
@@ -15,17 +14,8 @@ from tests.bayes.bayes_problems import ONE, PROBLEMS, TRUE, TWO, make_joint
 from tests.bayes.nested import nested_evidence, prior_transform
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_laplace_agrees_with_the_closed_form(name: str) -> None:
-    joint = make_joint(*PROBLEMS[name], conjugate=True)
-    assert has_closed_form(joint)
-    mode = find_mode(joint, joint.start())
-    assert mode is not None and mode.status() == "ok"
-    assert mode.log_evidence == pytest.approx(closed_form(joint).log_evidence, abs=0.5)
-
-
-def test_the_closed_form_is_the_integral_over_coefficient_and_noise() -> None:
-    joint = make_joint(*ONE, conjugate=True)
+def test_laplace_is_near_the_integral_over_coefficient_and_noise() -> None:
+    joint = make_joint(*ONE)
 
     a, free = (torch.linspace(-e, e, 241, dtype=torch.float64) for e in (2.0, 2.5))
     grid = torch.cartesian_prod(a, free)
@@ -33,10 +23,12 @@ def test_the_closed_form_is_the_integral_over_coefficient_and_noise() -> None:
     # Trapezoids of a smooth density that vanishes at the border are as good as exact.
     volume = (a[1] - a[0]) * (free[1] - free[0])
     answer = float(values.flatten().logsumexp(0) + volume.log())
-    assert answer == pytest.approx(closed_form(joint).log_evidence, abs=1e-6)
+    mode = find_mode(joint, joint.start())
+    assert mode is not None and mode.status() == "ok"
+    assert mode.log_evidence == pytest.approx(answer, abs=0.1)
 
 
-def test_the_closed_form_with_known_noise_is_a_gaussian_of_all_observations() -> None:
+def test_with_known_noise_the_evidence_is_a_gaussian_of_all_observations() -> None:
     sigma = np.array([[0.09, 0.06], [0.06, 0.08]])
     law, data, step, _ = TWO
     joint = make_joint(law, data, step, sigma, coefficients=0.7)
@@ -44,7 +36,9 @@ def test_the_closed_form_with_known_noise_is_a_gaussian_of_all_observations() ->
     x = np.stack([np.kron(row, np.eye(2)) for row in z]).reshape(-1, 4)
     covariance = 0.49 * x @ x.T + np.kron(np.eye(len(z)), sigma)
     expected = stats.multivariate_normal(np.zeros(y.size), covariance).logpdf(y.reshape(-1))
-    assert closed_form(joint).log_evidence == pytest.approx(expected, abs=1e-6)
+    mode = find_mode(joint, joint.start())  # of a quadratic, where Laplace is exact
+    assert mode is not None
+    assert mode.log_evidence == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["full", "diagonal", "isotropic"])
@@ -69,7 +63,7 @@ def test_the_covariance_prior_is_inverse_wishart_times_the_jacobian(kind: str) -
 
 
 def test_draws_for_nested_sampling_follow_the_prior_density() -> None:
-    joint = make_joint(*TWO, conjugate=True)
+    joint = make_joint(*TWO)
     rng = np.random.default_rng(0)
     draws = np.array([prior_transform(joint, rng.uniform(size=joint.size)) for _ in range(1500)])
     # E over the prior of f / prior is the integral of f: a normal density integrates to 1.
@@ -81,28 +75,28 @@ def test_draws_for_nested_sampling_follow_the_prior_density() -> None:
     assert np.exp(log_ratio).mean() == pytest.approx(1.0, abs=0.25)
 
 
-def test_nested_sampling_agrees_with_closed_form_and_laplace() -> None:
-    joint = make_joint(*ONE, conjugate=True)
+def test_nested_sampling_agrees_with_laplace() -> None:
+    joint = make_joint(*ONE)
     value, error = nested_evidence(joint, live=150)
     mode = find_mode(joint, joint.start())
     assert mode is not None and error < 0.3
-    assert value == pytest.approx(closed_form(joint).log_evidence, abs=0.5)
     assert value == pytest.approx(mode.log_evidence, abs=0.5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(PROBLEMS)[1:])
 def test_nested_sampling_agrees_on_the_larger_problems(name: str) -> None:
-    joint = make_joint(*PROBLEMS[name], conjugate=True)
+    joint = make_joint(*PROBLEMS[name])
     value, _ = nested_evidence(joint, live=500)
-    assert value == pytest.approx(closed_form(joint).log_evidence, abs=0.5)
+    mode = find_mode(joint, joint.start())
+    assert mode is not None
+    assert value == pytest.approx(mode.log_evidence, abs=0.5)
 
 
 @pytest.mark.slow
-def test_nested_sampling_agrees_with_laplace_where_there_is_no_closed_form() -> None:
+def test_nested_sampling_agrees_where_a_law_is_nonlinear_in_its_numbers() -> None:
     law = Law.from_string(["p", "-1.2*sin(0.9*q) - 0.4*p*abs(p)"], ["q", "p"])
     joint = make_joint(law, drag_pendulum(0, 4, 25, 0.01), StepModel("continuous", "rk4"), "full")
-    assert not has_closed_form(joint)
     mode = find_mode(joint, joint.start())
     value, _ = nested_evidence(joint, live=300)
     assert mode is not None
@@ -152,20 +146,3 @@ def test_a_hessian_that_is_not_positive_definite_is_repaired_and_reported() -> N
 
 def test_a_density_that_is_nowhere_finite_gives_no_mode() -> None:
     assert find_mode(lambda theta: theta.sum() * math.nan, torch.zeros(2).double()) is None
-
-
-@pytest.mark.parametrize("kind", ["full", "diagonal"])
-def test_exact_draws_have_the_moments_of_the_conjugate_posterior(kind: str) -> None:
-    law, data, step, _ = TWO
-    joint = make_joint(law, data, step, kind, conjugate=True)
-    solved = closed_form(joint)
-    theta = solved.sample(20_000, torch.Generator().manual_seed(0))
-    alpha, root = joint.split(theta)
-    # Laplace's Gaussian is close here and knows nothing of the closed form.
-    mode = find_mode(joint, joint.start())
-    assert mode is not None
-    gauss_alpha, gauss_root = joint.split(mode.sample(20_000, torch.Generator().manual_seed(1)))
-    torch.testing.assert_close(alpha.mean(0), gauss_alpha.mean(0), rtol=0.02, atol=0.005)
-    torch.testing.assert_close(alpha.std(0), gauss_alpha.std(0), rtol=0.1, atol=0.0)
-    sigma, gauss = root @ root.mT, gauss_root @ gauss_root.mT
-    torch.testing.assert_close(sigma.mean(0), gauss.mean(0), rtol=0.1, atol=0.003)

@@ -106,7 +106,6 @@ def test_what_does_not_go_with_it_is_refused():
     for options in (
         {"correction": "independent"},
         {"covariance": "full"},
-        {"evidence": "analytic"},
     ):
         with pytest.raises(ConfigError, match="observation"):
             posterior(

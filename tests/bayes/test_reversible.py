@@ -69,17 +69,17 @@ def test_candidate_weights_agree_and_a_missing_candidate_shows() -> None:
 
 
 def test_unknown_noise_is_sampled_as_well() -> None:
-    """With a conjugate prior the evidence has a closed form that the chain does not use."""
-    prior = Prior(coefficients=WIDTH, noise=0.3, conjugate=True)
+    """The evidence is an integral by Laplace, which the chain does not use."""
+    prior = Prior(coefficients=WIDTH, noise=0.3)
     laws = all_laws(LIBRARY, ["x"], "discrete")
     found = sample_structures(
         DATA, laws=laws, prior=prior, gamma=GAMMA, measure="terms", library=LIBRARY
     )
     known = posterior(
         DATA, candidates=laws, prior=prior, covariance="diagonal", gamma=GAMMA, measure="terms",
-        library=LIBRARY, evidence="analytic",
+        library=LIBRARY,
     )  # fmt: skip
-    assert found.distance(known) < 0.02
+    assert found.distance(known) < 0.03
 
 
 def test_algorithm_2_retains_from_the_front_alone() -> None:

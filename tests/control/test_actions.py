@@ -8,19 +8,14 @@ import torch
 from scipy.integrate import solve_ivp
 
 import sjepa
+from benchmarks.paper.conditions import EXPERIMENT_1
 from sjepa import SJEPA, Library, Trajectories
 from sjepa.data import TrajectoryBatch
 from sjepa.data.rows import zoh_rows
 from sjepa.errors import ConfigError, DataError
 from sjepa.models import NeuralField
 from sjepa.models.simulate import integrate_zoh
-from sjepa.training.alternating import (
-    EXPERIMENT_1,
-    AlternatingLoop,
-    Alternation,
-    LatentModel,
-    TrainingConfig,
-)
+from sjepa.training.alternating import AlternatingLoop, Alternation, LatentModel, TrainingConfig
 from sjepa.training.correction import Neural, fit_correction
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-import types
-
 import numpy as np
 import pytest
 import sympy
 
-from sjepa.data import SYSTEMS, System, differentiate, dysts_system, simulate
-from sjepa.errors import DataError, MissingDependency
+from sjepa.data import SYSTEMS, System, differentiate, simulate
+from sjepa.errors import DataError
 
 
 def right_hand_side(system: System, x: np.ndarray, u: np.ndarray | None) -> np.ndarray:
@@ -31,7 +28,6 @@ def system(request: pytest.FixtureRequest) -> System:
 
 def test_there_are_enough_systems() -> None:
     assert len(SYSTEMS) >= 14
-    assert sum(not s.polynomial for s in SYSTEMS.values()) >= 4
 
 
 def test_derivatives_of_the_data_equal_the_equations(system: System) -> None:
@@ -128,71 +124,3 @@ def test_a_system_that_blows_up_says_so() -> None:
     explosion = System("explosion", ("x",), ("x**2",), ((1.0,), (2.0,)), step=0.1)
     with pytest.raises(DataError, match="'explosion' cannot be integrated"):
         simulate(explosion, seed=0)
-
-
-def _collection() -> types.ModuleType:
-    """A stand-in for dysts.flows: classes with `_rhs`, parameters in alphabetical order."""
-
-    class Rotor:
-        ic = np.array([1.0, 0.5])
-        period = 2 * np.pi
-        param_list = (np.float64(0.1), np.float64(2.0))
-
-        @staticmethod
-        def _rhs(x, y, t, a, b):  # type: ignore[no-untyped-def]
-            return -y + np.sin(a * x) / b, x**2 - a * np.abs(y) - 1
-
-    class Clocked(Rotor):
-        @staticmethod
-        def _rhs(x, y, t, a, b):  # type: ignore[no-untyped-def]
-            return y + t, x
-
-    class Broken(Rotor):
-        @staticmethod
-        def _rhs(x, y, t, a, b):  # type: ignore[no-untyped-def]
-            return (y if x > a else b), x
-
-    flows = types.ModuleType("dysts.flows")
-    vars(flows).update(Rotor=Rotor, Clocked=Clocked, Broken=Broken)
-    return flows
-
-
-@pytest.fixture
-def collection(monkeypatch: pytest.MonkeyPatch) -> None:
-    flows = _collection()
-    package = types.ModuleType("dysts")
-    package.flows = flows  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "dysts", package)
-    monkeypatch.setitem(sys.modules, "dysts.flows", flows)
-
-
-@pytest.mark.usefixtures("collection")
-def test_equations_are_read_off_a_dysts_system() -> None:
-    system = dysts_system("Rotor")
-    assert system.inputs == ("x", "y")
-    assert system.operators == ("Abs", "div", "sin")
-    x = np.random.default_rng(0).normal(size=(20, 2))
-    truth = np.stack(
-        [-x[:, 1] + np.sin(0.1 * x[:, 0]) / 2, x[:, 0] ** 2 - 0.1 * abs(x[:, 1]) - 1], 1
-    )
-    np.testing.assert_allclose(right_hand_side(system, x, None), truth, rtol=1e-12)
-
-
-@pytest.mark.usefixtures("collection")
-@pytest.mark.parametrize(
-    "name, message",
-    [
-        ("Roter", "Did you mean 'Rotor'"),
-        ("Clocked", "depends on time"),
-        ("Broken", "cannot be written as equations"),
-    ],
-)
-def test_dysts_systems_without_a_formula_are_refused(name: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        dysts_system(name)
-
-
-def test_without_dysts_the_message_is_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "dysts", None)
-    with pytest.raises(MissingDependency, match="pip install dysts"):
-        dysts_system("Lorenz")

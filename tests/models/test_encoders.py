@@ -1,4 +1,4 @@
-"""Encoders: shapes, causality, histories and the factory."""
+"""Encoders: shapes and the factory."""
 
 from itertools import product
 
@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from sjepa.errors import ConfigError, DataError
-from sjepa.models import ENCODERS, HistoryWindow, Whitening, make_encoder, sliding_windows
+from sjepa.models import ENCODERS, Whitening, make_encoder
 from sjepa.models.encoders import LinearEncoder, ResidualEncoder
 
 
@@ -15,16 +15,14 @@ OBSERVATIONS = {
     "linear": (5,),
     "mlp": (3, 4),
     "residual": (5,),
-    "conv1d": (5,),
     "cnn": (2, 9, 7),
     "identity": (2,),
 }
 
 
-def build(name: str, history: int = 1) -> nn.Module:
+def build(name: str) -> nn.Module:
     torch.manual_seed(0)
-    history = max(history, 4) if name == "conv1d" else history
-    return make_encoder(name, OBSERVATIONS[name], 2, history=history).double()
+    return make_encoder(name, OBSERVATIONS[name], 2).double()
 
 
 def test_the_table_of_observations_above_covers_every_encoder() -> None:
@@ -42,40 +40,6 @@ def test_any_leading_shape_gives_the_same_as_one_flat_batch(name: str, lead: tup
     one_by_one = [encoder(series) for series in x.reshape(-1, 6, *OBSERVATIONS[name])]
     if one_by_one:
         torch.testing.assert_close(z.reshape(-1, 6, 2), torch.stack(one_by_one))
-
-
-@pytest.mark.parametrize("name", ["linear", "mlp", "residual", "conv1d", "cnn"])
-def test_with_a_history_z_depends_on_the_last_k_observations_only(name: str) -> None:
-    k, now = 4, 6
-    encoder = build(name, history=k)
-    x = torch.randn(1, 10, *OBSERVATIONS[name], dtype=torch.float64, requires_grad=True)
-    encoder(x)[0, now].sum().backward()
-    assert x.grad is not None
-    touched = x.grad[0].flatten(1).abs().sum(-1) > 0
-    assert touched.nonzero().flatten().tolist() == list(range(now - k + 1, now + 1))
-
-
-def test_history_windows_repeat_the_first_observation_before_the_start() -> None:
-    x = torch.arange(5.0).reshape(1, 5, 1)
-    windows = HistoryWindow(3, obs_shape=1)(x)
-    assert windows[0, :, :, 0].tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4]]
-
-
-def test_conv1d_sees_the_same_past_as_a_history_window() -> None:
-    encoder = build("conv1d")
-    x = torch.randn(3, 7, 5, dtype=torch.float64)
-    windows = HistoryWindow(4, obs_shape=5)(x)
-    naive = torch.stack([encoder(windows[:, t])[:, -1] for t in range(7)], dim=1)
-    torch.testing.assert_close(encoder(x), naive)
-
-
-def test_sliding_windows_are_views_of_the_data() -> None:
-    x = torch.randn(2, 9, 3)
-    windows = sliding_windows(x, 4, every=2)
-    assert windows.shape == (2, 3, 4, 3)
-    assert windows.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
-    for s in range(3):
-        assert torch.equal(windows[:, s], x[:, 2 * s : 2 * s + 4])
 
 
 def test_residual_starts_as_its_linear_part_and_can_leave_it() -> None:
@@ -110,11 +74,9 @@ def test_a_module_is_taken_as_it_is() -> None:
         (lambda: make_encoder("linaer", 3, 2), "Did you mean 'linear'"),
         (lambda: make_encoder("mlp", 3, 2, widht=8), "widht"),
         (lambda: make_encoder("identity", 3, 2), "latent_dim=3"),
-        (lambda: make_encoder("conv1d", 3, 2), "history"),
         (lambda: make_encoder("cnn", 3, 2), "'mlp'"),
         (lambda: make_encoder(nn.Linear(3, 2), 3, 2, width=8), "width"),
         (lambda: make_encoder("mlp", (3, 0), 2), "positive"),
-        (lambda: HistoryWindow(0, 3), "at least 1"),
     ],
 )
 def test_a_wrong_setting_is_refused_with_the_remedy(call, message: str) -> None:
@@ -125,10 +87,6 @@ def test_a_wrong_setting_is_refused_with_the_remedy(call, message: str) -> None:
 def test_observations_of_another_shape_are_refused() -> None:
     with pytest.raises(DataError, match=r"\(\.\.\., 5\), got \(2, 4\)"):
         make_encoder("linear", 5, 2)(torch.zeros(2, 4))
-    with pytest.raises(DataError, match="time axis"):
-        make_encoder("mlp", 5, 2, history=3)(torch.zeros(5))
-    with pytest.raises(DataError, match="do not fit"):
-        sliding_windows(torch.zeros(1, 3), 4)
 
 
 def test_whitening_gives_uncorrelated_unit_variance_components() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sjepa.errors import ConfigError, DataError
-from sjepa.models import Correction, NeuralField, Transition, sliding_windows
+from sjepa.models import Correction, NeuralField, Transition
 
 
 class Law(nn.Module):
@@ -67,7 +67,7 @@ def test_a_rollout_equals_a_naive_loop_over_windows(kind: str, integrator: str) 
     model = transition(kind, integrator, actions=1)
     z, dt, u = randn(3, 12, 2), randn(3, 11).abs() / 10, randn(3, 11, 1)
     k = 4
-    fast = model.rollout(z[:, : 12 - k], sliding_windows(dt, k), sliding_windows(u, k))
+    fast = model.rollout(z[:, : 12 - k], dt.unfold(1, k, 1), u.unfold(1, k, 1).mT)
     assert fast.shape == (3, 8, k + 1, 2)
     for b, start in product(range(3), range(8)):
         state = z[b, start]

@@ -170,3 +170,30 @@ def test_every_name_that_a_package_lists_is_there(package: str) -> None:
     assert set(module.__all__) <= set(dir(module))
     with pytest.raises(AttributeError, match="no attribute 'nothing_like_it'"):
         module.nothing_like_it  # noqa: B018
+
+
+def trees(pattern: str) -> list[tuple[Path, ast.Module]]:
+    return [(path, ast.parse(path.read_text())) for path in sorted(ROOT.glob(pattern))]
+
+
+def test_tests_import_public_names_only() -> None:
+    private = [
+        f"{path.relative_to(ROOT)}: {node.module}.{name.name}"
+        for path, tree in trees("tests/**/*.py")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sjepa")
+        for name in node.names
+        if name.name.startswith("_")
+    ]
+    assert not private
+
+
+def test_no_public_class_name_stands_twice() -> None:
+    names = [
+        node.name
+        for pattern in ("sjepa/**/*.py", "backends/**/*.py")
+        for _, tree in trees(pattern)
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert sorted({name for name in names if names.count(name) > 1}) == []

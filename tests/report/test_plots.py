@@ -3,7 +3,6 @@
 import io
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import sjepa
@@ -33,16 +32,6 @@ def test_the_portrait_shows_two_chosen_coordinates() -> None:
     assert len(ax.lines) == 6  # three trajectories, three starts
     with pytest.raises(DataError, match="two of the coordinates q, p"):
         plots.plot_portrait(LAW, pendulum(), (0, 2))
-
-
-def test_training_curves_take_the_history_of_a_model() -> None:
-    rows = [("warm", 0, e, "loss", float(np.exp(-e))) for e in range(9)]
-    figure = plots.plot_training(
-        pd.DataFrame(rows, columns=["stage", "cycle", "epoch", "metric", "value"])
-    )
-    assert figure.axes[0].get_yscale() == "log" and figure.axes[0].get_ylabel() == "loss"
-    with pytest.raises(DataError, match="nothing to plot"):
-        plots.plot_training(pd.DataFrame({"step": [1, 2]}))
 
 
 def test_arrows_point_along_the_law_with_everything_else_held() -> None:

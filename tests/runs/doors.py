@@ -206,7 +206,7 @@ def bayes(rng: Rng) -> None:
     draw = Draw(rng)
     found = posterior(**draw(
         x=x, t=t, u=None, backend="stlsq", library=["x1", "x2"], grammar=None, feature_names=None, derivatives=None,
-        proposal_fraction=0.5, n_bootstrap=1, max_candidates=4, retained="mixed", evidence="auto", gamma=1.0,
+        proposal_fraction=0.5, n_bootstrap=1, max_candidates=4, retained="mixed", gamma=1.0,
         measure="auto", prior=None, covariance="auto", correction=None, integrator="rk4", noise="step",
         random_state=0, budget=2.0, verbose=None,
     ))  # fmt: skip

@@ -183,7 +183,7 @@ def test_models_with_a_wrong_value_anywhere(folder: Path, tmp_path: Path) -> Non
 
 @fuzz(40)
 @given(
-    st.sampled_from(["linear", "mlp", "cnn", "conv1d", "whitening", "history", "correction"]),
+    st.sampled_from(["linear", "mlp", "cnn", "ratios", "whitening", "correction"]),
     st.dictionaries(
         st.sampled_from(["obs_shape", "latent_dim", "width", "depth", "rank", "k", "bound"]),
         st.integers(-1, 2**40) | st.lists(st.integers(0, 2**33), max_size=4) | anything,

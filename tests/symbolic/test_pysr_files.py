@@ -10,7 +10,7 @@ import pytest
 
 from sjepa.errors import FormatError, LawError, ParseError
 from sjepa.symbolic import Law
-from sjepa.symbolic.imports.pysr import front_from_pysr, law_from_pysr, parse_pysr
+from sjepa.symbolic.imports.pysr import law_from_pysr, parse_pysr
 
 
 RUNS = Path(__file__).parents[1] / "data_files" / "pysr"
@@ -65,16 +65,6 @@ def test_a_fitted_regressor_knows_its_feature_names() -> None:
         law_from_pysr(SimpleNamespace(equations_=None))
     with pytest.raises(FormatError, match="got int"):
         law_from_pysr(3)
-
-
-def test_a_front_keeps_the_losses_of_pysr() -> None:
-    front = front_from_pysr(RUNS / "basic")
-    frame = pd.read_csv(RUNS / "basic" / "hall_of_fame.csv")
-    assert {c.loss for c in front} <= set(frame["Loss"])
-    assert front.best() == Law.from_pysr(RUNS / "basic")
-    joint = front_from_pysr(RUNS / "v2_guess", inputs=["q", "p"], outputs=["q", "p"])
-    assert joint.best() == Law.from_string(["p", "-sin(q)"], ["q", "p"])
-    assert joint[len(joint) - 1].losses == (0.0, 3.8483105e-16)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +122,7 @@ def test_what_cannot_be_read_is_named_with_file_and_row(
 ) -> None:
     path = written(tmp_path / "hall_of_fame.csv", "1,0.5,x0", row)
     with pytest.raises(ParseError, match=message):
-        front_from_pysr(path, inputs=["x0"])
+        law_from_pysr(path, 1, inputs=["x0"])
 
 
 def test_files_that_are_not_pysr_s_are_refused(tmp_path: Path) -> None:

@@ -34,9 +34,6 @@ class System:
         Inputs from outside; each is a different sum of sines in each trajectory.
     drive : (mean, amplitude)
         Mean of every action, and amplitude of each of its three sines.
-    operators : tuple of str
-        What the law needs beyond sums, products and whole powers.
-    note : str
     """
 
     name: str
@@ -48,13 +45,6 @@ class System:
     trajectories: int = 8
     actions: tuple[str, ...] = ()
     drive: tuple[float, float] = (0.0, 0.6)
-    operators: tuple[str, ...] = ()
-    note: str = ""
-
-    @property
-    def polynomial(self) -> bool:
-        """Whether a library of monomials can hold the law."""
-        return not self.operators
 
 
 _ROWS = (
@@ -64,7 +54,7 @@ _ROWS = (
         ("-0.2*x + 1.5*y", "-1.5*x - 0.2*y"),
         ((-2.0, -2.0), (2.0, 2.0)),
         step=0.025,
-        note="Damped rotation; every trajectory loses 86 % of its amplitude.",
+        # Damped rotation; every trajectory loses 86 % of its amplitude.
     ),
     System(
         "pendulum",
@@ -72,8 +62,7 @@ _ROWS = (
         ("p", "-sin(q)"),
         ((-1.8, -1.2), (1.8, 1.2)),
         step=0.05,
-        operators=("sin",),
-        note="Large swings, so that sin(q) is not q - q**3/6, but never over the top.",
+        # Large swings, so that sin(q) is not q - q**3/6, but never over the top.
     ),
     System(
         "damped_pendulum",
@@ -81,7 +70,6 @@ _ROWS = (
         ("p", "-sin(q) - 0.25*p"),
         ((-1.8, -1.2), (1.8, 1.2)),
         step=0.025,
-        operators=("sin",),
     ),
     System(
         "drag_pendulum",
@@ -89,8 +77,7 @@ _ROWS = (
         ("p", "-sin(q) - 0.4*p*Abs(p)"),
         ((-1.8, -1.2), (1.8, 1.2)),
         step=0.025,
-        operators=("sin", "Abs"),
-        note="The law of the paper's Experiment 2.",
+        # The law of the paper's Experiment 2.
     ),
     System(
         "duffing",
@@ -98,7 +85,7 @@ _ROWS = (
         ("v", "-x - 0.5*x**3 - 0.15*v"),
         ((-3.0, -3.0), (3.0, 3.0)),
         step=0.025,
-        note="Hardening spring with damping.",
+        # Hardening spring with damping.
     ),
     System(
         "double_well",
@@ -106,7 +93,7 @@ _ROWS = (
         ("p", "q - q**3"),
         ((-1.5, -0.6), (1.5, 0.6)),
         step=0.05,
-        note="Conservative; some orbits stay in one well, some cross.",
+        # Conservative; some orbits stay in one well, some cross.
     ),
     System(
         "van_der_pol",
@@ -123,8 +110,8 @@ _ROWS = (
         step=0.02,
         points=300,
         trajectories=10,
-        note="On the limit cycle x**2 + y**2 = 1 the cubic terms look like the linear "
-        "ones, so trajectories are short and start off it.",
+        # On the limit cycle x**2 + y**2 = 1 the cubic terms look like the linear ones, so
+        # trajectories are short and start off it.
     ),
     System(
         "lotka_volterra",
@@ -141,8 +128,8 @@ _ROWS = (
         step=0.02,
         points=300,
         trajectories=10,
-        note="Fractions of the population. The recovered are 1 - s - i and left out: with them "
-        "the law would not be unique.",
+        # Fractions of the population. The recovered are 1 - s - i and left out: with them the law
+        # would not be unique.
     ),
     System(
         "lorenz",
@@ -161,7 +148,7 @@ _ROWS = (
         step=0.03,
         points=600,
         trajectories=6,
-        note="The spiral regime a = 0.4, b = 2, c = 4, where b is not lost beside c.",
+        # The spiral regime a = 0.4, b = 2, c = 4, where b is not lost beside c.
     ),
     System(
         "fitzhugh_nagumo",
@@ -186,8 +173,7 @@ _ROWS = (
         ((-3.0, -3.0, -3.0), (3.0, 3.0, 3.0)),
         step=0.08,
         points=500,
-        operators=("sin",),
-        note="Cyclically symmetric and chaotic.",
+        # Cyclically symmetric and chaotic.
     ),
     System(
         "forced_oscillator",
@@ -206,8 +192,7 @@ _ROWS = (
         step=0.05,
         actions=("u1",),
         drive=(0.8, 0.25),
-        operators=("div",),
-        note="Substrate fed at rate u1, product washed out. Not polynomial.",
+        # Substrate fed at rate u1, product washed out. Not polynomial.
     ),
 )
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sjepa.errors import ConfigError, DataError, did_you_mean
+from sjepa.errors import ConfigError, DataError, did_you_mean, lookup
 from sjepa.models.angle import turn
 from sjepa.models.pretrained import cache
 
@@ -37,14 +37,6 @@ POOLS: Mapping[str, Callable[[Tensor], Tensor]] = {
 def pooled(features: Tensor, how: str) -> Tensor:
     """(B, ...) to (B, D); what is a vector already stays as it is."""
     return features if features.ndim == 2 else POOLS[how](features)
-
-
-def check_pool(how: str) -> str:
-    if how not in POOLS:
-        raise ConfigError(
-            f"pool is one of {', '.join(POOLS)}; got {how!r}.{did_you_mean(how, POOLS)}"
-        )
-    return how
 
 
 class LayerTap(nn.Module):
@@ -123,9 +115,12 @@ class Embedder:
         self.network = network.eval().to(device)
         for parameter in network.parameters():  # scripted modules have no requires_grad_
             parameter.requires_grad_(False)
-        self.name, self.how = name, check_pool(how)
+        lookup(POOLS, how, "pool")
+        self.name, self.how = name, how
         self.options, self.batch_size, self.device = options, batch_size, device
-        self.folder = _folder(cached)
+        self.folder: Path | None = None
+        if cached:
+            self.folder = cache.cache_folder() if cached is True else Path(cached)
 
     def __repr__(self) -> str:
         return f"<encoder {self.name}>"
@@ -165,12 +160,6 @@ class Embedder:
                 )
             parts.append(pooled(features, self.how).float().cpu())
         return torch.cat(parts).numpy()
-
-
-def _folder(cached: bool | str | Path) -> Path | None:
-    if isinstance(cached, bool):
-        return cache.cache_folder() if cached else None
-    return Path(cached)
 
 
 def _observations(x: Any) -> np.ndarray:
@@ -228,10 +217,10 @@ def encode_all(encoder: Callable[[Any], Any], series: Sequence[np.ndarray]) -> l
     """
     if isinstance(encoder, Embedder):
         return [np.asarray(z, dtype=float) for z in encoder.many(series)]
-    return [_called(encoder, x) for x in series]
+    return [_encode(encoder, x) for x in series]
 
 
-def _called(encoder: Callable[[Any], Any], x: np.ndarray) -> np.ndarray:
+def _encode(encoder: Callable[[Any], Any], x: np.ndarray) -> np.ndarray:
     batch: Any = x
     if isinstance(encoder, nn.Module):
         numbers = (*encoder.parameters(), *encoder.buffers())

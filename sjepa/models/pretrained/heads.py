@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sjepa.errors import ConfigError, DataError, did_you_mean
+from sjepa.errors import ConfigError, DataError, did_you_mean, lookup
 from sjepa.models import AffineHead, Whitening
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.settings import Settings
@@ -32,12 +32,7 @@ def fit_head(kind: str, series: Series, times: Series, dim: int) -> AffineHead:
     slow      the directions that change most slowly for their variance (slow-feature analysis)
     ========  ====================================================================================
     """
-    if kind not in HEADS:
-        raise ConfigError(
-            f"head is one of auto, none, {', '.join(HEADS)}, learned; got {kind!r}."
-            f"{did_you_mean(kind, [*HEADS, 'learned'])}"
-        )
-    size = series[0].shape[1]
+    fit, size = lookup(HEADS, kind, "head"), series[0].shape[1]
     if not 1 <= dim <= size:
         raise ConfigError(
             f"A head of {dim} coordinates does not fit an embedding of {size} values."
@@ -47,18 +42,15 @@ def fit_head(kind: str, series: Series, times: Series, dim: int) -> AffineHead:
         raise DataError("The encoder returned NaN or infinity; check its input range.")
     if float(rows.var(0).sum()) <= 1e-12 * float(rows.square().mean()):
         raise DataError("The encoder gives the same embedding for every observation.")
-    return HEADS[kind](rows, series, times, dim)
+    return fit(rows, series, times, dim)
 
 
-def _pca(rows: Tensor, series: Series, times: Series, dim: int) -> AffineHead:
+def _principal(rows: Tensor, dim: int, whiten: bool) -> AffineHead:
     whitening = Whitening.fit(rows, rows.shape[1], rank=dim, max_rank=dim)
+    if whiten:
+        return _affine(rows, whitening.mean, whitening.matrix, "whiten", dim)
     spread = 1.0 / whitening.matrix.norm(dim=0)  # a column is a direction over its spread
     return _affine(rows, whitening.mean, whitening.matrix * (spread / spread[0]), "pca", dim)
-
-
-def _whiten(rows: Tensor, series: Series, times: Series, dim: int) -> AffineHead:
-    whitening = Whitening.fit(rows, rows.shape[1], rank=dim, max_rank=dim)
-    return _affine(rows, whitening.mean, whitening.matrix, "whiten", dim)
 
 
 def _slow(rows: Tensor, series: Series, times: Series, dim: int) -> AffineHead:
@@ -103,8 +95,8 @@ def _affine(rows: Tensor, mean: Tensor, matrix: Tensor, kind: str, dim: int) -> 
 
 
 HEADS: Mapping[str, Callable[[Tensor, Series, Series, int], AffineHead]] = {
-    "pca": _pca,
-    "whiten": _whiten,
+    "pca": lambda rows, series, times, dim: _principal(rows, dim, whiten=False),
+    "whiten": lambda rows, series, times, dim: _principal(rows, dim, whiten=True),
     "slow": _slow,
 }
 

@@ -13,7 +13,7 @@ from sjepa.backend import Backend, Budget, Problem
 from sjepa.backend.budget import cpu_time
 from sjepa.backend.portfolio import Portfolio
 from sjepa.backend.registry import make_backend
-from sjepa.data import System, Trajectories, dysts_system, find_system, simulate
+from sjepa.data import System, Trajectories, find_system, simulate
 from sjepa.data.rows import inputs_of
 from sjepa.discovery import discover
 from sjepa.estimator.table_space import default_grammar
@@ -99,13 +99,6 @@ class Cell:
     grammar: Grammar | None = None
 
 
-def system_of(name: str) -> System:
-    """One of our differential equations, or with the prefix ``dysts:`` one of that package."""
-    if name.startswith("dysts:"):
-        return dysts_system(name.removeprefix("dysts:"))
-    return find_system(name)
-
-
 def true_law(system: System) -> Law:
     return Law.from_string(
         list(system.equations), [*system.inputs, *system.actions], list(system.inputs)
@@ -131,7 +124,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
             row["seconds"] = cpu_time() - start
             row |= static_scores(law, static, cell.noise, TEST_SEED + cell.seed)
         else:
-            system = system_of(cell.system)
+            system = find_system(cell.system)
             train = simulate(system, seed=cell.seed, noise=cell.noise)
             start = cpu_time()
             law = discover(

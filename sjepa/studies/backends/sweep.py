@@ -12,11 +12,11 @@ import pandas as pd
 
 from sjepa.backend.executors import run_on
 from sjepa.backend.registry import make_backend
-from sjepa.data import SYSTEMS
+from sjepa.data import SYSTEMS, find_system
 from sjepa.errors import ConfigError, FormatError
 from sjepa.storage import make_folder, write_csv, writing
 from sjepa.storage.tensors import read_state, write_state
-from sjepa.studies.backends.cells import COLUMNS, Cell, run_cell, system_of
+from sjepa.studies.backends.cells import COLUMNS, Cell, run_cell
 from sjepa.studies.backends.problems import PROBLEMS
 
 
@@ -42,8 +42,7 @@ def benchmark(
 
     Parameters
     ----------
-    systems : names in ``sjepa.data.SYSTEMS`` or ``PROBLEMS``, or ``"dysts:Name"``; by default
-        all of the `suite`
+    systems : names in ``sjepa.data.SYSTEMS`` or ``PROBLEMS``; by default all of the `suite`
     backends : names, several for one search joined as in ``"stlsq+operon"``
     suite : "odes" (trajectories of known systems), "static" (y = f(x)) or "all"
     options : settings of a backend, by its name
@@ -58,7 +57,7 @@ def benchmark(
     systems = list(SUITES[suite]) if systems is None else list(systems)
     for name in systems:
         if name not in PROBLEMS:
-            system_of(name)
+            find_system(name)
     for name in backends:
         make_backend(name)
     cells = [

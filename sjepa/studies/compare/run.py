@@ -86,7 +86,11 @@ def compare(
         raise ConfigError("Give a budget of seconds, the same for each backend.", "budget")
     data, what = _data(X, y, t, u, feature_names, settings)
     installed = [name for name, ready in available_backends().items() if ready]
-    chosen = [DEFAULT, *installed] if backends is None else _several(backends)
+    if backends is None:
+        chosen = [DEFAULT, *installed]
+    else:
+        several = isinstance(backends, Iterable) and not isinstance(backends, str)
+        chosen = list(backends) if several else [backends]
     if not chosen:
         raise ConfigError("Give at least one backend.", "backends")
     labels = _labels(chosen)
@@ -104,12 +108,6 @@ def compare(
         if progress is not None:
             progress(entry.label, len(entries), len(labels))
     return Comparison(tuple(entries[label] for label in labels), seconds, cv, what)
-
-
-def _several(backends: Any) -> list[Any]:
-    if isinstance(backends, str) or not isinstance(backends, Iterable):
-        return [backends]
-    return list(backends)
 
 
 def _run(_: int, task: BackendTask) -> BackendResult:

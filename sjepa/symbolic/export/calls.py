@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 class CallPrinter(TextPrinter):
     """Text with function names and powers spelled as another language has them."""
 
-    conditional = "where"
     conjunctions: ClassVar[dict[str, str]] = {"and": " & ", "or": " | "}
     power = "**"
     root = "sqrt"
@@ -50,13 +49,6 @@ class CallPrinter(TextPrinter):
         if coefficient == -1:
             return "-" + "*".join(factors)
         return "*".join(([] if coefficient == 1 else [self._print(coefficient)]) + factors)
-
-    def _print_Piecewise(self, expr: sympy.Piecewise) -> str:
-        *cases, (last, _) = expr.args
-        text = self.value(last)
-        for value, condition in reversed(cases):
-            text = f"{self.conditional}({self._condition(condition)}, {self.value(value)}, {text})"
-        return text
 
     def _condition(self, condition: sympy.Basic) -> str:
         if isinstance(condition, sympy.And | sympy.Or):

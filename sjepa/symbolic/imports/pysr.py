@@ -21,7 +21,6 @@ import sympy
 
 from sjepa.errors import FormatError, LawError, ParseError
 from sjepa.storage import MAX_BYTES, read_bounded
-from sjepa.symbolic.front import Candidate, Front, combine_outputs
 from sjepa.symbolic.law import Dynamics, Law
 from sjepa.symbolic.parse import CONSTANTS, parse
 
@@ -128,31 +127,6 @@ def law_from_pysr(
         raise LawError(f"Got {len(rows)} rows for {len(tables)} outputs.")
     expressions = [t.expression(i, names) for t, i in zip(tables, rows, strict=True)]
     return Law(expressions, names, targets, kind)
-
-
-def front_from_pysr(
-    source: Any,
-    *,
-    inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
-    dynamics: Dynamics | None = None,
-) -> Front:
-    """Read all laws; the options are those of :func:`law_from_pysr`.
-
-    Losses are PySR's own (of several outputs their mean); complexities are ours. For several
-    outputs the laws are the combinations of their equations that no other one beats.
-    """
-    tables = _tables(source)
-    names, targets, kind = _frame(source, tables, inputs, outputs, dynamics)
-    equations = [
-        [(row.complexity, row.loss, t.expression(i, names)) for i, row in enumerate(t.rows)]
-        for t in tables
-    ]
-    candidates = [
-        Candidate.score(Law(expressions, names, targets, kind), losses)
-        for _, losses, expressions in combine_outputs(equations)
-    ]
-    return Front.of(candidates, "tree", "pysr")
 
 
 def _frame(

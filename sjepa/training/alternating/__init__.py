@@ -1,10 +1,10 @@
 """The paper's Algorithm 1: coordinates and equations in turns."""
 
 from sjepa.training.alternating.conditions import (
-    CONDITIONS,
-    EXPERIMENT_1,
-    EXPERIMENT_2,
+    DYNAMICS_PHASE,
     FROZEN,
+    SPACE_PHASE,
+    WARM_START,
     Condition,
 )
 from sjepa.training.alternating.config import TrainingConfig
@@ -21,10 +21,10 @@ from sjepa.training.alternating.selection import Record, Shortlist, choose
 
 
 __all__ = [
-    "CONDITIONS",
-    "EXPERIMENT_1",
-    "EXPERIMENT_2",
+    "DYNAMICS_PHASE",
     "FROZEN",
+    "SPACE_PHASE",
+    "WARM_START",
     "AlternatingLoop",
     "Alternation",
     "Condition",

@@ -11,7 +11,7 @@ from sjepa.callbacks import Step
 from sjepa.errors import FormatError, SjepaError
 from sjepa.runs.recorder import RunRecorder
 from sjepa.training.alternating import AlternatingLoop, Alternation, Condition, Phase
-from sjepa.training.alternating.ranks import agreed
+from sjepa.training.alternating.distributed import agreed
 
 
 class AlternatingCheckpointer:

@@ -9,7 +9,6 @@ and a condition is one row of its table of active terms: a weight of 0 is a dash
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,9 +19,7 @@ Component = Literal["encoder", "neural", "symbolic", "correction"]
 COMPONENTS: tuple[Component, ...] = ("encoder", "neural", "symbolic", "correction")
 
 ROLLOUT = 0.35
-EXP1_SYMBOLIC = 2.5e-4
-EXP2_SYMBOLIC = 1.5e-4
-EXP2_CORRECTION = 1.5e-2
+SYMBOLIC = 2.5e-4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,79 +105,22 @@ class Condition:
         return replace(self, **changes)
 
 
-def _table(*rows: Condition) -> Mapping[str, Condition]:
-    return {row.name: row for row in rows}
-
-
-# Experiment 1. Columns of the paper's table: L_pred, L_roll, R_IB, Ω_train, R_corr.
-EXPERIMENT_1: Mapping[str, Condition] = _table(
-    Condition(
-        name="warm_start", uses=("neural",), trains=("encoder", "neural"),
-        rollout=ROLLOUT, representation=1.0, epochs=130,
-    ),
-    Condition(
-        name="neural_jepa", uses=("neural",), trains=("encoder", "neural"),
-        rollout=ROLLOUT, representation=1.0, epochs=90, encoder_scale=0.5,
-    ),
-    Condition(
-        name="post_hoc", uses=("symbolic",), trains=("symbolic",),
-        rollout=ROLLOUT, symbolic=EXP1_SYMBOLIC, epochs=65, targets="context",
-    ),
-    Condition(
-        name="dynamics_phase", uses=("symbolic",), trains=("symbolic",),
-        rollout=ROLLOUT, symbolic=EXP1_SYMBOLIC, epochs=65,
-    ),
-    Condition(
-        name="space_phase", uses=("symbolic",), trains=("encoder", "symbolic"),
-        rollout=ROLLOUT, representation=1.0, symbolic=EXP1_SYMBOLIC, epochs=85,
-        encoder_scale=0.35,
-    ),
-    Condition(
-        name="one_step_collapse", uses=("symbolic",), trains=("encoder", "symbolic"),
-        symbolic=EXP1_SYMBOLIC, epochs=100, encoder_scale=0.35, allow_collapse=True,
-    ),
-    Condition(
-        name="one_step_attached", uses=("symbolic",), trains=("encoder", "symbolic"),
-        symbolic=EXP1_SYMBOLIC, epochs=100, encoder_scale=0.35, allow_collapse=True,
-        targets="attached",
-    ),
-    Condition(
-        name="fixed_point", uses=("symbolic",), trains=("encoder", "symbolic"),
-        symbolic=EXP1_SYMBOLIC, epochs=5, encoder_scale=0.20, allow_collapse=True,
-    ),
+# The phases of Algorithm 1 with the weights of Experiment 1.
+WARM_START = Condition(
+    name="warm_start", uses=("neural",), trains=("encoder", "neural"),
+    rollout=ROLLOUT, representation=1.0, epochs=130,
 )  # fmt: skip
-
+DYNAMICS_PHASE = Condition(
+    name="dynamics_phase", uses=("symbolic",), trains=("symbolic",),
+    rollout=ROLLOUT, symbolic=SYMBOLIC, epochs=65,
+)  # fmt: skip
+SPACE_PHASE = Condition(
+    name="space_phase", uses=("symbolic",), trains=("encoder", "symbolic"),
+    rollout=ROLLOUT, representation=1.0, symbolic=SYMBOLIC, epochs=85,
+    encoder_scale=0.35,
+)  # fmt: skip
 # A permanently frozen encoder: its own embeddings are the targets, and no EMA is needed.
 FROZEN = Condition(
     name="frozen", uses=("symbolic", "correction"), trains=("symbolic", "correction"),
-    rollout=ROLLOUT, symbolic=EXP1_SYMBOLIC, correction=2e-2, epochs=65, targets="context",
+    rollout=ROLLOUT, symbolic=SYMBOLIC, correction=2e-2, epochs=65, targets="context",
 )  # fmt: skip
-
-EXPERIMENT_2: Mapping[str, Condition] = _table(
-    Condition(
-        name="symbolic_incomplete", uses=("symbolic",), trains=("symbolic",),
-        rollout=ROLLOUT, symbolic=EXP2_SYMBOLIC, epochs=260, targets="context",
-        grammar="incomplete",
-    ),
-    Condition(
-        name="hybrid_regularised", uses=("symbolic", "correction"),
-        trains=("symbolic", "correction"), rollout=ROLLOUT, symbolic=EXP2_SYMBOLIC,
-        correction=EXP2_CORRECTION, epochs=260, targets="context", grammar="incomplete",
-    ),
-    Condition(
-        name="hybrid_unregularised", uses=("symbolic", "correction"),
-        trains=("symbolic", "correction"), rollout=ROLLOUT, symbolic=EXP2_SYMBOLIC,
-        epochs=260, targets="context", grammar="incomplete",
-    ),
-    Condition(
-        name="symbolic_complete", uses=("symbolic",), trains=("symbolic",),
-        rollout=ROLLOUT, symbolic=EXP2_SYMBOLIC, epochs=260, targets="context",
-        grammar="complete",
-    ),
-    Condition(
-        name="neural_only", uses=("neural",), trains=("neural",),
-        rollout=ROLLOUT, epochs=260, targets="context",
-    ),
-)  # fmt: skip
-
-CONDITIONS: Mapping[str, Condition] = {**EXPERIMENT_1, FROZEN.name: FROZEN, **EXPERIMENT_2}

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from sjepa.errors import ConfigError
+from sjepa.settings import choice_of, whole_of
 from sjepa.training.losses import DISCREPANCIES
 
 
@@ -98,17 +99,11 @@ class TrainingConfig:
     report: float = 0.05
 
     def __post_init__(self) -> None:
-        if self.batching not in ("windows", "trajectories"):
-            raise ConfigError(f"batching is 'windows' or 'trajectories', got {self.batching!r}.")
         for name in ("horizon", "batch", "passes", "validate_every", "validation_windows"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
-
-        if self.validates not in ("context", "target"):
-            raise ConfigError(f"validates is 'context' or 'target', got {self.validates!r}.")
-        if self.discrepancy not in DISCREPANCIES:
-            known = ", ".join(DISCREPANCIES)
-            raise ConfigError(f"discrepancy is one of {known}, got {self.discrepancy!r}.")
+            whole_of(getattr(self, name), name, 1)
+        choice_of(self.batching, "batching", ("windows", "trajectories"))
+        choice_of(self.validates, "validates", ("context", "target"))
+        choice_of(self.discrepancy, "discrepancy", tuple(DISCREPANCIES))
         if self.scale_free and self.discrepancy != "squared":
             raise ConfigError("scale_free applies to squared distances; cosine has no scale.")
         weights = self.rollout_weights

@@ -32,9 +32,6 @@ class LatentModel(nn.Module):
         Whether the parts add up to a vector field or to the next state itself.
     decay : float
         Of the target encoder.
-    history : int
-        Observations that one latent depends on. With 1 observations are encoded one by one, so
-        only those that are needed; otherwise always whole trajectories.
     """
 
     def __init__(
@@ -47,7 +44,6 @@ class LatentModel(nn.Module):
         integrator: str = "euler",
         dynamics: Dynamics = "continuous",
         decay: float = 0.99,
-        history: int = 1,
     ) -> None:
         super().__init__()
         self.encoder = encoder
@@ -57,7 +53,6 @@ class LatentModel(nn.Module):
         self.correction = correction
         self.integrator = integrator
         self.dynamics: Dynamics = dynamics
-        self.history = history
 
     def part(self, name: Component) -> nn.Module:
         module = getattr(self, name)

@@ -14,7 +14,7 @@ from sjepa.runs.recorder import RunRecorder
 from sjepa.symbolic import Grammar, Library
 from sjepa.training.alternating import AlternatingLoop, LatentModel, Phase
 from sjepa.training.alternating.checkpoint import AlternatingCheckpointer
-from sjepa.training.alternating.ranks import agreed
+from sjepa.training.alternating.distributed import agreed
 from sjepa.training.alternating.selection import constrained
 from sjepa.training.correction import Neural
 from sjepa.training.judge import judge_trained

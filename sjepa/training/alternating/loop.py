@@ -13,11 +13,13 @@ from sjepa.backend import Backend
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import Step
 from sjepa.data import TrajectoryBatch
-from sjepa.errors import ConfigError, NumericalWarning, TrainingDiverged
+from sjepa.errors import NumericalWarning, TrainingDiverged
 from sjepa.models import SparseLaw
+from sjepa.settings import choice_of
 from sjepa.symbolic import Front, Grammar, Library
-from sjepa.training.alternating.conditions import EXPERIMENT_1, Condition
+from sjepa.training.alternating.conditions import DYNAMICS_PHASE, SPACE_PHASE, Condition
 from sjepa.training.alternating.config import TrainingConfig
+from sjepa.training.alternating.distributed import agreed
 from sjepa.training.alternating.latent_model import LatentModel
 from sjepa.training.alternating.phase import Phase
 from sjepa.training.alternating.proposals import (
@@ -26,7 +28,6 @@ from sjepa.training.alternating.proposals import (
     latent_rows,
     propose,
 )
-from sjepa.training.alternating.ranks import agreed
 from sjepa.training.alternating.selection import Record, Shortlist
 
 
@@ -54,8 +55,8 @@ class Alternation:
     """
 
     cycles: int = 4
-    dynamics: Condition = field(default_factory=lambda: EXPERIMENT_1["dynamics_phase"])
-    space: Condition = field(default_factory=lambda: EXPERIMENT_1["space_phase"])
+    dynamics: Condition = DYNAMICS_PHASE
+    space: Condition = SPACE_PHASE
     backend: Any = field(
         default_factory=lambda: {"name": "stlsq", "threshold": 0.035, "ridge": 1e-5}
     )
@@ -67,8 +68,7 @@ class Alternation:
     refit: bool = True
 
     def __post_init__(self) -> None:
-        if self.ema not in ("step", "cycle"):
-            raise ConfigError(f"ema is 'step' or 'cycle', got {self.ema!r}.")
+        choice_of(self.ema, "ema", ("step", "cycle"))
 
     @property
     def epochs_per_cycle(self) -> int:

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from sjepa.errors import ConfigError
-from sjepa.models import GaussianEncoder, SparseLaw, Transition, sliding_windows
+from sjepa.models import GaussianEncoder, SparseLaw, Transition
 from sjepa.models.encoders import draw
 from sjepa.training.alternating.conditions import Condition
 from sjepa.training.alternating.config import TrainingConfig
+from sjepa.training.alternating.distributed import encoded
 from sjepa.training.alternating.latent_model import LatentModel
-from sjepa.training.alternating.ranks import encoded
 from sjepa.training.alternating.sampling import Chunk
 from sjepa.training.alternating.sparse_rollout import applies_to, sparse_rollout
 from sjepa.training.losses import (
@@ -97,7 +97,7 @@ class Objective:
                 others = {name: value[valid] for name, value in others.items()}
             if seen is not None:
                 for name in ("view_a", "view_b"):
-                    others[name] = self._view(seen, starts, generator)
+                    others[name] = self._view(seen, generator)
             representation, _ = self.representation(z, mask=valid, **others)
             total = total + condition.representation * representation
         if condition.symbolic and self.model.symbolic is not None:
@@ -165,26 +165,23 @@ class Objective:
         """Latents (B, S, d) at the starts, what was encoded for them, and their distribution."""
         if chunk.encoded:
             return chunk.context[:, starts], None, {}
-        encoder, past = self.model.encoder, self.model.history > 1
+        encoder = self.model.encoder
         if not self.model.training and self.settings.validates == "target":
             encoder = self.model.target.encoder
-        seen = chunk.context if past else chunk.context[:, starts]
-        at = starts if past else slice(None)
+        seen = chunk.context[:, starts]
         if not isinstance(encoder, GaussianEncoder):
-            return encoded(encoder, seen)[:, at], seen, {}
-        both = encoded(lambda x: torch.cat(encoder.posterior(x), dim=-1), seen)[:, at]
+            return encoded(encoder, seen), seen, {}
+        both = encoded(lambda x: torch.cat(encoder.posterior(x), dim=-1), seen)
         mean, log_var = both.chunk(2, dim=-1)
         z = draw(mean, log_var, generator) if self.model.training else mean
         return z, seen, {"posterior_mean": mean, "posterior_log_var": log_var}
 
-    def _view(self, seen: Tensor, starts: slice, generator: torch.Generator | None) -> Tensor:
+    def _view(self, seen: Tensor, generator: torch.Generator | None) -> Tensor:
         augment = self.settings.augmentation
         if callable(augment):
-            z = encoded(self.model.encoder, augment(seen, generator))
-            return z[:, starts] if self.model.history > 1 else z
+            return encoded(self.model.encoder, augment(seen, generator))
         noise = torch.randn(seen.shape, generator=generator, dtype=seen.dtype, device=seen.device)
-        z = encoded(self.model.encoder, seen.add(noise, alpha=augment))
-        return z[:, starts] if self.model.history > 1 else z
+        return encoded(self.model.encoder, seen.add(noise, alpha=augment))
 
     def _targets(self, chunk: Chunk, starts: slice, count: int) -> Tensor:
         own, attached = self.condition.targets != "ema", self.condition.targets == "attached"
@@ -193,8 +190,6 @@ class Objective:
             return _windows(points[:, 1:], starts, self.steps, count)
         encoder = self.model.encoder if own else self.model.target
         with torch.set_grad_enabled(attached and torch.is_grad_enabled()):
-            if self.model.history > 1:
-                return _windows(encoded(encoder, points)[:, 1:], starts, self.steps, count)
             if chunk.stride > self.steps:  # windows do not touch: encode nothing in between
                 return encoded(encoder, _windows(points[:, 1:], starts, self.steps, count))
             last = chunk.offset + (count - 1) * chunk.stride + self.steps
@@ -225,4 +220,4 @@ def roll(transition: Transition, z: Tensor, dt: Tensor, u: Tensor | None = None)
 
 def _windows(a: Tensor, starts: slice, size: int, count: int) -> Tensor:
     """(B, T, ...) -> (B, S, size, ...): `count` segments from the starts, as views."""
-    return sliding_windows(a[:, starts.start :], size, every=starts.step)[:, :count]
+    return a[:, starts.start :].unfold(1, size, starts.step).movedim(-1, 2)[:, :count]

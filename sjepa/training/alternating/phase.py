@@ -16,7 +16,7 @@ from sjepa.data import TrajectoryBatch
 from sjepa.errors import NumericalWarning, TrainingDiverged
 from sjepa.metrics import latent_spread
 from sjepa.models import SparseLaw
-from sjepa.training.alternating import ranks
+from sjepa.training.alternating import distributed
 from sjepa.training.alternating.conditions import Component, Condition
 from sjepa.training.alternating.config import TrainingConfig
 from sjepa.training.alternating.latent_model import LatentModel
@@ -93,7 +93,7 @@ class Phase:
 
     def run(self) -> Record:
         """Train to the last epoch, restore the best checkpoint and return its record."""
-        with _only_trained(self.model, self.parameters):
+        with only_trained(self.model, self.parameters):
             while self.epoch < self.condition.epochs and not self._out_of_patience():
                 self.step()
                 if self.diverged:
@@ -158,7 +158,7 @@ class Phase:
             terms = self.objective(chunk, self.generator)
             self.optimizer.zero_grad(set_to_none=True)
             terms.total.backward()
-            ranks.add_up(self.parameters.get("encoder", ()))
+            distributed.add_up(self.parameters.get("encoder", ()))
             if not bool(nn.utils.clip_grad_norm_(flat, self.settings.clip).isfinite()):
                 self.skipped += 1
                 continue
@@ -260,7 +260,7 @@ class Phase:
         self.shortlist.load_state_dict(state["shortlist"])
 
 
-class _only_trained:
+class only_trained:
     """Gradients for the trained parts alone, so that nothing is computed for the others."""
 
     def __init__(self, model: LatentModel, parts: dict[Component, list[nn.Parameter]]) -> None:

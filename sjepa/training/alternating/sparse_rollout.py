@@ -20,7 +20,7 @@ from torch import Tensor
 from sjepa.errors import SjepaError
 from sjepa.models import SparseLaw, Transition
 from sjepa.symbolic import Law, Library
-from sjepa.symbolic.emit import run
+from sjepa.symbolic.emit import evaluate
 from sjepa.symbolic.torch_law import TORCH
 
 
@@ -28,16 +28,14 @@ class _Rows:
     """The expressions of a law on a tensor (inputs, n), stacked to (outputs, n)."""
 
     def __init__(self, law: Law) -> None:
-        self.program = law.program
-        numbers = zip(law.program.coefficients, law.coefficients.tolist(), strict=True)
-        self.constants = (*law.program.constants, *numbers)
+        self.program, self.numbers = law.program, law.coefficients.tolist()
 
     def __call__(self, z: Tensor) -> Tensor:
-        memory: list[Any] = [None] * self.program.size
-        memory[: self.program.inputs] = z.unbind(0)
-        for slot, value in self.constants:
-            memory[slot] = torch.full_like(memory[0], value)
-        return torch.stack(run(self.program, memory, TORCH))
+        def row(value: float) -> Tensor:
+            return torch.full_like(z[0], value)
+
+        numbers = map(row, self.numbers)
+        return torch.stack(evaluate(self.program, z.unbind(0), numbers, TORCH, row))
 
 
 class _Kernel:

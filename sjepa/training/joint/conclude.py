@@ -205,12 +205,12 @@ def conclude(
         f"trajectories, {rollouts[1]:.2g} in training"
     )
     floor = noise_floor(head_of(best.encoder), _own_task(context, best), context.validation)
-    left = _losses(context, best, context.train)
+    left = candidate_losses(context, best, context.train)
     training = sum(left) / len(left)
     near = within_range(context.train, context.validation)
     inside = ""
     if len(near) < len(context.validation):
-        losses = _losses(context, best, near)
+        losses = candidate_losses(context, best, near)
         inside = (
             f" ({sum(losses) / len(losses):.2g} on the {len(near)} of "
             f"{len(context.validation)} pieces that stay within the range of the training data)"
@@ -335,7 +335,7 @@ def _refined(context: SearchContext, judge: Judge, best: JointCandidate) -> Join
     one = judge.owner(scores.highest)
     fitted = replace(one, candidate=replace(one.candidate, law=scores.highest.law))
     try:
-        losses = _losses(context, fitted, context.validation)
+        losses = candidate_losses(context, fitted, context.validation)
     except (ValueError, IndexError):  # a coefficient of zero is no term
         return one
     result = replace(fitted, candidate=Candidate.score(fitted.law, losses, context.library))
@@ -355,7 +355,9 @@ def _own_task(context: SearchContext, one: JointCandidate) -> StructureTask:
 
 
 @torch.no_grad()
-def _losses(context: SearchContext, one: JointCandidate, observed: Observed) -> list[float]:
+def candidate_losses(
+    context: SearchContext, one: JointCandidate, observed: Observed
+) -> list[float]:
     """What a law with its own coefficients leaves of each coordinate's changes."""
     task, head = _own_task(context, one), head_of(one.encoder)
     numbers = coefficients_of(one.law, task.library, task.structure.support)

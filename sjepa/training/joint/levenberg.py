@@ -43,7 +43,7 @@ def levenberg_marquardt(
     Coordinates may be shifted along the flow without a change of the law, so a law alone does not
     determine them: of equal ones those of least curvature are taken.
     """
-    sums = _Sums(head, task, observed.thinned(MAX_SAMPLES), curvature_penalty, stride)
+    sums = NormalSums(head, task, observed.thinned(MAX_SAMPLES), curvature_penalty, stride)
     damping, lowest = 1e-2, sums.loss()
     for _ in range(steps):
         gram, slope = sums.normal_equations()
@@ -83,7 +83,7 @@ def improve(
         refine_encoder(head, task, observed, iterations, stride)
 
 
-class _Sums:
+class NormalSums:
     """Loss and normal equations of an encoder's numbers and the coefficients of its law."""
 
     def __init__(

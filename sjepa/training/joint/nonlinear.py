@@ -95,7 +95,9 @@ def nonlinear_heads(
     max_loss = max_information_loss(_checked(context, head, context.near) for head, _ in linear)
     max_loss = min(context.near.neighbor, max_loss)
     context = replace(context, near=replace(context.near, neighbor=max_loss))
-    low = solved(context, entries(context, linear, generator), LOW, EASING) + _mechanical(context)
+    low = solved(context, entries(context, linear, generator), LOW, EASING) + mechanical_candidates(
+        context
+    )
     best = promoted(context, low, KEPT[0], each=2, share=0.8)
     best = promoted(context, [*best, *_children(context, best, LOW)], KEPT[0], each=2, share=0.83)
     # Where a low degree finds no admissible coordinates, it is no guide to the likely ones either.
@@ -159,12 +161,12 @@ def _solve(
         )
     checks = replace(context.near, neighbor=(1.0 if high else LENIENCY) * context.near.neighbor)
     seen = _checked(context, head, checks)
-    more = canceling(head, task, train) + _diverging_rollouts(context, head, task, train)
+    more = canceling(head, task, train) + diverging_rollouts(context, head, task, train)
     return PolynomialCandidate(own, head, loss, replace(seen, reasons=(*seen.reasons, *more)))
 
 
 @torch.no_grad()
-def _diverging_rollouts(
+def diverging_rollouts(
     context: SearchContext, head: PolynomialEncoder, task: StructureTask, train: Observed
 ) -> tuple[str, ...]:
     """A reason to refuse a law that the coordinates satisfy, but that does not lead along them.
@@ -189,7 +191,7 @@ def _raise_degrees(
     return solved(context, [(own.structure, own.head) for own in found], HIGH, (1.0,))
 
 
-def _mechanical(context: SearchContext) -> list[PolynomialCandidate]:
+def mechanical_candidates(context: SearchContext) -> list[PolynomialCandidate]:
     """z1' = z2 with a law for z2' that grows term by term: planar systems can be written so.
 
     From the first read-outs of a position and its velocity that do not fold the states: some
@@ -297,10 +299,10 @@ def _simplified(
     """
     tried: set[Structure] = set()
     simpler: list[Pair] = []
-    base = _simplest_adequate(context, begun, found)
+    base = simplest_adequate(context, begun, found)
     while base is not None:
         before, (head, task) = base
-        names = [own for own in _nearest(context, head, task) if own not in tried]
+        names = [own for own in nearest_structures(context, head, task) if own not in tried]
         tried |= set(names)
         fresh = promoted(
             context, solved(context, restart(context, names, generator), LOW, EASING), SHORTER
@@ -314,7 +316,7 @@ def _simplified(
         good = [own for own in good if own.check_report.passed and _risk(context, own) <= max_loss]
         pairs = [raise_degree(context, own) for own in good]
         simpler += pairs
-        base = _simplest_adequate(context, good, pairs)
+        base = simplest_adequate(context, good, pairs)
     return simpler
 
 
@@ -322,7 +324,7 @@ def _risk(context: SearchContext, own: PolynomialCandidate) -> float:
     return validation_risk(context, own.head, context.task(own.structure))
 
 
-def _nearest(
+def nearest_structures(
     context: SearchContext, head: PolynomialEncoder, task: StructureTask
 ) -> list[Structure]:
     """Laws with a term less, and those with a simpler one that fit best as they stand."""
@@ -334,7 +336,7 @@ def _nearest(
     return [*less, *others[:SHORTER]]
 
 
-def _simplest_adequate(
+def simplest_adequate(
     context: SearchContext, begun: Sequence[PolynomialCandidate], found: Sequence[Pair]
 ) -> tuple[PolynomialCandidate, Pair] | None:
     """The simplest adequate law, as it started and with its final degree."""

@@ -177,12 +177,12 @@ def train(
         loss = fit.risk + restarts.penalty(z, observed, rows, within)
         optimizer.zero_grad()
         torch.nan_to_num(loss, nan=0.0, posinf=0.0).sum().backward()
-        _clip(restarts.parameters)
+        clip_gradients(restarts.parameters)
         optimizer.step()
         schedule.step()
 
 
-def _clip(parameters: Sequence[Tensor]) -> None:
+def clip_gradients(parameters: Sequence[Tensor]) -> None:
     """Gradients of at most unit length for each restart: none may drown the others or itself."""
     grads = [p.grad for p in parameters if p.grad is not None]
     size = torch.stack([g.flatten(1).norm(dim=1) for g in grads]).norm(dim=0)

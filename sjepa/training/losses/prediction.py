@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 import torch
 from torch import Tensor
 
-from sjepa.errors import ConfigError, DataError
+from sjepa.errors import ConfigError, DataError, lookup
 from sjepa.training.losses.admissibility import masked_mean
 
 
@@ -62,7 +62,8 @@ def one_step_loss(
     No gradient reaches the target, unless asked for. ``mask`` (...) is false at padding.
     """
     target = target.detach() if stop_gradient else target
-    return masked_mean(_discrepancy(discrepancy)(predicted, target, scale), mask)
+    distance = lookup(DISCREPANCIES, discrepancy, "discrepancy")
+    return masked_mean(distance(predicted, target, scale), mask)
 
 
 def rollout_loss(
@@ -82,7 +83,7 @@ def rollout_loss(
     With a mask (..., K) every step is averaged over its own valid entries.
     """
     target = target.detach() if stop_gradient else target
-    error = _discrepancy(discrepancy)(predicted, target, scale)  # (..., K)
+    error = lookup(DISCREPANCIES, discrepancy, "discrepancy")(predicted, target, scale)  # (..., K)
     horizon = error.shape[-1]
     if weights is None:
         weights = error.new_full((horizon,), 1.0 / horizon)
@@ -91,12 +92,6 @@ def rollout_loss(
     if mask is not None:
         mask = mask.expand_as(error).reshape(-1, horizon)
     return (weights * masked_mean(error.reshape(-1, horizon), mask, dim=0)).sum()
-
-
-def _discrepancy(name: str) -> Callable[[Tensor, Tensor, Tensor | None], Tensor]:
-    if name not in DISCREPANCIES:
-        raise ConfigError(f"No discrepancy is called {name!r}. Known: {', '.join(DISCREPANCIES)}.")
-    return DISCREPANCIES[name]
 
 
 def correction_penalty(

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from inspect import signature
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from sjepa.errors import ConfigError, did_you_mean
+from sjepa.errors import ConfigError, lookup
 from sjepa.training.losses import admissibility, bottleneck, sigreg, vicreg
 
 
@@ -49,26 +47,15 @@ class RepresentationLoss(nn.Module):
     ----------
     weights : mapping from name to weight
         Names in ``REPRESENTATION_TERMS``. A weight of 0 leaves the term out.
-    options : mapping from name to keyword arguments, optional
-        Settings of single terms, for example ``{"variance": {"target": 1.0}}``.
     """
 
-    def __init__(
-        self,
-        weights: Mapping[str, float],
-        options: Mapping[str, Mapping[str, Any]] | None = None,
-    ) -> None:
+    def __init__(self, weights: Mapping[str, float]) -> None:
         super().__init__()
-        for name in [*weights, *(options or {})]:
-            _check_name(name)
-        for name, values in (options or {}).items():
-            known = signature(REPRESENTATION_TERMS[name].function).parameters
-            if unknown := sorted(values.keys() - known.keys()):
-                raise ConfigError(f"Term {name!r} has no option {unknown}. Known: {list(known)}.")
+        for name in weights:
+            lookup(REPRESENTATION_TERMS, name, "representation term")
         if negative := sorted(name for name, weight in weights.items() if weight < 0):
             raise ConfigError(f"Weights must not be negative: {', '.join(negative)}.")
         self.weights = {name: float(weight) for name, weight in weights.items() if weight}
-        self.options = {name: dict(values) for name, values in (options or {}).items()}
 
     def forward(
         self, z: Tensor, *, mask: Tensor | None = None, **others: Tensor
@@ -99,11 +86,4 @@ class RepresentationLoss(nn.Module):
                 "pass them by name or drop the term."
             )
         arguments = [inputs.get(key) for key in (*term.needs, *term.optional)]
-        return term.function(*arguments, **self.options.get(name, {}))
-
-
-def _check_name(name: str) -> None:
-    if name not in REPRESENTATION_TERMS:
-        hint = did_you_mean(name, REPRESENTATION_TERMS)
-        known = ", ".join(REPRESENTATION_TERMS)
-        raise ConfigError(f"No representation term is called {name!r}.{hint} Known: {known}.")
+        return term.function(*arguments)

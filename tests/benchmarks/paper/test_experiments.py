@@ -14,12 +14,13 @@ import pytest
 
 from benchmarks.paper import PROFILES, Profile, exp1, run
 from benchmarks.paper.__main__ import main
+from benchmarks.paper.conditions import CONDITIONS, EXPERIMENT_1, EXPERIMENT_2
 from benchmarks.paper.paper_figures import AS_PUBLISHED
 from benchmarks.paper.tables import number
 from sjepa.backend.registry import available_backends
 from sjepa.errors import ConfigError, UnknownBackend
 from sjepa.symbolic import Law
-from sjepa.training.alternating import CONDITIONS, EXPERIMENT_1, EXPERIMENT_2, TrainingConfig
+from sjepa.training.alternating import TrainingConfig
 
 
 TINY = replace(

@@ -11,6 +11,7 @@ import torch
 
 import sjepa
 from benchmarks.paper import PROFILES, exp1
+from benchmarks.paper.conditions import EXPERIMENT_1
 from sjepa.backend import Problem
 from sjepa.backend.registry import available_backends, make_backend
 from sjepa.callbacks import Step
@@ -19,7 +20,6 @@ from sjepa.errors import NumericalWarning, TrainingDiverged
 from sjepa.models import SparseLaw, TreeLaw
 from sjepa.symbolic import Grammar, Law
 from sjepa.training.alternating import (
-    EXPERIMENT_1,
     AlternatingLoop,
     Alternation,
     Phase,

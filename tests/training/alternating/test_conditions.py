@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.paper.conditions import CONDITIONS, EXPERIMENT_1, EXPERIMENT_2
 from sjepa.errors import ConfigError
-from sjepa.training.alternating import CONDITIONS, EXPERIMENT_1, EXPERIMENT_2, Condition
+from sjepa.training.alternating import Condition
 
 
 # Rows of the paper's table: L_pred, L_roll, R_IB, Ω_train, R_corr.

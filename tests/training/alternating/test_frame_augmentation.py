@@ -2,8 +2,9 @@
 
 import torch
 
+from benchmarks.paper.conditions import EXPERIMENT_1
 from sjepa.data import FrameAugmentation, TrajectoryBatch
-from sjepa.training.alternating import EXPERIMENT_1, TrainingConfig
+from sjepa.training.alternating import TrainingConfig
 from sjepa.training.alternating.objective import Objective
 from sjepa.training.alternating.sampling import TrainingData
 

@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from benchmarks.literal_windows import window_loss
+from benchmarks.paper.conditions import CONDITIONS
 from sjepa.data import TrajectoryBatch
 from sjepa.errors import ConfigError
 from sjepa.models import NeuralField, make_encoder
-from sjepa.training.alternating import CONDITIONS, LatentModel, TrainingConfig
+from sjepa.training.alternating import LatentModel, TrainingConfig
 from sjepa.training.alternating.objective import Objective
 from sjepa.training.alternating.sampling import TrainingData, epoch_of
 from sjepa.training.losses import REPRESENTATION_TERMS
@@ -128,9 +129,8 @@ def test_every_representation_term_trains_by_name_on_padded_data(name: str) -> N
     assert all(p.grad is not None and p.grad.isfinite().all() for p in encoder.parameters())
 
 
-@pytest.mark.parametrize("history", [1, 3])
 @pytest.mark.parametrize("name", [*REPRESENTATION_TERMS, "scale_free"])
-def test_padded_data_give_the_terms_of_cut_data(name: str, history: int) -> None:
+def test_padded_data_give_the_terms_of_cut_data(name: str) -> None:
     from .conftest import oscillator
 
     full = oscillator(6)
@@ -138,8 +138,8 @@ def test_padded_data_give_the_terms_of_cut_data(name: str, history: int) -> None
     padded = TrajectoryBatch(torch.where(inside[..., None], full.x, 1e3), full.dt, None, inside)
     cut = TrajectoryBatch(full.x[:, :15], full.dt[:, :14], None, full.mask[:, :15])
     torch.manual_seed(0)
-    encoder = make_encoder("mlp", 6, 2, history=history, width=16, **EXTRA.get(name, {}))
-    model = LatentModel(encoder, neural=NeuralField(2, width=16), history=history).eval()
+    encoder = make_encoder("mlp", 6, 2, width=16, **EXTRA.get(name, {}))
+    model = LatentModel(encoder, neural=NeuralField(2, width=16)).eval()
     settings = TrainingConfig(
         horizon=5, batching="trajectories", scale_free=name == "scale_free", augmentation=0.0,
         representation={"variance" if name == "scale_free" else name: 1.0},

@@ -7,13 +7,14 @@ import math
 import pytest
 import torch
 
+from benchmarks.paper.conditions import CONDITIONS
 from sjepa.callbacks import Step
 from sjepa.data import Trajectories, TrajectoryBatch
 from sjepa.errors import ConfigError, DataError, NumericalWarning, TrainingDiverged
 from sjepa.models import SparseLaw, make_encoder
 from sjepa.models.devices import resolve_device
 from sjepa.symbolic import Library
-from sjepa.training.alternating import CONDITIONS, LatentModel, Phase, TrainingConfig
+from sjepa.training.alternating import LatentModel, Phase, TrainingConfig
 from sjepa.training.alternating.conditions import COMPONENTS
 
 from .conftest import LIBRARY, make_model

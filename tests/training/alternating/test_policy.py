@@ -10,10 +10,11 @@ import pytest
 
 import sjepa
 from benchmarks.paper import PROFILES, exp1
+from benchmarks.paper.conditions import CONDITIONS
 from sjepa.backend import Backend, Problem
 from sjepa.models import SparseLaw, TreeLaw
 from sjepa.symbolic import Front, Law, Library
-from sjepa.training.alternating import CONDITIONS, StructurePolicy, loop
+from sjepa.training.alternating import StructurePolicy, loop
 
 
 @dataclass(frozen=True)

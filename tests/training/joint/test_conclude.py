@@ -21,7 +21,7 @@ from sjepa.training.joint.budget import SearchBudget
 from sjepa.training.joint.conclude import (
     POINTS,
     RolloutLoss,
-    _losses,
+    candidate_losses,
     checked,
     conclude,
     scored,
@@ -273,8 +273,8 @@ def test_a_number_inside_a_term_that_moved_is_judged_where_it_is(context: Search
     near = Law.from_string(text, ["z1", "z2"])
     moved = replace(one, candidate=replace(one.candidate, law=near))
     for observed in (context.train, context.validation):
-        left = _losses(context, one, observed)
-        assert _losses(wrong, moved, observed) == pytest.approx(left, rel=0.05, abs=1e-5)
+        left = candidate_losses(context, one, observed)
+        assert candidate_losses(wrong, moved, observed) == pytest.approx(left, rel=0.05, abs=1e-5)
 
 
 def test_what_coordinates_forget_is_judged_on_the_many_trajectories_of_training(

@@ -12,8 +12,8 @@ from sjepa.training.joint.batched_encoders import Restarts
 from sjepa.training.joint.structures import enumerate_structures
 from sjepa.training.joint.successive_halving import (
     HalvingRound,
-    _clip,
     beyond_least,
+    clip_gradients,
     evaluate,
     ladder,
     successive_halving,
@@ -128,7 +128,7 @@ def test_each_restart_has_gradients_of_at_most_unit_length() -> None:
     a, b = torch.zeros(3, 2, requires_grad=True), torch.zeros(3, 1, 2, requires_grad=True)
     a.grad = torch.tensor([[3.0, 0.0], [0.3, 0.0], [math.nan, 1.0]])
     b.grad = torch.tensor([[[0.0, 4.0]], [[0.0, 0.4]], [[1.0, 1.0]]])
-    _clip([a, b, torch.zeros(3, 2, requires_grad=True)])
+    clip_gradients([a, b, torch.zeros(3, 2, requires_grad=True)])
     torch.testing.assert_close(a.grad[:2], torch.tensor([[0.6, 0.0], [0.3, 0.0]]))
     torch.testing.assert_close(b.grad[:2], torch.tensor([[[0.0, 0.8]], [[0.0, 0.4]]]))
     assert not a.grad[2].any() and not b.grad[2].any()  # a broken restart stands still

@@ -13,13 +13,13 @@ from sjepa.data.synthetic.systems import SYSTEMS
 from sjepa.errors import FormatError
 from sjepa.metrics.shortcuts import CollapseChecks
 from sjepa.models import Whitening
-from sjepa.models.polynomials import PolynomialEncoder, _products
+from sjepa.models.polynomials import PolynomialEncoder, light_products
 from sjepa.models.serialization import from_spec, to_spec
 from sjepa.symbolic import Library
 from sjepa.training.joint import SearchBudget
 from sjepa.training.joint.context import SearchContext, prepare
-from sjepa.training.joint.levenberg import CURVATURE_PENALTY, _Sums, levenberg_marquardt
-from sjepa.training.joint.nonlinear import _diverging_rollouts, _mechanical
+from sjepa.training.joint.levenberg import CURVATURE_PENALTY, NormalSums, levenberg_marquardt
+from sjepa.training.joint.nonlinear import diverging_rollouts, mechanical_candidates
 from sjepa.training.joint.refinement import StructureTask, linear_head, noise_floor
 from sjepa.training.joint.structures import structure
 from sjepa.training.joint.whitened_trajectories import Observed, within_range
@@ -95,7 +95,7 @@ def test_it_is_stored_as_data_and_comes_back_the_same() -> None:
 
 def slopes(head: PolynomialEncoder, task: StructureTask, observed: Observed) -> None:
     """The slope of the normal equations is half the derivative of the loss."""
-    sums = _Sums(head, task, observed, 0.1, 2)
+    sums = NormalSums(head, task, observed, 0.1, 2)
     _, slope = sums.normal_equations()
     start = head.linear.weight.detach().clone(), head.linear.bias.detach().clone()
     numbers = sum(p.numel() for p in head.parameters())
@@ -250,7 +250,7 @@ def test_a_law_that_does_not_lead_along_its_coordinates_is_refused() -> None:
         head.imitate(rows, rows @ back + context.whitening.mean.double())
         task = context.task(structure(LIBRARY, support(LIBRARY, "z2", "sin(z1)")))
         assert float(task.risk(head, context.train, context.train).risk) < 0.05
-        return _diverging_rollouts(context, head, task, context.train)
+        return diverging_rollouts(context, head, task, context.train)
 
     t = np.arange(0, 10, 0.1) - 5.5 + rng.uniform(0, 1, size=(30, 1))
     between = np.stack([2 * np.arctan(np.sinh(t)), 2 / np.cosh(t)], axis=-1)
@@ -266,7 +266,7 @@ def test_monomials_are_all_those_that_are_light_enough(rank: int, dim: int, degr
     for size in range(1, degree + 1):
         every = combinations_with_replacement(range(rank), size)
         light = [own for own in every if sum(weights[i] for i in own) <= degree]
-        assert list(_products(weights, size, degree)) == light
+        assert list(light_products(weights, size, degree)) == light
 
 
 def test_beyond_the_data_only_the_linear_part_goes_on() -> None:
@@ -307,7 +307,7 @@ def test_a_force_is_found_term_by_term() -> None:
     context = prepare(
         Trajectories(x, data.t), library, 2, 1, 0, SearchBudget(), None, CollapseChecks(), 4, None
     )
-    found = _mechanical(context)
+    found = mechanical_candidates(context)
     three = [own for own in found if len(own.structure.support[1]) == 3]
     best = min(three, key=lambda own: own.loss)
     assert best.structure.support == support(library, "z2", "z1 + z2 + z1**3")

@@ -17,7 +17,7 @@ from sjepa.storage.tensors import pack, unpack
 from sjepa.symbolic import Candidate, Law, Library
 from sjepa.training.joint import SearchBudget, joint_search
 from sjepa.training.joint.context import SearchContext, prepare
-from sjepa.training.joint.nonlinear import _nearest, _simplest_adequate, solved
+from sjepa.training.joint.nonlinear import nearest_structures, simplest_adequate, solved
 from sjepa.training.joint.nonlinear_selection import (
     DIVERGING,
     PolynomialCandidate,
@@ -85,7 +85,7 @@ def test_laws_that_are_tried_next_have_a_term_less_or_a_simpler_one(
     """With a sine too many: the law without it is among those with a term less."""
     context, head = duffing
     long = structure(LIBRARY, support("z2", "z1 + z2 + z1**3 + sin(z1)"))
-    found = _nearest(context, head, context.task(long))
+    found = nearest_structures(context, head, context.task(long))
     assert support("z2", "z1 + z2 + z1**3") in [s.support for s in found[:4]]
     assert len(found) == 8 and all(s.cost < long.cost for s in found)
 
@@ -97,8 +97,8 @@ def test_simpler_laws_are_sought_from_the_simplest_that_is_adequate(
     rows = ("z1 + z2", "z1 + z2 + z1**3 + z2**3", "z1 + z2 + z1**3")
     begun = [polynomial(support("z2", row), 1e-3) for row in rows]
     grown = [(head, context.task(own.structure)) for own in begun]
-    assert _simplest_adequate(context, begun, grown) == (begun[2], grown[2])
-    assert _simplest_adequate(context, begun[:1], grown[:1]) is None
+    assert simplest_adequate(context, begun, grown) == (begun[2], grown[2])
+    assert simplest_adequate(context, begun[:1], grown[:1]) is None
 
 
 def test_two_starts_that_ended_in_the_same_coordinates_are_one() -> None:

@@ -44,9 +44,12 @@ def test_value_and_gradient_are_finite_at_exact_collapse(name: str, dtype: torch
 
 @pytest.mark.parametrize("name", REPRESENTATION_TERMS)
 def test_gradients_match_finite_differences(name: str) -> None:
-    # Away from the kinks of the hinges: standard deviations of about 0.3, correlated.
-    z = (0.3 * randn(0, 3, 6, 2) @ torch.tensor([[1.0, 0.5], [0.0, 1.0]]).double()).requires_grad_()
-    loss = RepresentationLoss({name: 1.0}, {"admissibility": {"min_variance": 2.0}})
+    # Away from the kinks of the hinges: correlated, and small enough to be outside their bounds.
+    size = 0.1 if name == "admissibility" else 0.3
+    z = (
+        size * randn(0, 3, 6, 2) @ torch.tensor([[1.0, 0.5], [0.0, 1.0]]).double()
+    ).requires_grad_()
+    loss = RepresentationLoss({name: 1.0})
     assert torch.autograd.gradcheck(lambda z: loss(z, **inputs_of(name, z))[0], (z,))
 
 
@@ -284,10 +287,6 @@ def test_a_weight_of_zero_leaves_a_term_and_its_inputs_out() -> None:
 def test_wrong_settings_and_missing_inputs_are_refused_with_the_remedy() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'variance'"):
         RepresentationLoss({"varience": 1.0})
-    with pytest.raises(ConfigError, match="Did you mean 'sigreg'"):
-        RepresentationLoss({}, {"sigreq": {}})
-    with pytest.raises(ConfigError, match="no option \\['taget'\\]"):
-        RepresentationLoss({}, {"variance": {"taget": 2.0}})
     with pytest.raises(ConfigError, match="negative: mean"):
         RepresentationLoss({"mean": -1.0})
     with pytest.raises(ConfigError, match="'invariance' needs view_a and view_b"):

@@ -11,13 +11,14 @@ import pytest
 import torch
 
 import sjepa
+from benchmarks.paper.conditions import EXPERIMENT_1
 from sjepa.data import Trajectories, TrajectoryBatch
 from sjepa.models import SparseLaw, make_encoder
 from sjepa.symbolic import Law, Library
-from sjepa.training.alternating import EXPERIMENT_1, LatentModel, Phase, TrainingConfig
+from sjepa.training.alternating import LatentModel, Phase, TrainingConfig
 from sjepa.training.alternating.objective import Objective
 from sjepa.training.alternating.sampling import TrainingData
-from sjepa.training.frozen import _rolling
+from sjepa.training.frozen import with_adequate_rollouts
 from tests.command import run as command
 
 from .conftest import make_model, oscillator
@@ -208,7 +209,7 @@ def test_rollouts_that_must_be_adequate_reach_further_along_the_front(tmp_path: 
     assert "Abs" in str(exact.law_) and any("rollouts of 10" in n for n in exact.diagnostics_)
     simplest = exact.front_[0].law
     names = Trajectories(data.x, data.t, names=["z1", "z2"])
-    found, _, _ = _rolling(exact.front_, simplest, names, "rk4", 1e-3)
+    found, _, _ = with_adequate_rollouts(exact.front_, simplest, names, "rk4", 1e-3)
     assert found != simplest and "Abs" in str(found)
     short = sjepa.SJEPA(
         search=sjepa.LawOnly(delta_roll=1e-9), encoder="identity", library=["z1"], random_state=0
