@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg
 import sympy
 
 from sjepa.inference.constants import DEGREES_OF_FREEDOM, PRIOR_VALUES
@@ -150,11 +151,8 @@ class ResidualRows:
     def _coefficients(self) -> Array:
         """An orthonormal basis (S N, p) of what the law's coefficients can explain."""
         rows = self.free(self.law).reshape(self.y.size, -1)
-        rows = rows / np.maximum(
-            np.abs(rows).max(axis=0), 1e-300
-        )  # squares of small ones underflow
-        size = np.sqrt((rows**2).sum(axis=0))
-        u, s, _ = np.linalg.svd(rows / np.maximum(size, 1e-300), full_matrices=False)
+        scale = np.sqrt((rows**2).sum(axis=0))
+        u, s = left_vectors(rows / np.maximum(scale, 1e-300))
         return np.asarray(u[:, s > 1e-9])
 
     @cached_property
@@ -234,7 +232,7 @@ class ResidualRows:
     def evidence_of_each(self, columns: Array) -> Nats:
         """Nats of columns (S, N, m) whose weights are each segment's own."""
         c = self.free(columns)
-        u, s, _ = np.linalg.svd(c, full_matrices=False)
+        u, s = left_vectors(c)
         turn, values = np.swapaxes(u, 1, 2), s**2
         y, law = self.left[..., None], self._coefficients.reshape(*self.y.shape, -1)
         y_in, law_in = turn @ y, turn @ law
@@ -260,6 +258,21 @@ class ResidualRows:
         variance = max(float(whole.sum()) / self.degrees, 1e-300)
         logs = self.y.shape[1] * math.log(variance)
         return np.asarray(-0.5 * (whole / variance + logs + volumes))
+
+
+def left_vectors(a: Array) -> tuple[Array, Array]:
+    """Left singular vectors (..., n, m) and values (..., m) of matrices.
+
+    Divide and conquer, which is fast, ends without a result for some matrices of good condition.
+    """
+    try:
+        u, s, _ = np.linalg.svd(a, full_matrices=False)
+    except np.linalg.LinAlgError:
+        flat = a.reshape(-1, *a.shape[-2:])
+        found = [scipy.linalg.svd(one, full_matrices=False, lapack_driver="gesvd") for one in flat]
+        u = np.stack([left for left, _, _ in found]).reshape(*a.shape[:-1], -1)
+        s = np.stack([sizes for _, sizes, _ in found]).reshape(*a.shape[:-2], -1)
+    return u, s
 
 
 def evaluated(term: sympy.Expr, law: Law, inputs: Array) -> Array:

@@ -148,3 +148,19 @@ def test_the_response_to_a_constant_force_is_that_of_the_law_with_it() -> None:
     expected = shot.segments.scaled(again - shot.path) / by
     # The trapezoidal rule at this step, 0.05 of a motion with period 4.4, is right to a thousandth.
     np.testing.assert_allclose(found, expected, atol=2e-3 * np.abs(expected).max())
+
+
+def test_a_cause_is_named_where_divide_and_conquer_does_not_converge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """LAPACK gave up on a matrix of condition 4 here; the other driver is slower and does not."""
+    x = moved(lambda s, z: 1.5 * (s > 9.3), 11)
+    usual = cause_beside_oscillator(x)
+
+    def gives_up(*_: object, **__: object) -> None:
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    shot = shoot(OSCILLATOR, Segments.of(Trajectories(x, T, names=["q", "p"])))
+    monkeypatch.setattr(np.linalg, "svd", gives_up)
+    cause = cause_of([(shot, 3.0)])
+    assert cause is not None and cause.sentence == usual
