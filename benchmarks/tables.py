@@ -7,7 +7,7 @@
 the default call and with single backends. These are given what the default call has to find out,
 the loss that the noise leaves of the true formula. Recovered is the suite's rule; a law is flagged
 where the verdict says that it is not adequate. `noise` draws tables whose target has nothing to do
-with their 3 to 30 columns, of 60 to 1,000 rows. With `--out` finished rows are kept and read again.
+with their 3 to 30 columns, of 60 to 1,000 rows. Finished rows are kept in `--out`, and read again.
 """
 
 from __future__ import annotations

@@ -68,11 +68,11 @@ class GPLearn(Backend):
 
     def _programs(self, problem: Problem, j: int, names: tuple[str, ...], end: float) -> list[str]:
         """A constant, the inputs, then the last generation as text, best first."""
-        settings = {"metric": "pearson", "random_state": (problem.seed + j) % 2**32}
+        settings = {"metric": "pearson", "random_state": (problem.seed + j) % 2**32, **self.options}
         run = SymbolicRegressor(
             population_size=self.population, feature_names=problem.names, warm_start=True,
             function_set=[_function(n) for n in names if operator(n).arity < 3],
-            **settings | self.options,
+            **settings,
         )  # fmt: skip
         inputs, targets = problem.rows()
         for generation in range(1, self.generations + 1):

@@ -27,15 +27,19 @@ from sjepa.estimator.table_space import (
 )
 from sjepa.inference.constants import ODDS, STRUCTURE
 from sjepa.search.ladder import Climbed, Ladder
+from sjepa.search.ranking import simplified, structure_of
 from sjepa.search.screening import MAX_ACTIVE, active_columns
 from sjepa.symbolic import Front, Law, refit
+from sjepa.symbolic.front import Candidate
 from sjepa.symbolic.gram import variance_of
 from sjepa.symbolic.known import with_known
 from sjepa.symbolic.verdict import Rival, Verdict
 
 
-# Of a budget, the share that the default search spends on terms before it turns to trees.
+# Of a budget, the most that the default search spends on terms before it turns to trees.
 TERMS_SHARE = 0.5
+# Seconds for trees where terms took all there was: a budget is never nothing.
+LEAST = 0.01
 # What the default search writes trees with.
 TREES = "operon"
 NOTHING = "No structure was found: no column has a significant effect, alone or with another one."
@@ -120,10 +124,41 @@ class Table:
         widen = free and not backend.trees and backend.space(self.names) is None
         further = default and widen and self.trees
         extend = widen and self.delta is None
+        end = self._problem(backend, space, 1.0).deadline()
         climbed = self._climb(backend, space, extend, TERMS_SHARE if further else 1.0)
+        if extend:
+            climbed = self._with_simple_numbers(climbed, backend)
         if further and (self.guesses or self._wants_trees(climbed)):
-            return self._with_trees(climbed)
+            return self._with_trees(climbed, end)
         return self._without_structure(climbed)
+
+    def _with_simple_numbers(self, climbed: Climbed, backend: Backend) -> Climbed:
+        """The law may have simple numbers where its parameters nearly are: 1/x for x**-0.99."""
+        verdict, terms = climbed.verdict, climbed.problem
+        if verdict is None:
+            return climbed
+        known = {structure_of(c.law) for c in climbed.front}
+        laws = [
+            refit(law, self.inputs, self.targets, self.weights).canonical()
+            for law in simplified(verdict.law)
+            if structure_of(law) not in known
+        ]
+        if not laws:
+            return climbed
+        rows = [replace(terms.candidate(law), backend=backend.name) for law in laws]
+        return self._concluded(climbed, backend, rows)
+
+    def _concluded(
+        self, climbed: Climbed, backend: Backend, rows: Sequence[Candidate],
+        notes: Sequence[str] = (),
+    ) -> Climbed:  # fmt: skip
+        """The verdict on the front with further rows."""
+        front, terms = climbed.front, climbed.problem
+        both = Front.of(
+            [*front, *rows], front.measure, front.backend,
+            list(dict.fromkeys([*front.notes, *notes])),
+        )  # fmt: skip
+        return self._ladder(backend, terms).conclude(both, terms, [c.law for c in rows])
 
     @cached_property
     def _active(self) -> list[int]:
@@ -194,22 +229,24 @@ class Table:
         end = problem.deadline()
         return Ladder(backend, rows, None, tuple(self.names), end=end, refit=False, ordered=False)
 
-    def _with_trees(self, climbed: Climbed) -> Front:
+    def _with_trees(self, climbed: Climbed, end: float) -> Front:
         """The front with expression trees among its laws, all compared by the same evidence.
 
+        They have the rest of the budget, until `end`, or seconds of their own where there is none.
         Other populations are bred as long as no law is good enough and time is left.
         """
         if not available_backends().get(TREES):
             note = f"expression trees were not searched: the backend {TREES!r} is not installed"
             return replace(climbed.front, notes=(*climbed.front.notes, note))
-        backend, share = in_rounds(make_backend(TREES), self.proposals), 1 - TERMS_SHARE
+        backend = in_rounds(make_backend(TREES), self.proposals)
         space = Space(grammar=default_grammar(self.names, self.inputs))
-        end = self._problem(backend, space, share).deadline()
         for attempt in count():
-            problem = replace(self, seed=self.seed + attempt)._problem(backend, space, share)
-            if attempt:
-                left = replace(problem.budget, seconds=end - problem.clock())
-                problem = problem.with_(budget=left)
+            problem = replace(self, seed=self.seed + attempt)._problem(backend, space, 1.0)
+            if math.isfinite(end):
+                left = max(end - problem.clock(), LEAST)
+                problem = problem.with_(budget=replace(problem.budget, seconds=left))
+            else:
+                end = problem.deadline()
             climbed = self._joined(climbed, backend, problem)
             left_over = math.isfinite(end) and problem.clock() < end
             if not (left_over and self._wants_more_trees(climbed)):
@@ -236,9 +273,8 @@ class Table:
                 Law(c.law.expressions, terms.names, terms.outputs, "discrete") for c in trees
             )
         ]
-        notes = [*front.notes, *(f"{TREES}: {note}" for note in trees.notes)]
-        both = Front.of([*front, *rows], front.measure, front.backend, list(dict.fromkeys(notes)))
-        return self._ladder(backend, terms).conclude(both, terms)
+        notes = [f"{TREES}: {note}" for note in trees.notes]
+        return self._concluded(climbed, backend, rows, notes)
 
 
 def _default_backend(space: Space | None) -> Backend:

@@ -150,8 +150,7 @@ def pareto(front: Front, chosen: int | None) -> str:
     ax.set(yscale="log", xlim=(x[0] - 0.5, x[-1] + 0.5), ymargin=0.12)
     log_decades(ax)
     if x[-1] > CROWDED:
-        ax.set_xscale("function", functions=(_root, lambda v: np.sign(v) * np.square(v)))
-        ax.xaxis.set_major_locator(FixedLocator([0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]))
+        crowded(ax)
         ax.set_xlim(x[0] - 0.2, 1.06 * x[-1])
     ax.step(x, y, where="post", color=AXIS, lw=1.25)
     for i, candidate in enumerate(front):
@@ -168,8 +167,13 @@ def pareto(front: Front, chosen: int | None) -> str:
     return drawn.svg(f"Pareto front of {len(front)} laws")
 
 
+def crowded(ax: Axes) -> None:
+    """Gives short laws more room among complexities that reach far."""
+    ax.set_xscale("function", functions=(_root, lambda v: np.sign(v) * np.square(v)))
+    ax.xaxis.set_major_locator(FixedLocator([0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]))
+
+
 def _root(values: Any) -> Any:
-    """Gives the small numbers more room."""
     return np.sign(values) * np.sqrt(np.abs(values))
 
 

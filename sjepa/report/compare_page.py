@@ -12,7 +12,16 @@ from markupsafe import Markup
 from matplotlib import rc_context
 
 from sjepa.errors import DataError
-from sjepa.report.charts import COLORS, MIN_LOSS, STYLE, Drawing, color, log_decades
+from sjepa.report.charts import (
+    COLORS,
+    CROWDED,
+    MIN_LOSS,
+    STYLE,
+    Drawing,
+    color,
+    crowded,
+    log_decades,
+)
 from sjepa.report.page import DIGITS, asset, template
 from sjepa.report.text import number
 from sjepa.storage import write_whole
@@ -58,7 +67,7 @@ def write_comparison(
 def _cells(row: ComparisonRow) -> dict[str, Any]:
     figures = row.figures
     shown = {k: _text(figures.get(k)) for k in
-             ("score", "complexity", "agreement", "stability", "seconds")}  # fmt: skip
+             ("score", "tree", "agreement", "stability", "seconds")}  # fmt: skip
     law = Markup("")
     if row.front is not None and len(row.front):
         law = Markup(equations(row.front.best(), DIGITS))
@@ -89,7 +98,9 @@ def fronts(rows: Sequence[ComparisonRow]) -> str:
         best = row.front.best_candidate()
         ax.plot(best.tree, max(best.loss, MIN_LOSS), "o", color=color(i), ms=7)
     reach = max(row.front.best_candidate().tree for row in rows if row.front is not None)
-    ax.set_xlim(-0.5, max(2.5 * reach, 10.0))
+    if reach > CROWDED:
+        crowded(ax)
+    ax.set_xlim(-0.5 if reach <= CROWDED else -0.1, max(1.5 * reach, 10.0))
     # A law without a constant may be worse than the mean; those do not deserve the room.
     ax.set_ylim(top=min(ax.get_ylim()[1], 2.0))
     log_decades(ax)

@@ -96,9 +96,10 @@ class Ladder:
         outside = templates is None and not extend  # terms that may only be rivals
         if isinstance(evidence, Simulation):
             return self._concluded(front, problem, evidence, True, outside)
-        if templates == "wide" or (
+        beyond = templates == "wide" or (
             extend and self._worth(best_of(evidence.fits), problem, evidence)
-        ):
+        )
+        if beyond and self._time_left(problem):
             try:
                 more, wider = self._extension.parametric(
                     problem,
@@ -268,11 +269,14 @@ class Ladder:
     def _fitted(
         self, laws: Sequence[Law], problem: Problem, evidence: Simulation | Regression
     ) -> None:
-        """Fit laws of structures that were not fitted yet."""
+        """Fit laws of structures that were not fitted yet; a regression takes no time for it."""
+        quick = isinstance(evidence, Regression)
         known = {structure_of(law) for law in evidence.fits}
         for law in map(self._observed.whole, laws):
             structure = structure_of(law)
-            if structure not in known and (not known or self._time_left(problem, evidence)):
+            if structure not in known and (
+                quick or not known or self._time_left(problem, evidence)
+            ):
                 known.add(structure)
                 start = problem.clock()
                 try:
@@ -297,11 +301,16 @@ class Ladder:
 
     # The verdict ---------------------------------------------------------------------------------
 
-    def conclude(self, front: Front, problem: Problem) -> Climbed:
-        """The verdict on a front that was found elsewhere."""
+    def conclude(self, front: Front, problem: Problem, also: Sequence[Law] = ()) -> Climbed:
+        """The verdict on a front that was found elsewhere, and on laws that are not on it.
+
+        A parameter inside a term has no complexity and lowers the loss, so that the law with a
+        simple number in its place may be off the front and have the higher evidence.
+        """
         evidence = self._evidence(problem, front)
         if evidence is not None:
             self._compare(front, problem, evidence)
+            self._fitted(also, problem, evidence)
             front, problem, evidence = self._with_proposals(front, problem, evidence)
         return self._concluded(front, problem, evidence)
 

@@ -97,12 +97,15 @@ def rounded(expr: sympy.Expr, digits: int) -> sympy.Expr:
     return expr.xreplace(floats)
 
 
-def for_reading(expr: sympy.Expr, digits: int) -> sympy.Expr:
-    """Numbers rounded to `digits` digits; 1.0000002*x reads as x, and 2.00001*x as 2*x."""
+def for_reading(expr: sympy.Expr, digits: int, whole_below: float = 0) -> sympy.Expr:
+    """Numbers rounded to `digits` digits; 1.0000002*x reads as x, and 2.00001*x as 2*x.
+
+    Larger ones stay doubles, up to `whole_below`: a typesetter writes those with a fraction.
+    """
     digits = digits_of(digits)
 
     def number(value: float) -> sympy.Expr:
-        whole = value == int(value) and abs(value) < 10**digits
+        whole = value == int(value) and abs(value) < max(10**digits, whole_below)
         return sympy.Integer(int(value)) if whole else sympy.Float(value)
 
     floats = expr.atoms(sympy.Float)

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from sjepa import SymbolicRegressor
+from sjepa.backend import Backend, Budget, Problem
+from sjepa.backend.registry import make_backend
+from sjepa.symbolic import Front
 
 
 def _fit(x: np.ndarray, y: np.ndarray, **settings: Any) -> SymbolicRegressor:
@@ -66,6 +69,40 @@ def test_products_are_searched_among_many_columns(rows: int) -> None:
     trees = _fit(x, x[:, 3] * x[:, 7] + 2 * x[:, 11], backend=small)
     used = {str(s) for c in trees.front_ for s in c.law.expressions[0].free_symbols}
     assert used <= {"x4", "x8", "x12"} and trees.predict(x).shape == (rows,)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_whole_exponents_are_compared_with_those_that_were_fitted(seed: int) -> None:
+    rng = np.random.default_rng([7, seed])
+    x = rng.uniform(1, 5, (300, 2))
+    y = x[:, 0] / x[:, 1]
+    verdict = _fit(x, y + 0.1 * y.std() * rng.normal(size=300)).verdict_
+    assert verdict is not None
+    laws = [verdict.law, *(rival.law for rival in verdict.rivals)]
+    assert ["x1/x2"] in [[str(t) for _, t in law.terms[0]] for law in laws]
+
+
+class _UntilTheEnd(Backend):
+    """Finds what stlsq finds, and takes all the time there is."""
+
+    name = "slow"
+
+    def search(self, problem: Problem) -> Front:
+        end = problem.deadline()
+        front = make_backend("stlsq").search(problem.with_(budget=Budget()))
+        while problem.clock() < end:
+            pass
+        return front
+
+
+def test_the_laws_of_a_table_are_compared_even_when_the_time_is_up() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0.5, 2, (400, 3))
+    y = 3 * x[:, 0] + x[:, 1] + 1.5 * rng.normal(size=400)
+    model = _fit(x, y, backend=_UntilTheEnd(), budget=0.05)
+    assert model.verdict_ is not None and model.verdict_.figures["laws_compared"] > 3
+    assert model.law_.complexity("terms") < 10
+    assert not any("failed" in note for note in model.front_.notes)
 
 
 def test_terms_that_do_take_no_time_for_trees() -> None:

@@ -95,8 +95,8 @@ class Comparison:
         return row | {
             "score": _mean(entry.scores),
             "score_sd": float(np.std(entry.scores)) if np.isfinite(entry.scores).all() else None,
-            "complexity": best.terms,
-            "tree": best.tree,
+            "complexity": law.complexity("terms"),  # the same for all, whatever they searched
+            "tree": law.complexity("tree"),
             "loss": best.loss,
             "verdict": "" if verdict is None else verdict.word,
             "agreement": float(np.mean([_same(law, o) for o in others])) if others else None,

@@ -76,6 +76,6 @@ def _lines(law: Law, digits: int) -> list[str]:
             left = rf"\ddot{{{_latex_name(stem)}}}" if stem else rf"\dot{{{moved}}}"
         else:
             left = rf"{moved}^{{+}}" if name in law.inputs else moved
-        right = printer.doprint(for_reading(expr, digits))
+        right = printer.doprint(for_reading(expr, digits, 1e15))
         lines.append(f"{left} = {right}")
     return lines

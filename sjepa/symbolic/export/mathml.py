@@ -19,12 +19,28 @@ if TYPE_CHECKING:
 
 def mathml_markup(expr: sympy.Expr, digits: int) -> str:
     """An expression in presentation markup, without the ``<math>`` element around it."""
-    text = str(sympy_mathml(for_reading(expr, digits), printer="presentation"))
+    text = str(sympy_mathml(for_reading(expr, digits, 1e15), printer="presentation"))
     # SymPy leaves the sign of a comparison bare, and writes a hyphen for a minus.
     text = text.replace("<mo><", "<mo>&lt;").replace("<mo>-</mo>", "<mo>&#x2212;</mo>")
     text = _VELOCITY.sub(_dotted, text)
     text = _INDEXED_POWER.sub(r"<msubsup>\1\2\3</msubsup>", text)
+    text = _plain_brackets(text)
     return _BEFORE_WORD.sub(_THIN_SPACE, _ENTITY.sub(_numeric_entity, text))
+
+
+# Brackets around a line of text: fonts without mathematics would draw them twice as high.
+_BRACKETS = re.compile(
+    r"<mo>\(</mo>((?:(?!<mo>[()]</mo>|<mfrac|<msup|<msqrt|<mroot|<mtable|<mover).)*)<mo>\)</mo>"
+)
+
+
+def _plain_brackets(text: str) -> str:
+    """Brackets that do not stretch, from the innermost outward."""
+    plain = '<mo stretchy="false">{}</mo>'.format
+    count = 1
+    while count:
+        text, count = _BRACKETS.subn(lambda m: plain("(") + m[1] + plain(")"), text)
+    return text
 
 
 # A number and a name of several letters run together where the sign between them is invisible.
