@@ -389,10 +389,8 @@ class Problem:
             return solve_constrained(self, backend)
         try:
             front = backend.search(self)
-        except SjepaError:
-            raise
         except Exception as error:
-            if error is self.__dict__.get("_interruption"):
+            if isinstance(error, SjepaError) or error is self.__dict__.get("_interruption"):
                 raise
             text = (str(error).strip().splitlines() or ["no reason given"])[0]
             what = f"the search failed with {type(error).__name__}: {text}"
