@@ -18,6 +18,7 @@ from sjepa.backend.finite import finite_library
 from sjepa.backend.front_checks import checked
 from sjepa.backend.proposals import Proposals
 from sjepa.errors import BackendError, ConfigError, DataError, LawError, SjepaError
+from sjepa.settings import array_of
 from sjepa.symbolic.equation import Equation
 from sjepa.symbolic.front import EXACT, Candidate, Front
 from sjepa.symbolic.gram import CHUNK, MAX_SIZE, Gram
@@ -163,7 +164,7 @@ class Problem:
         set_(self, "targets", targets)
         set_(self, "outputs", check_names(self._output_names(targets.shape[1]), "output"))
         if self.weights is not None:
-            weights = np.asarray(self.weights, dtype=float)
+            weights = array_of(self.weights, "sample_weight")
             if weights.shape != (len(inputs),) or not (np.isfinite(weights) & (weights >= 0)).all():
                 raise DataError(f"Sample weights must be {len(inputs)} numbers of at least 0.")
             if not weights.any():

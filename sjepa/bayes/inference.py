@@ -134,6 +134,7 @@ def posterior(
     trajectories = Trajectories.of(x, t, u, names=feature_names, states=True)
     settings = Prior() if prior is None else prior
     seed, effort = draw_seed(random_state), Budget.of(budget)
+    choice_of(noise, "noise", ("step", "time", "observation"))
     if derivatives is None:
         derivatives = "auto" if noise == "observation" else "smooth"
     if not isinstance(settings, Prior):
@@ -224,7 +225,8 @@ class _Evidence:
 
 
 def _segments(data: Trajectories, gp: GP | None, covariance: Any, evidence: str) -> Segments:
-    if gp is not None or covariance != "auto" or evidence not in ("auto", "laplace"):
+    named = isinstance(covariance, str) and covariance == "auto"
+    if gp is not None or not named or evidence not in ("auto", "laplace"):
         raise ConfigError(
             "noise='observation' has a covariance and an evidence of its own, and no correction: "
             "leave those out.", "noise",

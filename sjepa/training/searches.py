@@ -140,9 +140,9 @@ class Alternating(Settings, TrainingConfig):
                 raise ConfigError(f"{name} is a weight from 0, got {getattr(self, name)}.")
         if self.network is not None and not isinstance(self.network, str):
             raise ConfigError(f"network is the name of an encoder, got {self.network!r:.60}.")
-        if self.ema not in ("step", "cycle"):
+        if not isinstance(self.ema, str) or self.ema not in ("step", "cycle"):
             raise ConfigError(f"ema is 'step' or 'cycle', got {self.ema!r}.")
-        if self.dynamics not in ("continuous", "discrete"):
+        if not isinstance(self.dynamics, str) or self.dynamics not in ("continuous", "discrete"):
             raise ConfigError(f"dynamics is 'continuous' or 'discrete', got {self.dynamics!r:.60}.")
         resolve_device(self.device)
         _check_choice(self)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from sjepa.errors import ConfigError, DataError, did_you_mean
 from sjepa.models.angle import turn
 from sjepa.models.pretrained import cache
+from sjepa.settings import path_of
 
 
 def _tokens(features: Tensor) -> Tensor:
@@ -170,7 +171,7 @@ class Embedder:
 def _folder(cached: bool | str | Path) -> Path | None:
     if isinstance(cached, bool):
         return cache.cache_folder() if cached else None
-    return Path(cached)
+    return path_of(cached, "cached")
 
 
 def _observations(x: Any) -> np.ndarray:

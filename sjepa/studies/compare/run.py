@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from sjepa.data.names import numbered
 from sjepa.errors import BackendUnavailable, ConfigError, DataError, SjepaError
 from sjepa.estimator.checks import check_X_y
 from sjepa.estimator.table_space import output_names
-from sjepa.settings import texts_of, whole_of
+from sjepa.settings import list_of, texts_of, whole_of
 from sjepa.studies.compare.comparison import Comparison
 from sjepa.studies.compare.tasks import BackendResult, BackendTask, Data, TableData, TrajectoryData
 
@@ -107,9 +107,9 @@ def compare(
 
 
 def _several(backends: Any) -> list[Any]:
-    if isinstance(backends, str) or not isinstance(backends, Iterable):
+    if isinstance(backends, str | Mapping) or not hasattr(backends, "__iter__"):
         return [backends]
-    return list(backends)
+    return list_of(backends, "backends", "names or backends")
 
 
 def _run(_: int, task: BackendTask) -> BackendResult:

@@ -98,13 +98,13 @@ class TrainingConfig:
     report: float = 0.05
 
     def __post_init__(self) -> None:
-        if self.batching not in ("windows", "trajectories"):
+        if not isinstance(self.batching, str) or self.batching not in ("windows", "trajectories"):
             raise ConfigError(f"batching is 'windows' or 'trajectories', got {self.batching!r}.")
         for name in ("horizon", "batch", "passes", "validate_every", "validation_windows"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
 
-        if self.validates not in ("context", "target"):
+        if not isinstance(self.validates, str) or self.validates not in ("context", "target"):
             raise ConfigError(f"validates is 'context' or 'target', got {self.validates!r}.")
         if self.discrepancy not in DISCREPANCIES:
             known = ", ".join(DISCREPANCIES)

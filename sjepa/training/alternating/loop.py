@@ -67,7 +67,7 @@ class Alternation:
     refit: bool = True
 
     def __post_init__(self) -> None:
-        if self.ema not in ("step", "cycle"):
+        if not isinstance(self.ema, str) or self.ema not in ("step", "cycle"):
             raise ConfigError(f"ema is 'step' or 'cycle', got {self.ema!r}.")
 
     @property
