@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from sjepa.errors import ConfigError, DataError, did_you_mean, lookup
 from sjepa.models.angle import turn
 from sjepa.models.pretrained import cache
+from sjepa.settings import path_of
 
 
 def _tokens(features: Tensor) -> Tensor:
@@ -118,9 +119,7 @@ class Embedder:
         lookup(POOLS, how, "pool")
         self.name, self.how = name, how
         self.options, self.batch_size, self.device = options, batch_size, device
-        self.folder: Path | None = None
-        if cached:
-            self.folder = cache.cache_folder() if cached is True else Path(cached)
+        self.folder = _folder(cached)
 
     def __repr__(self) -> str:
         return f"<encoder {self.name}>"
@@ -160,6 +159,12 @@ class Embedder:
                 )
             parts.append(pooled(features, self.how).float().cpu())
         return torch.cat(parts).numpy()
+
+
+def _folder(cached: bool | str | Path) -> Path | None:
+    if isinstance(cached, bool):
+        return cache.cache_folder() if cached else None
+    return path_of(cached, "cached")
 
 
 def _observations(x: Any) -> np.ndarray:

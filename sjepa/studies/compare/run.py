@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from sjepa.data.names import numbered
 from sjepa.errors import BackendUnavailable, ConfigError, DataError, SjepaError
 from sjepa.estimator.checks import check_X_y
 from sjepa.estimator.table_space import output_names
-from sjepa.settings import texts_of, whole_of
+from sjepa.settings import list_of, texts_of, whole_of
 from sjepa.studies.compare.comparison import Comparison
 from sjepa.studies.compare.tasks import BackendResult, BackendTask, Data, TableData, TrajectoryData
 
@@ -86,11 +86,7 @@ def compare(
         raise ConfigError("Give a budget of seconds, the same for each backend.", "budget")
     data, what = _data(X, y, t, u, feature_names, settings)
     installed = [name for name, ready in available_backends().items() if ready]
-    if backends is None:
-        chosen = [DEFAULT, *installed]
-    else:
-        several = isinstance(backends, Iterable) and not isinstance(backends, str)
-        chosen = list(backends) if several else [backends]
+    chosen = [DEFAULT, *installed] if backends is None else _several(backends)
     if not chosen:
         raise ConfigError("Give at least one backend.", "backends")
     labels = _labels(chosen)
@@ -108,6 +104,12 @@ def compare(
         if progress is not None:
             progress(entry.label, len(entries), len(labels))
     return Comparison(tuple(entries[label] for label in labels), seconds, cv, what)
+
+
+def _several(backends: Any) -> list[Any]:
+    if isinstance(backends, str | Mapping) or not hasattr(backends, "__iter__"):
+        return [backends]
+    return list_of(backends, "backends", "names or backends")
 
 
 def _run(_: int, task: BackendTask) -> BackendResult:
