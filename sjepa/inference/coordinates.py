@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from math import comb
 from typing import Any
 
@@ -20,12 +19,14 @@ from scipy.linalg import solve_triangular
 from scipy.special import stdtr
 
 from sjepa.data import Trajectories
-from sjepa.inference.constants import LENGTH, MIN_BLOCKS, ODDS, SIGNIFICANCE
-from sjepa.inference.evidence import Adequacy, Simulation
-from sjepa.inference.noise import INFORMATION, Array, profile, smooth_share
+from sjepa.inference.adequacy import predicted_power
+from sjepa.inference.constants import MIN_BLOCKS, ODDS, SIGNIFICANCE
+from sjepa.inference.corrections import segment_blocks
+from sjepa.inference.evidence import Adequacy, Simulation, adequacy_of
+from sjepa.inference.noise import INFORMATION, Array, profile
 from sjepa.inference.score import Fit, TermValues
-from sjepa.inference.segments import FLOOR, Segments
-from sjepa.inference.shooting import shoot
+from sjepa.inference.segments import FLOOR, MAX_SEGMENTS, Segments
+from sjepa.inference.shooting import ShootingFit, shoot
 from sjepa.symbolic import Law
 
 
@@ -34,8 +35,6 @@ Encode = Callable[[Array], Array]
 # A probe is a polynomial of at most this degree and of no more terms than this, fitted to about so
 # many rows, with a ridge for terms that the rows do not tell apart.
 DEGREE, MAX_TERMS, ROWS, RIDGE = 30, 120, 8_000, 1e-9
-# Residuals are mostly noise if less than half of them is predicted by the ones before.
-MOSTLY = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +114,11 @@ class Probe:
         return np.asarray((z[..., : len(self.center)] - self.center) @ self.axes)
 
 
+def _some(data: Trajectories) -> Trajectories:
+    """As many trajectories as there are segments, evenly: no others are simulated."""
+    return data[:: -(-len(data) // MAX_SEGMENTS)]
+
+
 def _prefixes(features: Array, values: Array, counts: list[int]) -> list[Array]:
     """Least squares on the first columns alone, for several numbers of them."""
     p = max(counts)
@@ -144,7 +148,7 @@ class Observations:
 
     def __post_init__(self) -> None:
         self._known = [np.asarray(self.values(x)) for x in self.train.x]
-        self._others = [np.asarray(self.values(x)) for x in self.holdout.x]
+        self._others = [np.asarray(self.values(x)) for x in _some(self.holdout).x]
 
     def fit(self, encode: Encode, law: Law, complexity: float) -> Fit:
         """The score of an encoder with its law, whose coefficients are fitted to other data."""
@@ -212,49 +216,61 @@ class Observations:
     def adequacy(self, encode: Encode, law: Law, exact: bool = True) -> Adequacy:
         """Whether the residuals in a law's own coordinates are noise.
 
-        Those of an encoder that is not `exact` contain its own error, too, which outside the range
-        that it was fitted on has no bound: there nothing separates the law from the encoder.
+        Those of an encoder of few parameters, which is not `exact`, contain its errors: functions
+        of the state, without bound outside the range that it was fitted on. What these explain does
+        not tell of the law.
         """
-        found, share = self._tested(self.holdout, encode, law)
+        data = Simulation(
+            self._segments(self.holdout, encode), lambda law: 0.0, self.refit,
+            cut=lambda length: self._segments(self.holdout, encode, length=length),
+        )  # fmt: skip
+        found = data.adequacy(law)
         if exact or found.adequate is not False:
             return found
-        inside = self._inside(encode)
-        if inside is not None:
-            within, share = self._tested(inside, encode, law)
+        shot = data.shots[law]
+        low, high = self._range(encode)
+        if self.order == 2:
+            low, high = (end[: len(end) // 2] for end in (low, high))
+        inside = ((shot.segments.x >= low) & (shot.segments.x <= high)).all(axis=(1, 2))
+        if inside.any() and not inside.all():
+            shot = shoot(law, shot.segments.part(inside), refit=self.refit)
+            within = adequacy_of(shot, lambda length: None)
             if within.adequate is not False:
                 reason = "Within the range of the training data: " + within.reason
                 return within._replace(reason=f"{reason} Outside it, they are not noise.")
-        if share > MOSTLY:
+        size = self._encoder_error(shot, encode)
+        if size is None:
             return found
         return Adequacy(
             None,
-            f"The residuals are mostly noise, but predictable to {share:.0%}: the encoder is not "
-            "exact, or a small term is missing. More trajectories, or another encoder, would tell.",
+            f"The residuals are predictable from the state, and mostly errors of the encoder: a "
+            f"function of the state, {size:.1%} of the spread, which other trajectories confirm. "
+            "Whether a small term is missing beside it, another encoder would tell.",
             found.p_value,
         )
 
-    def _tested(self, data: Trajectories, encode: Encode, law: Law) -> tuple[Adequacy, float]:
-        def cut(length: float = LENGTH) -> Segments:
-            return self._segments(data, encode, length=length)
+    def _encoder_error(self, shot: ShootingFit, encode: Encode) -> float | None:
+        """The error of the encoder, a share of the spread; None where the law must be wrong.
 
-        simulation = Simulation(cut(), lambda law: 0.0, self.refit, cut=cut)
-        found = simulation.adequacy(law)
-        return found, smooth_share(simulation.shots[law].residual)
-
-    def _inside(self, encode: Encode) -> Trajectories | None:
-        """The held-out data within the range of the others; None if that is all or nothing."""
-        low, high = self._range(encode)
-        parts = []
-        for i, z in enumerate(self._states(self.holdout, encode)):
-            left = np.flatnonzero(((z < low) | (z > high)).any(axis=1))
-            edges = np.concatenate([[-1], left, [len(z)]])
-            parts += [(i, slice(a + 1, b)) for a, b in pairwise(edges.tolist())]
-        half = float(np.median(self.holdout.lengths)) / 2
-        parts = [(i, part) for i, part in parts if part.stop - part.start > half]
-        lengths = sum(part.stop - part.start for _, part in parts)
-        if not parts or lengths == self.holdout.lengths.sum():
+        An encoder errs in the same way wherever its state comes back, a law the more the longer it
+        is followed. So a function of the simulated state is learned from the training data: it must
+        explain more of the residuals than corrections of the law predict of them.
+        """
+        known = self._segments(self.train, encode)
+        train = shoot(shot.law, known, refit=self.refit)
+        # With its coefficients: those that suit few other paths best would hide what a law lacks.
+        shot = shoot(train.law, shot.segments, refit=False)
+        unit, size = known.unit / shot.segments.unit, shot.path.shape[2]
+        error = Probe.of(
+            list(np.moveaxis(train.path, 1, 0)), list(np.moveaxis(train.residual * unit, 1, 0)),
+            (size // 2, size) if self.order == 2 else (),
+        )(shot.path)  # fmt: skip
+        segments, left = shot.segments, shot.residual - error
+        gain = profile(left, segments.trajectory, segments.least).total - shot.noise.total
+        blocks = segment_blocks(shot, segments.trajectory % 2)
+        if not blocks.enough or gain < predicted_power(blocks) / 2:
             return None
-        return self.holdout._cut(parts)
+        return float((error.std(axis=(0, 1)) * segments.unit / segments.spread).max())
 
     def _range(self, encode: Encode) -> tuple[Array, Array]:
         z = np.concatenate(self._states(self.train, encode))
@@ -267,6 +283,7 @@ class Observations:
         return float(((z < low) | (z > high)).any(axis=1).mean())
 
     def _segments(self, data: Trajectories, encode: Encode, **how: Any) -> Segments:
+        data = _some(data)
         z = Trajectories([encode(x) for x in data.x], data.t, data.u, gaps="keep")
         return Segments.of(z, order=self.order, zoh=self.zoh, **how)
 

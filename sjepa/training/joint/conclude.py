@@ -105,11 +105,11 @@ class Judge:
         if given is not None:  # nothing is to be compared
             return Verdict(best.law, given.adequate, (), (given.reason,))
         if self.fit(best) is None:  # nothing can be compared
-            tested = adequacy(self.evidence, _encode(best), best.law, best.linear)
+            tested = adequacy(self.evidence, _encode(best), best.law, exact=False)
             verdict = Verdict(best.law, tested.adequate, (), (tested.reason,))
         else:
             scores = self.scores([best, *found], best)
-            verdict = judge(self.evidence, _encode(best), best.law, scores, best.linear)
+            verdict = judge(self.evidence, _encode(best), best.law, scores, exact=False)
         reasons = list(verdict.reasons)
         if verdict.adequate is not True:
             reasons += map(_sentence, _diagnose(self.context, best))
