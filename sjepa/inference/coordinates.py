@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 from numpy.polynomial import legendre
-from scipy.linalg import solve_triangular
+from scipy.linalg import cho_solve
 from scipy.special import stdtr
 
 from sjepa.data import Trajectories
+from sjepa.data.derivatives import Smoothing, differentiate
+from sjepa.data.noise import noise_level
 from sjepa.inference.adequacy import predicted_power
 from sjepa.inference.constants import MIN_BLOCKS, ODDS, SIGNIFICANCE
 from sjepa.inference.corrections import segment_blocks
@@ -48,11 +50,14 @@ class Probe:
     weights: Array
 
     @classmethod
-    def of(cls, z: list[Array], x: list[Array], sizes: tuple[int, ...] = ()) -> Probe:
+    def of(
+        cls, z: list[Array], x: list[Array], sizes: tuple[int, ...] = (), least_degree: int = 1
+    ) -> Probe:
         """Observations (n, r) of each trajectory as functions of its coordinates (n, d).
 
         Of how high a degree, and of how many of the coordinates (one of `sizes`, by default all),
-        is what predicts every other trajectory best from the rest.
+        is what predicts every other trajectory best from the rest: typical rows, of which a few lie
+        outside the range of the others; or all, where a degree of zero is enough.
         """
         every = max(1, sum(map(len, z)) // ROWS)
         z, x = ([one[::every] for one in many] for many in (z, x))
@@ -66,15 +71,19 @@ class Probe:
             probe = cls._plain(rows[:, :size])
             features = probe.features(rows)
             degrees = probe.powers.sum(axis=1)
-            counts = [int((degrees <= n).sum()) for n in range(1, int(degrees.max()) + 1)]
+            counts = [
+                int((degrees <= n).sum()) for n in range(least_degree, int(degrees.max()) + 1)
+            ]
             counts = [p for p in counts if 4 * p <= len(rows)] or counts[:1]
             missed = np.zeros(len(counts))
             for k in (0, 1):
                 solutions = _prefixes(features[half == k], seen[half == k], counts)
                 for i, (p, weights) in enumerate(zip(counts, solutions, strict=True)):
                     left = seen[half != k] - features[half != k, :p] @ weights
-                    # Typical errors: a few rows lie outside the range of the others.
-                    missed[i] += float(np.log(left**2 + least).mean())
+                    square = left**2 + least
+                    if not least_degree:
+                        square = square.mean(axis=0)
+                    missed[i] += float(np.log(square).mean())
             best = int(missed.argmin())
             (weights,) = _prefixes(features, seen, counts[best : best + 1])
             powers = probe.powers[: counts[best]]
@@ -114,18 +123,17 @@ class Probe:
         return np.asarray((z[..., : len(self.center)] - self.center) @ self.axes)
 
 
-def _some(data: Trajectories) -> Trajectories:
-    """As many trajectories as there are segments, evenly: no others are simulated."""
-    return data[:: -(-len(data) // MAX_SEGMENTS)]
+def _every(count: int) -> int:
+    """Of so many trajectories every k-th is simulated: there are no more segments."""
+    return -(-count // MAX_SEGMENTS)
 
 
 def _prefixes(features: Array, values: Array, counts: list[int]) -> list[Array]:
     """Least squares on the first columns alone, for several numbers of them."""
     p = max(counts)
-    ridge = np.sqrt(RIDGE * len(features)) * np.eye(p)
-    q, r = np.linalg.qr(np.concatenate([features[:, :p], ridge]))
-    moment = q[: len(features)].T @ values
-    return [solve_triangular(r[:k, :k], moment[:k]) for k in counts]
+    gram = features[:, :p].T @ features[:, :p] + RIDGE * len(features) * np.eye(p)
+    root, moment = np.linalg.cholesky(gram), features[:, :p].T @ values
+    return [cho_solve((root[:k, :k], True), moment[:k]) for k in counts]
 
 
 @dataclass(eq=False)
@@ -147,24 +155,32 @@ class Observations:
     values: Encode = np.asarray
 
     def __post_init__(self) -> None:
+        self._windows: tuple[tuple[int, int], ...] | None = None
         self._known = [np.asarray(self.values(x)) for x in self.train.x]
-        self._others = [np.asarray(self.values(x)) for x in _some(self.holdout).x]
+        self._others = [np.asarray(self.values(x)) for x in self.holdout.x]
 
     def fit(self, encode: Encode, law: Law, complexity: float) -> Fit:
-        """The score of an encoder with its law, whose coefficients are fitted to other data."""
+        """The score of an encoder with its law, whose coefficients are fitted to other data.
+
+        No term of the law should make up for errors of the encoder: these are learned beside it.
+        """
+        known = shoot(law, self._segments(self.train, encode), refit=self.refit)
         if self.refit:
-            law = shoot(law, self._segments(self.train, encode)).law.canonical()
+            law = known.law.canonical()
         segments = self._segments(self.holdout, encode, like=self.segments)
         self.segments = self.segments or segments
-        shot = shoot(law, segments, refit=False)
-        residual = self._measured(segments) - self._probe(encode)(shot.path)
+        path = shoot(law, segments, refit=False).path
+        encoded = path.copy()
+        encoded[..., : segments.x.shape[2]] += self._error(known, 0)(path)
+        probe = self._probe(self._states(self.train, encode), self._known)
+        residual = self._measured(segments) - probe(encoded)
         with np.errstate(over="ignore", invalid="ignore"):  # for paths that run away
             noise = profile(residual, segments.trajectory, self._least)
         terms = TermValues(segments.inputs_of(law))
         return Fit(
             law, noise.log_likelihood, complexity, 0, terms.cancelling_digits(law),
             lambda: residual, residual.size, segments.memory,
-            shot.path[0].size + noise.scale.size, INFORMATION,
+            path[0].size + noise.scale.size, INFORMATION,
         )  # fmt: skip
 
     def is_incomplete(self, encode: Encode, fit: Fit) -> bool:
@@ -197,7 +213,8 @@ class Observations:
 
         Too few trajectories do not show that it cannot.
         """
-        z, probe = self._states(self.train, encode), self._probe(encode)
+        z = self._states(self.train, encode)
+        probe = self._probe(z, self._known)
         left = [x - probe(own) for x, own in zip(self._known, z, strict=True)]
         if len(z) < 2 * MIN_BLOCKS:
             return True
@@ -249,28 +266,32 @@ class Observations:
             found.p_value,
         )
 
+    def _error(self, known: ShootingFit, least_degree: int) -> Encode:
+        """The error of the encoder as a function of the simulated state, in training data.
+
+        An encoder errs in the same way wherever its state comes back, a law the more the longer it
+        is followed. From degree one on the function is for states within their range.
+        """
+        segments, d = known.segments, known.residual.shape[2]
+        left = np.moveaxis(segments.x, 1, 0) - known.path[..., :d]
+        pairs = (list(np.moveaxis(values, 1, 0)) for values in (known.path, left))
+        return self._probe(*pairs, least_degree)
+
     def _encoder_error(self, shot: ShootingFit, encode: Encode) -> float | None:
         """The error of the encoder, a share of the spread; None where the law must be wrong.
 
-        An encoder errs in the same way wherever its state comes back, a law the more the longer it
-        is followed. So a function of the simulated state is learned from the training data: it must
-        explain more of the residuals than corrections of the law predict of them.
+        It must explain more of the residuals than corrections of the law predict of them.
         """
-        known = self._segments(self.train, encode)
-        train = shoot(shot.law, known, refit=self.refit)
+        known = shoot(shot.law, self._segments(self.train, encode), refit=self.refit)
         # With its coefficients: those that suit few other paths best would hide what a law lacks.
-        shot = shoot(train.law, shot.segments, refit=False)
-        unit, size = known.unit / shot.segments.unit, shot.path.shape[2]
-        error = Probe.of(
-            list(np.moveaxis(train.path, 1, 0)), list(np.moveaxis(train.residual * unit, 1, 0)),
-            (size // 2, size) if self.order == 2 else (),
-        )(shot.path)  # fmt: skip
-        segments, left = shot.segments, shot.residual - error
+        shot = shoot(known.law, shot.segments, refit=False)
+        segments, error = shot.segments, self._error(known, 1)(shot.path)
+        left = shot.residual - segments.scaled(error)
         gain = profile(left, segments.trajectory, segments.least).total - shot.noise.total
         blocks = segment_blocks(shot, segments.trajectory % 2)
         if not blocks.enough or gain < predicted_power(blocks) / 2:
             return None
-        return float((error.std(axis=(0, 1)) * segments.unit / segments.spread).max())
+        return float((error.std(axis=(0, 1)) / segments.spread).max())
 
     def _range(self, encode: Encode) -> tuple[Array, Array]:
         z = np.concatenate(self._states(self.train, encode))
@@ -283,15 +304,17 @@ class Observations:
         return float(((z < low) | (z > high)).any(axis=1).mean())
 
     def _segments(self, data: Trajectories, encode: Encode, **how: Any) -> Segments:
-        data = _some(data)
+        data = data[:: _every(len(data))]
         z = Trajectories([encode(x) for x in data.x], data.t, data.u, gaps="keep")
+        if self.order == 1:  # how wide a window may be depends on the motion, which all share
+            self._windows = self._windows or differentiate(z).windows
+            how["smoothing"] = Smoothing(noise_level(z.x, z.t), self._windows)
         return Segments.of(z, order=self.order, zoh=self.zoh, **how)
 
-    def _probe(self, encode: Encode) -> Probe:
+    def _probe(self, z: list[Array], x: list[Array], least_degree: int = 1) -> Probe:
         """Positions may tell all of the observations, and velocities are noisier."""
-        z = self._states(self.train, encode)
         d = z[0].shape[1]
-        return Probe.of(z, self._known, (d // 2, d) if self.order == 2 else (d,))
+        return Probe.of(z, x, (d // 2, d) if self.order == 2 else (d,), least_degree)
 
     def _states(self, data: Trajectories, encode: Encode) -> list[Array]:
         z = [encode(x) for x in data.x]
@@ -301,9 +324,8 @@ class Observations:
         return z
 
     def _measured(self, segments: Segments) -> Array:
-        span = segments.x.shape[1]
-        rows = [self._others[i][k : k + span] for i, k in segments.places]
-        return np.stack(rows, axis=1).astype(float)
+        span, some = segments.x.shape[1], self._others[:: _every(len(self._others))]
+        return np.stack([some[i][k : k + span] for i, k in segments.places], axis=1).astype(float)
 
     @cached_property
     def _least(self) -> Array:
