@@ -42,9 +42,7 @@ def judge(
     return replace(verdict, adequate=adequate, reasons=tuple(reasons), figures=figures)
 
 
-def adequacy(
-    evidence: Observations, encode: Encode, law: Law, exact: bool = True
-) -> Adequacy:
+def adequacy(evidence: Observations, encode: Encode, law: Law, exact: bool = True) -> Adequacy:
     try:
         return evidence.adequacy(encode, law, exact)
     except DataError as error:
