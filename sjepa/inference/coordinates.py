@@ -155,7 +155,7 @@ class Observations:
     values: Encode = np.asarray
 
     def __post_init__(self) -> None:
-        self._windows: tuple[tuple[int, int], ...] | None = None
+        self._windows: dict[int, tuple[tuple[int, int], ...] | None] = {}
         self._known = [np.asarray(self.values(x)) for x in self.train.x]
         self._others = [np.asarray(self.values(x)) for x in self.holdout.x]
 
@@ -288,7 +288,8 @@ class Observations:
         segments, error = shot.segments, self._error(known, 1)(shot.path)
         left = shot.residual - segments.scaled(error)
         gain = profile(left, segments.trajectory, segments.least).total - shot.noise.total
-        blocks = segment_blocks(shot, segments.trajectory % 2)
+        few = segments.trajectory.max() < MIN_BLOCKS
+        blocks = segment_blocks(shot, (np.arange(len(left[0])) if few else segments.trajectory) % 2)
         if not blocks.enough or gain < predicted_power(blocks) / 2:
             return None
         return float((error.std(axis=(0, 1)) / segments.spread).max())
@@ -304,11 +305,12 @@ class Observations:
         return float(((z < low) | (z > high)).any(axis=1).mean())
 
     def _segments(self, data: Trajectories, encode: Encode, **how: Any) -> Segments:
-        data = data[:: _every(len(data))]
-        z = Trajectories([encode(x) for x in data.x], data.t, data.u, gaps="keep")
+        some = data[:: _every(len(data))]
+        z = Trajectories([encode(x) for x in some.x], some.t, some.u, gaps="keep")
         if self.order == 1:  # how wide a window may be depends on the motion, which all share
-            self._windows = self._windows or differentiate(z).windows
-            how["smoothing"] = Smoothing(noise_level(z.x, z.t), self._windows)
+            if id(data) not in self._windows:
+                self._windows[id(data)] = differentiate(z).windows
+            how["smoothing"] = Smoothing(noise_level(z.x, z.t), self._windows[id(data)])
         return Segments.of(z, order=self.order, zoh=self.zoh, **how)
 
     def _probe(self, z: list[Array], x: list[Array], least_degree: int = 1) -> Probe:
