@@ -55,6 +55,7 @@ def exp1(seed: int, report: Report | None) -> dict[str, Any]:
         "right": structure in ("z2; sin(z1)", "sin(z2); z1"),
         "law": "; ".join(result.law.lines(digits=4)),
         "omega_terms": result.best.candidate.terms,
+        "verdict": result.verdict.word,
     }
     return row | exp1_figures(result, data)
 
@@ -109,6 +110,7 @@ def lorenz(seed: int, report: Report | None) -> dict[str, Any]:
         "omega_terms": result.best.candidate.terms,
         "probe_r2": r2(align(z), states),
         "risk": result.best.candidate.loss,
+        "verdict": result.verdict.word,
         "data_seconds": made,
     }
 
@@ -154,6 +156,7 @@ def pendulum(seed: int, report: Report | None) -> dict[str, Any]:
         "slope": float(align.matrix[0, 0]),
         "probe_r2": r2(align(z), angle),
         "risk": result.best.candidate.loss,
+        "verdict": result.verdict.word,
         "data_seconds": made,
     }
 
@@ -196,7 +199,7 @@ def reaction(seed: int, report: Report | None) -> dict[str, Any]:
         "true_frequency": frequency,
         "rollout_200": float(error),
         "risk": result.best.candidate.loss,
-        "findings": "; ".join(f.name for f in result.findings),
+        "verdict": result.verdict.word,
     }
 
 

@@ -10,22 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from math import comb
 from typing import Any
 
 import numpy as np
 from numpy.polynomial import legendre
-from scipy.linalg import solve_triangular
+from scipy.linalg import cho_solve
 from scipy.special import stdtr
 
 from sjepa.data import Trajectories
-from sjepa.inference.constants import LENGTH, MIN_BLOCKS, ODDS, SIGNIFICANCE
-from sjepa.inference.evidence import Adequacy, Simulation
-from sjepa.inference.noise import INFORMATION, Array, profile, smooth_share
+from sjepa.data.derivatives import Smoothing, differentiate
+from sjepa.data.noise import noise_level
+from sjepa.inference.adequacy import predicted_power
+from sjepa.inference.constants import MIN_BLOCKS, ODDS, SIGNIFICANCE
+from sjepa.inference.corrections import segment_blocks
+from sjepa.inference.evidence import Adequacy, Simulation, adequacy_of
+from sjepa.inference.noise import INFORMATION, Array, profile
 from sjepa.inference.score import Fit, TermValues
-from sjepa.inference.segments import FLOOR, Segments
-from sjepa.inference.shooting import shoot
+from sjepa.inference.segments import FLOOR, MAX_SEGMENTS, Segments
+from sjepa.inference.shooting import ShootingFit, shoot
 from sjepa.symbolic import Law
 
 
@@ -34,8 +37,6 @@ Encode = Callable[[Array], Array]
 # A probe is a polynomial of at most this degree and of no more terms than this, fitted to about so
 # many rows, with a ridge for terms that the rows do not tell apart.
 DEGREE, MAX_TERMS, ROWS, RIDGE = 30, 120, 8_000, 1e-9
-# Residuals are mostly noise if less than half of them is predicted by the ones before.
-MOSTLY = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +50,14 @@ class Probe:
     weights: Array
 
     @classmethod
-    def of(cls, z: list[Array], x: list[Array], sizes: tuple[int, ...] = ()) -> Probe:
+    def of(
+        cls, z: list[Array], x: list[Array], sizes: tuple[int, ...] = (), least_degree: int = 1
+    ) -> Probe:
         """Observations (n, r) of each trajectory as functions of its coordinates (n, d).
 
         Of how high a degree, and of how many of the coordinates (one of `sizes`, by default all),
-        is what predicts every other trajectory best from the rest.
+        is what predicts every other trajectory best from the rest: typical rows, of which a few lie
+        outside the range of the others; or all, where a degree of zero is enough.
         """
         every = max(1, sum(map(len, z)) // ROWS)
         z, x = ([one[::every] for one in many] for many in (z, x))
@@ -67,15 +71,19 @@ class Probe:
             probe = cls._plain(rows[:, :size])
             features = probe.features(rows)
             degrees = probe.powers.sum(axis=1)
-            counts = [int((degrees <= n).sum()) for n in range(1, int(degrees.max()) + 1)]
+            counts = [
+                int((degrees <= n).sum()) for n in range(least_degree, int(degrees.max()) + 1)
+            ]
             counts = [p for p in counts if 4 * p <= len(rows)] or counts[:1]
             missed = np.zeros(len(counts))
             for k in (0, 1):
                 solutions = _prefixes(features[half == k], seen[half == k], counts)
                 for i, (p, weights) in enumerate(zip(counts, solutions, strict=True)):
                     left = seen[half != k] - features[half != k, :p] @ weights
-                    # Typical errors: a few rows lie outside the range of the others.
-                    missed[i] += float(np.log(left**2 + least).mean())
+                    square = left**2 + least
+                    if not least_degree:
+                        square = square.mean(axis=0)
+                    missed[i] += float(np.log(square).mean())
             best = int(missed.argmin())
             (weights,) = _prefixes(features, seen, counts[best : best + 1])
             powers = probe.powers[: counts[best]]
@@ -115,13 +123,17 @@ class Probe:
         return np.asarray((z[..., : len(self.center)] - self.center) @ self.axes)
 
 
+def _every(count: int) -> int:
+    """Of so many trajectories every k-th is simulated: there are no more segments."""
+    return -(-count // MAX_SEGMENTS)
+
+
 def _prefixes(features: Array, values: Array, counts: list[int]) -> list[Array]:
     """Least squares on the first columns alone, for several numbers of them."""
     p = max(counts)
-    ridge = np.sqrt(RIDGE * len(features)) * np.eye(p)
-    q, r = np.linalg.qr(np.concatenate([features[:, :p], ridge]))
-    moment = q[: len(features)].T @ values
-    return [solve_triangular(r[:k, :k], moment[:k]) for k in counts]
+    gram = features[:, :p].T @ features[:, :p] + RIDGE * len(features) * np.eye(p)
+    root, moment = np.linalg.cholesky(gram), features[:, :p].T @ values
+    return [cho_solve((root[:k, :k], True), moment[:k]) for k in counts]
 
 
 @dataclass(eq=False)
@@ -143,24 +155,32 @@ class Observations:
     values: Encode = np.asarray
 
     def __post_init__(self) -> None:
+        self._windows: dict[int, tuple[tuple[int, int], ...] | None] = {}
         self._known = [np.asarray(self.values(x)) for x in self.train.x]
         self._others = [np.asarray(self.values(x)) for x in self.holdout.x]
 
     def fit(self, encode: Encode, law: Law, complexity: float) -> Fit:
-        """The score of an encoder with its law, whose coefficients are fitted to other data."""
+        """The score of an encoder with its law, whose coefficients are fitted to other data.
+
+        No term of the law should make up for errors of the encoder: these are learned beside it.
+        """
+        known = shoot(law, self._segments(self.train, encode), refit=self.refit)
         if self.refit:
-            law = shoot(law, self._segments(self.train, encode)).law.canonical()
+            law = known.law.canonical()
         segments = self._segments(self.holdout, encode, like=self.segments)
         self.segments = self.segments or segments
-        shot = shoot(law, segments, refit=False)
-        residual = self._measured(segments) - self._probe(encode)(shot.path)
+        path = shoot(law, segments, refit=False).path
+        encoded = path.copy()
+        encoded[..., : segments.x.shape[2]] += self._error(known, 0)(path)
+        probe = self._probe(self._states(self.train, encode), self._known)
+        residual = self._measured(segments) - probe(encoded)
         with np.errstate(over="ignore", invalid="ignore"):  # for paths that run away
             noise = profile(residual, segments.trajectory, self._least)
         terms = TermValues(segments.inputs_of(law))
         return Fit(
             law, noise.log_likelihood, complexity, 0, terms.cancelling_digits(law),
             lambda: residual, residual.size, segments.memory,
-            shot.path[0].size + noise.scale.size, INFORMATION,
+            path[0].size + noise.scale.size, INFORMATION,
         )  # fmt: skip
 
     def is_incomplete(self, encode: Encode, fit: Fit) -> bool:
@@ -193,7 +213,8 @@ class Observations:
 
         Too few trajectories do not show that it cannot.
         """
-        z, probe = self._states(self.train, encode), self._probe(encode)
+        z = self._states(self.train, encode)
+        probe = self._probe(z, self._known)
         left = [x - probe(own) for x, own in zip(self._known, z, strict=True)]
         if len(z) < 2 * MIN_BLOCKS:
             return True
@@ -212,49 +233,66 @@ class Observations:
     def adequacy(self, encode: Encode, law: Law, exact: bool = True) -> Adequacy:
         """Whether the residuals in a law's own coordinates are noise.
 
-        Those of an encoder that is not `exact` contain its own error, too, which outside the range
-        that it was fitted on has no bound: there nothing separates the law from the encoder.
+        Those of an encoder of few parameters, which is not `exact`, contain its errors: functions
+        of the state, without bound outside the range that it was fitted on. What these explain does
+        not tell of the law.
         """
-        found, share = self._tested(self.holdout, encode, law)
+        data = Simulation(
+            self._segments(self.holdout, encode), lambda law: 0.0, self.refit,
+            cut=lambda length: self._segments(self.holdout, encode, length=length),
+        )  # fmt: skip
+        found = data.adequacy(law)
         if exact or found.adequate is not False:
             return found
-        inside = self._inside(encode)
-        if inside is not None:
-            within, share = self._tested(inside, encode, law)
+        shot = data.shots[law]
+        low, high = self._range(encode)
+        if self.order == 2:
+            low, high = (end[: len(end) // 2] for end in (low, high))
+        inside = ((shot.segments.x >= low) & (shot.segments.x <= high)).all(axis=(1, 2))
+        if inside.any() and not inside.all():
+            shot = shoot(law, shot.segments.part(inside), refit=self.refit)
+            within = adequacy_of(shot, lambda length: None)
             if within.adequate is not False:
                 reason = "Within the range of the training data: " + within.reason
                 return within._replace(reason=f"{reason} Outside it, they are not noise.")
-        if share > MOSTLY:
+        size = self._encoder_error(shot, encode)
+        if size is None:
             return found
         return Adequacy(
             None,
-            f"The residuals are mostly noise, but predictable to {share:.0%}: the encoder is not "
-            "exact, or a small term is missing. More trajectories, or another encoder, would tell.",
+            f"The residuals are predictable from the state, and mostly errors of the encoder: a "
+            f"function of the state, {size:.1%} of the spread, which other trajectories confirm. "
+            "Whether a small term is missing beside it, another encoder would tell.",
             found.p_value,
         )
 
-    def _tested(self, data: Trajectories, encode: Encode, law: Law) -> tuple[Adequacy, float]:
-        def cut(length: float = LENGTH) -> Segments:
-            return self._segments(data, encode, length=length)
+    def _error(self, known: ShootingFit, least_degree: int) -> Encode:
+        """The error of the encoder as a function of the simulated state, in training data.
 
-        simulation = Simulation(cut(), lambda law: 0.0, self.refit, cut=cut)
-        found = simulation.adequacy(law)
-        return found, smooth_share(simulation.shots[law].residual)
+        An encoder errs in the same way wherever its state comes back, a law the more the longer it
+        is followed. From degree one on the function is for states within their range.
+        """
+        segments, d = known.segments, known.residual.shape[2]
+        left = np.moveaxis(segments.x, 1, 0) - known.path[..., :d]
+        pairs = (list(np.moveaxis(values, 1, 0)) for values in (known.path, left))
+        return self._probe(*pairs, least_degree)
 
-    def _inside(self, encode: Encode) -> Trajectories | None:
-        """The held-out data within the range of the others; None if that is all or nothing."""
-        low, high = self._range(encode)
-        parts = []
-        for i, z in enumerate(self._states(self.holdout, encode)):
-            left = np.flatnonzero(((z < low) | (z > high)).any(axis=1))
-            edges = np.concatenate([[-1], left, [len(z)]])
-            parts += [(i, slice(a + 1, b)) for a, b in pairwise(edges.tolist())]
-        half = float(np.median(self.holdout.lengths)) / 2
-        parts = [(i, part) for i, part in parts if part.stop - part.start > half]
-        lengths = sum(part.stop - part.start for _, part in parts)
-        if not parts or lengths == self.holdout.lengths.sum():
+    def _encoder_error(self, shot: ShootingFit, encode: Encode) -> float | None:
+        """The error of the encoder, a share of the spread; None where the law must be wrong.
+
+        It must explain more of the residuals than corrections of the law predict of them.
+        """
+        known = shoot(shot.law, self._segments(self.train, encode), refit=self.refit)
+        # With its coefficients: those that suit few other paths best would hide what a law lacks.
+        shot = shoot(known.law, shot.segments, refit=False)
+        segments, error = shot.segments, self._error(known, 1)(shot.path)
+        left = shot.residual - segments.scaled(error)
+        gain = profile(left, segments.trajectory, segments.least).total - shot.noise.total
+        few = segments.trajectory.max() < MIN_BLOCKS
+        blocks = segment_blocks(shot, (np.arange(len(left[0])) if few else segments.trajectory) % 2)
+        if not blocks.enough or gain < predicted_power(blocks) / 2:
             return None
-        return self.holdout._cut(parts)
+        return float((error.std(axis=(0, 1)) / segments.spread).max())
 
     def _range(self, encode: Encode) -> tuple[Array, Array]:
         z = np.concatenate(self._states(self.train, encode))
@@ -267,14 +305,18 @@ class Observations:
         return float(((z < low) | (z > high)).any(axis=1).mean())
 
     def _segments(self, data: Trajectories, encode: Encode, **how: Any) -> Segments:
-        z = Trajectories([encode(x) for x in data.x], data.t, data.u, gaps="keep")
+        some = data[:: _every(len(data))]
+        z = Trajectories([encode(x) for x in some.x], some.t, some.u, gaps="keep")
+        if self.order == 1:  # how wide a window may be depends on the motion, which all share
+            if id(data) not in self._windows:
+                self._windows[id(data)] = differentiate(z).windows
+            how["smoothing"] = Smoothing(noise_level(z.x, z.t), self._windows[id(data)])
         return Segments.of(z, order=self.order, zoh=self.zoh, **how)
 
-    def _probe(self, encode: Encode) -> Probe:
+    def _probe(self, z: list[Array], x: list[Array], least_degree: int = 1) -> Probe:
         """Positions may tell all of the observations, and velocities are noisier."""
-        z = self._states(self.train, encode)
         d = z[0].shape[1]
-        return Probe.of(z, self._known, (d // 2, d) if self.order == 2 else (d,))
+        return Probe.of(z, x, (d // 2, d) if self.order == 2 else (d,), least_degree)
 
     def _states(self, data: Trajectories, encode: Encode) -> list[Array]:
         z = [encode(x) for x in data.x]
@@ -284,9 +326,8 @@ class Observations:
         return z
 
     def _measured(self, segments: Segments) -> Array:
-        span = segments.x.shape[1]
-        rows = [self._others[i][k : k + span] for i, k in segments.places]
-        return np.stack(rows, axis=1).astype(float)
+        span, some = segments.x.shape[1], self._others[:: _every(len(self._others))]
+        return np.stack([some[i][k : k + span] for i, k in segments.places], axis=1).astype(float)
 
     @cached_property
     def _least(self) -> Array:

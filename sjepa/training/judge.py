@@ -21,7 +21,9 @@ from sjepa.symbolic.verdict import Verdict
 from sjepa.training.whitening import fit_whitening
 
 
-def judge(evidence: Observations, encode: Encode, law: Law, scores: Scores, exact: bool) -> Verdict:
+def judge(
+    evidence: Observations, encode: Encode, law: Law, scores: Scores, exact: bool = True
+) -> Verdict:
     """Whether residuals are noise, whether the observations are followed, and what else fits."""
     verdict = verdict_of(law, scores, adequacy(evidence, encode, law, exact))
     adequate, reasons = verdict.adequate, list(verdict.reasons)
@@ -40,7 +42,7 @@ def judge(evidence: Observations, encode: Encode, law: Law, scores: Scores, exac
     return replace(verdict, adequate=adequate, reasons=tuple(reasons), figures=figures)
 
 
-def adequacy(evidence: Observations, encode: Encode, law: Law, exact: bool) -> Adequacy:
+def adequacy(evidence: Observations, encode: Encode, law: Law, exact: bool = True) -> Adequacy:
     try:
         return evidence.adequacy(encode, law, exact)
     except DataError as error:
@@ -62,12 +64,11 @@ def judge_trained(
     encoder: Callable[[Any], Any],
     train: Trajectories,
     held_out: Trajectories,
-    exact: bool = False,
 ) -> Verdict:
     """The verdict on a law as it was trained, on trajectories that did not train it.
 
-    `others` are laws that it is compared with, fitted to the same coordinates; an encoder that is
-    not `exact` has an error of its own.
+    `others` are laws that it is compared with, fitted to the same coordinates. Nothing is allowed
+    for errors of the encoder: training could go on.
     """
     zoh = law.dynamics == "discrete" or train.u is not None
     try:
@@ -85,7 +86,7 @@ def judge_trained(
     evidence = Observations(train, held_out, zoh=zoh, refit=False, values=values)
     own = score(evidence, encode, law, law.complexity("terms"))
     if own is None:
-        tested = adequacy(evidence, encode, law, exact)
+        tested = adequacy(evidence, encode, law)
         if tested.adequate is None and "cannot be decided" in tested.reason:
             return Verdict(law, None, (), (tested.reason,))
         return Verdict(law, False, (), ("Simulations of the law diverge from the data.",))
@@ -93,4 +94,4 @@ def judge_trained(
     fits = [score(evidence, encode, one, one.complexity("terms")) for one in others if one != law]
     evidence.refit = False
     scores = Scores((own, *(fit for fit in fits if fit is not None)), own)
-    return judge(evidence, encode, law, scores, exact)
+    return judge(evidence, encode, law, scores)

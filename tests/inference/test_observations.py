@@ -1,10 +1,12 @@
 """Coordinates and laws that are judged on what was observed."""
 
 import numpy as np
+import pytest
 
 from sjepa.data import Trajectories
 from sjepa.inference.coordinates import Observations, Probe
 from sjepa.symbolic import Law
+from tests.training.joint.shortcut_data import pendulum_states
 
 
 Array = np.ndarray
@@ -73,6 +75,25 @@ def test_what_an_encoder_does_outside_its_range_is_not_held_against_the_law() ->
     wrong = Law.from_string(["-1.01*z1"], ["z1", "z1_dot"], outputs=["z1_dot"])
     assert evidence.adequacy(encode, wrong, exact=False).adequate is False
     assert evidence.outside(encode) > 0
+
+
+@pytest.mark.parametrize(
+    ("equations", "adequate"), [(("z2", "-sin(z1)"), None), (("z2", "-z1"), False)]
+)
+def test_small_errors_of_an_encoder_are_not_held_against_the_law_and_wrong_terms_are(
+    equations: tuple[str, str], adequate: bool | None
+) -> None:
+    """Errors are functions of the state here, as those of read-outs of too few sensors are."""
+
+    def encode(x: Array) -> Array:
+        return x + 0.01 * np.stack([np.sin(3 * x[:, 1]), np.cos(3 * x[:, 0])], axis=1)
+
+    rng = np.random.default_rng(0)
+    s = [a + 0.001 * rng.normal(size=a.shape) for a in pendulum_states(60)]
+    evidence = Observations(trajectories(s[:36]), trajectories(s[36:]))
+    law = Law.from_string(list(equations), ["z1", "z2"])
+    assert evidence.adequacy(encode, law).adequate is False
+    assert evidence.adequacy(encode, law, exact=False).adequate is adequate
 
 
 def test_a_fold_leaves_what_depends_on_the_coordinates_and_a_nuisance_does_not() -> None:

@@ -82,5 +82,5 @@ def fit_fixed(
         verdict = constrained(law, best.risk, delta)
     elif model.correction is None:
         others = [one.law for one in proposal.front]
-        verdict = judge_trained(law, others, identity, parts[0], parts[1], exact=True)
+        verdict = judge_trained(law, others, identity, parts[0], parts[1])
     return FitResult.trained(law, proposal.front, identity, verdict, notes, fixed(model.correction))

@@ -24,7 +24,8 @@ from sjepa.training.joint.finalists import (
 )
 from sjepa.training.joint.gauge import PRESENT, THRESHOLDS, Gauge, GaugeMoves, search_gauge
 from sjepa.training.joint.initial_subspaces import starting_readouts
-from sjepa.training.joint.refinement import StructureTask, linear_head, noise_floor, refine_encoder
+from sjepa.training.joint.levenberg import refine_encoder
+from sjepa.training.joint.refinement import StructureTask, linear_head, noise_floor
 from sjepa.training.joint.structure_moves import drop_one_term
 from sjepa.training.joint.structures import Structure, structure
 from sjepa.training.joint.subspace import Subspace, apart, search_subspace

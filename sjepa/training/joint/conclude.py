@@ -32,7 +32,7 @@ from sjepa.training.joint.rollout_refinement import (
     states,
 )
 from sjepa.training.joint.structures import Symmetry, structure
-from sjepa.training.joint.whitened_trajectories import Observed, within_range
+from sjepa.training.joint.whitened_trajectories import Observed
 from sjepa.training.judge import adequacy, judge, score
 
 
@@ -105,11 +105,11 @@ class Judge:
         if given is not None:  # nothing is to be compared
             return Verdict(best.law, given.adequate, (), (given.reason,))
         if self.fit(best) is None:  # nothing can be compared
-            tested = adequacy(self.evidence, _encode(best), best.law, best.linear)
+            tested = adequacy(self.evidence, _encode(best), best.law, exact=False)
             verdict = Verdict(best.law, tested.adequate, (), (tested.reason,))
         else:
             scores = self.scores([best, *found], best)
-            verdict = judge(self.evidence, _encode(best), best.law, scores, best.linear)
+            verdict = judge(self.evidence, _encode(best), best.law, scores, exact=False)
         reasons = list(verdict.reasons)
         if verdict.adequate is not True:
             reasons += map(_sentence, _diagnose(self.context, best))
@@ -177,16 +177,8 @@ def conclude(
     elif delta_roll is not None and within:
         best = judge.owner(judge.scores(within).best)
     context.report(f"refining {'; '.join(best.law.lines(digits=3))}", 0.96, best.candidate)
-    choices = [best]
-    if limit is None and delta_roll is None:
-        symmetry = Symmetry(context.library, context.latent_dim, context.actions)
-        choices += _parts(judge, symmetry, best, found)
-    refined = [_refined(context, judge, one) for one in choices]
-    final = judge.scores(refined)
-    fits = [judge.fit(one) for one in refined]
-    chosen = fits.index(final.best) if final.fits else 0
-    front, rows = _front(judge, scores, found, choices[chosen])
-    best = refined[chosen]
+    front, rows = _front(judge, scores, found, best)
+    best = _refined(context, judge, best)
     given = None
     if limit is not None:
         loss = best.candidate.loss
@@ -207,18 +199,10 @@ def conclude(
     floor = noise_floor(head_of(best.encoder), _own_task(context, best), context.validation)
     left = candidate_losses(context, best, context.train)
     training = sum(left) / len(left)
-    near = within_range(context.train, context.validation)
-    inside = ""
-    if len(near) < len(context.validation):
-        losses = candidate_losses(context, best, near)
-        inside = (
-            f" ({sum(losses) / len(losses):.2g} on the {len(near)} of "
-            f"{len(context.validation)} pieces that stay within the range of the training data)"
-        )
     notes.append(
         f"unexplained variance of the increments (1 - R²): {best.candidate.loss:.2g} on "
-        f"held-out trajectories{inside}, {times_noise(best.candidate.loss, floor)}, and "
-        f"{training:.2g} in training"
+        f"held-out trajectories, {times_noise(best.candidate.loss, floor)}, and {training:.2g} in "
+        "training"
     )
     if not best.linear:
         notes.append("the encoder is nonlinear: it and the law are valid on the training range.")
@@ -297,22 +281,6 @@ def _others(
         one = judge.owner(fit)
         if not symmetry.contains(one.structure, best.structure):
             fittest.setdefault(symmetry.law(one.structure.support), one)
-    return list(fittest.values())
-
-
-def _parts(
-    judge: Judge, symmetry: Symmetry, best: JointCandidate, found: Sequence[JointCandidate]
-) -> list[JointCandidate]:
-    """The best candidate of each length among the shorter laws that the chosen one contains.
-
-    A term may make up for coordinates that are not refined yet, as a constant does for an origin.
-    """
-    scores, fittest = judge.scores(found), dict[float, JointCandidate]()
-    for fit in sorted(scores.fits, key=scores.score, reverse=True):
-        one = judge.owner(fit)
-        shorter = one.candidate.terms < best.candidate.terms
-        if shorter and symmetry.contains(best.structure, one.structure):
-            fittest.setdefault(one.candidate.terms, one)
     return list(fittest.values())
 
 

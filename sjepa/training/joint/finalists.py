@@ -15,12 +15,12 @@ from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.symbolic.front import EXACT
 from sjepa.training.joint.conclude import scored
 from sjepa.training.joint.context import SearchContext
+from sjepa.training.joint.levenberg import refine_encoder
 from sjepa.training.joint.refinement import (
     Head,
     StructureTask,
     linear_head,
     noise_floor,
-    refine_encoder,
     unit_scale,
 )
 from sjepa.training.joint.rollout_refinement import RolloutLoss, law_of

@@ -17,20 +17,20 @@ from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.training.joint.batched_encoders import degeneracy, join_velocities
 from sjepa.training.joint.objective import coarse, rows_of, valid_starts
 from sjepa.training.joint.quadrature import difference
-from sjepa.training.joint.refinement import Head, StructureTask, refine_encoder
+from sjepa.training.joint.refinement import Head, StructureTask
 from sjepa.training.joint.whitened_trajectories import Observed
 
 
 # Final weight of the curvature: a coordinate without a linear part counts as this much risk.
 CURVATURE_PENALTY = 1e-3
-# Samples that the sums run over.
+# Samples that the sums run over for encoders of many parameters.
 MAX_SAMPLES = 8_000
 # Steps that are tried with more and more damping before it ends; what a step must gain.
 TRIES, WORTHWHILE = 6, 1e-3
 
 
 def levenberg_marquardt(
-    head: PolynomialEncoder,
+    head: Head,
     task: StructureTask,
     observed: Observed,
     *,
@@ -40,10 +40,13 @@ def levenberg_marquardt(
 ) -> float:
     """Minimize risk plus `curvature_penalty` times mean curvature; changes `head`, returns it.
 
-    Coordinates may be shifted along the flow without a change of the law, so a law alone does not
-    determine them: of equal ones those of least curvature are taken.
+    Linear encoders have no curvature. Polynomials may be shifted along the flow without a change
+    of the law, so a law alone does not determine them: of equal ones those of least curvature are
+    taken.
     """
-    sums = NormalSums(head, task, observed.thinned(MAX_SAMPLES), curvature_penalty, stride)
+    if isinstance(head, PolynomialEncoder):
+        observed = observed.thinned(MAX_SAMPLES)
+    sums = NormalSums(head, task, observed, curvature_penalty, stride)
     damping, lowest = 1e-2, sums.loss()
     for _ in range(steps):
         gram, slope = sums.normal_equations()
@@ -66,21 +69,13 @@ def levenberg_marquardt(
     return lowest
 
 
-def improve(
+def refine_encoder(
     head: Head, task: StructureTask, observed: Observed, iterations: int, stride: int
 ) -> None:
-    """The best numbers for a structure, by the method that suits the encoder."""
-    if isinstance(head, PolynomialEncoder):
-        levenberg_marquardt(
-            head,
-            task,
-            observed,
-            curvature_penalty=CURVATURE_PENALTY,
-            steps=iterations,
-            stride=stride,
-        )
-    else:
-        refine_encoder(head, task, observed, iterations, stride)
+    """The best numbers for a structure."""
+    levenberg_marquardt(
+        head, task, observed, curvature_penalty=CURVATURE_PENALTY, steps=iterations, stride=stride
+    )
 
 
 class NormalSums:
@@ -88,7 +83,7 @@ class NormalSums:
 
     def __init__(
         self,
-        head: PolynomialEncoder,
+        head: Head,
         task: StructureTask,
         observed: Observed,
         curvature_penalty: float,
@@ -99,7 +94,7 @@ class NormalSums:
         self.terms = task.features
         grid, order = observed.grid, task.order
         with torch.no_grad():
-            p = head.features(observed.x)
+            p = head.features(observed.x) if isinstance(head, PolynomialEncoder) else observed.x
         self.p = torch.cat([p, torch.ones_like(p[..., :1])], dim=-1)  # (N, T, F), 1 is the last
         self.wide = len(task.library.inputs) - grid.actions > head.linear.out_features
         self.times, self.mask = grid.times[:, ::stride], grid.mask[:, ::stride]
@@ -144,9 +139,9 @@ class NormalSums:
         z = self.latents()
         fit = self.task.fit(self.terms, z, self.observed, stride=self.stride)
         kept = degeneracy(z[None], self.task.within)[0]
-        value = float(
-            fit.risk[0] + kept + self.curvature_penalty * self.head.curvature_penalty().mean()
-        )
+        value = float(fit.risk[0] + kept)
+        if isinstance(self.head, PolynomialEncoder):
+            value += self.curvature_penalty * float(self.head.curvature_penalty().mean())
         return value if value == value else float("inf")
 
     def normal_equations(self) -> tuple[Tensor, Tensor]:
@@ -181,7 +176,8 @@ class NormalSums:
                 jacobian[place[j, active[j]]] = -unit * design
                 gram += jacobian @ jacobian.T
                 slope += jacobian @ left
-        self._add_curvature_penalty(gram, slope)
+        if isinstance(self.head, PolynomialEncoder):
+            self._add_curvature_penalty(gram, slope, self.head.curvature)
         return gram, slope
 
     def _terms(self, inputs: Tensor) -> Tensor:
@@ -217,13 +213,13 @@ class NormalSums:
             result.append(self._integrals(changed, z))
         return result
 
-    def _add_curvature_penalty(self, gram: Tensor, slope: Tensor) -> None:
+    def _add_curvature_penalty(self, gram: Tensor, slope: Tensor, curvature: Tensor) -> None:
         """The nonlinear parts of each coordinate, in units of its spread, as residuals."""
         weight, d = self.head.linear.weight.detach(), self.head.linear.out_features
         size, features = self.p.shape[-1], weight.shape[1]
         for i, own in enumerate(weight):
             spread = own.square().sum().clamp_min(1e-300)
-            unit = (self.curvature_penalty * self.head.curvature / (d * spread)).sqrt()
+            unit = (self.curvature_penalty * curvature / (d * spread)).sqrt()
             left = unit * own
             jacobian = unit.diag() - torch.outer(own / spread, left)
             part = slice(i * size, i * size + features)

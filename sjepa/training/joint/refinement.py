@@ -14,7 +14,7 @@ from sjepa.models.encoders import LinearEncoder
 from sjepa.models.polynomials import PolynomialEncoder
 from sjepa.symbolic import Library
 from sjepa.symbolic.parse import symbol
-from sjepa.training.joint.batched_encoders import degeneracy, join_velocities
+from sjepa.training.joint.batched_encoders import join_velocities
 from sjepa.training.joint.objective import ActiveFeatures, IntegralFit, coarse, integral_fit
 from sjepa.training.joint.quadrature import difference
 from sjepa.training.joint.structures import Structure
@@ -90,20 +90,6 @@ def linear_head(readout: Tensor) -> LinearEncoder:
         head.linear.weight.copy_(readout.T)
         head.linear.bias.zero_()
     return head
-
-
-def refine_encoder(
-    head: nn.Module, task: StructureTask, observed: Observed, iterations: int = 40, stride: int = 1
-) -> float:
-    """Quasi-Newton on the integral form with all trajectories; changes `head`, returns the risk."""
-    features = task.features
-
-    def loss() -> Tensor:
-        z = head(observed.x)
-        fit = task.fit(features, z, observed, stride=stride)
-        return fit.risk[0] + degeneracy(z[None], task.within)[0]
-
-    return minimize(loss, list(head.parameters()), iterations)
 
 
 def minimize(loss: Callable[[], Tensor], parameters: Sequence[nn.Parameter], steps: int) -> float:

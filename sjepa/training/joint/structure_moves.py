@@ -15,7 +15,7 @@ from sjepa.backend import Budget, Problem
 from sjepa.backend.registry import make_backend
 from sjepa.symbolic import Gram
 from sjepa.training.joint.batched_encoders import join_velocities
-from sjepa.training.joint.levenberg import improve
+from sjepa.training.joint.levenberg import refine_encoder
 from sjepa.training.joint.objective import coarse
 from sjepa.training.joint.quadrature import difference
 from sjepa.training.joint.refinement import Head, StructureTask
@@ -45,7 +45,7 @@ def reductions(
         if risks[lowest] > TOLERATED * own + 1e-6:
             return
         task, head = options[lowest], deepcopy(head)
-        improve(head, task, train, iterations, stride)
+        refine_encoder(head, task, train, iterations, stride)
         yield head, task
 
 

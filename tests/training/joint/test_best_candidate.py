@@ -14,7 +14,8 @@ from sjepa.training.joint import SearchBudget, best_candidate as module
 from sjepa.training.joint.best_candidate import best_candidate, best_candidate_raised
 from sjepa.training.joint.context import SearchContext, prepare
 from sjepa.training.joint.finalists import enough, lacking, validation_risk
-from sjepa.training.joint.refinement import linear_head, refine_encoder
+from sjepa.training.joint.levenberg import refine_encoder
+from sjepa.training.joint.refinement import linear_head
 from sjepa.training.joint.structures import Structure, structure
 from tests.training.joint.shortcut_data import pendulum_states
 
