@@ -26,7 +26,6 @@ from sjepa.inference.evidence import Regression, Simulation
 from sjepa.inference.score import Scores
 from sjepa.search.effort import Effort
 from sjepa.search.extension import Extension
-from sjepa.search.observed import Observed
 from sjepa.search.proposed import (
     as_proposed,
     is_defined,
@@ -37,6 +36,7 @@ from sjepa.search.proposed import (
 from sjepa.search.quotients import quotient_sets
 from sjepa.search.ranking import best_of, inside, is_long, leader, simplified, structure_of
 from sjepa.search.regression_neighbors import exchanges, extensions, recombined
+from sjepa.search.rows_and_paths import RowsAndPaths
 from sjepa.search.scored_front import scored_front
 from sjepa.search.simulated_neighbors import Template, neighbors, on_grid
 from sjepa.search.verdicts import domain_of, rounding_reason, verdict_of, with_cause
@@ -121,8 +121,8 @@ class Ladder:
         return self._concluded(front, problem, evidence)
 
     @cached_property
-    def _observed(self) -> Observed:
-        return Observed(self.rows, self.data, self.names, self.order, self.ordered)
+    def _observed(self) -> RowsAndPaths:
+        return RowsAndPaths(self.rows, self.data, self.names, self.order, self.ordered)
 
     @cached_property
     def _extension(self) -> Extension:

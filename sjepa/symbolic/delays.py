@@ -86,7 +86,7 @@ def names_with_delays(law: Law) -> list[str]:
 
 
 def without_delays(law: Law | None, what: str) -> None:
-    """Refuse dead time where nothing remembers past inputs."""
+    """Refuse dead time where past inputs are not stored."""
     if law is not None and law.delays:
         late = ", ".join(f"{name} by {delay:.3g}" for name, delay in law.delays.items())
         raise LawError(f"{what} has no dead time, and inputs of this law act late ({late}).")

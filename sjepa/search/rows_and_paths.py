@@ -28,7 +28,7 @@ ROUNDING = 1e-11
 
 
 @dataclass(frozen=True)
-class Observed:
+class RowsAndPaths:
     """Rows of a regression, and the trajectories they are from; None for tables.
 
     `names` are all inputs that a simulation knows; `ordered` is False for given derivatives and
