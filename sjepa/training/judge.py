@@ -68,7 +68,7 @@ def judge_trained(
     """The verdict on a law as it was trained, on trajectories that did not train it.
 
     `others` are laws that it is compared with, fitted to the same coordinates. Nothing is allowed
-    for errors of the encoder: training could go on.
+    for errors of the encoder: more training would reduce them.
     """
     zoh = law.dynamics == "discrete" or train.u is not None
     try:

@@ -35,7 +35,7 @@ _BRACKETS = re.compile(
 
 
 def _plain_brackets(text: str) -> str:
-    """Brackets that do not stretch, from the innermost outward."""
+    """Brackets of fixed height, from the innermost outward."""
     plain = '<mo stretchy="false">{}</mo>'.format
     count = 1
     while count:
