@@ -101,12 +101,17 @@ def test_the_command_marks_doubts_and_tells_what_was_held_out(tmp_path: Path) ->
 
 def options(**less: int) -> list[str]:
     settings = SMALL | less
-    return [part for name, value in settings.items() for part in ("--set", f"search.{name}={value}")]
+    return [
+        part for name, value in settings.items() for part in ("--set", f"search.{name}={value}")
+    ]
 
 
 def test_the_command_reads_coordinates_off_several_rows(tmp_path: Path) -> None:
     file = table(tmp_path, swings()[:5], ["x"])
-    out = run("fit", file, "--time", "t", "--id", "run", "--history", "7", *options(structures=1, restarts=1))
+    out = run(
+        "fit", file, "--time", "t", "--id", "run", "--history", "7",
+        *options(structures=1, restarts=1),
+    )  # fmt: skip
     assert out.returncode == 0, out.stderr
     assert "middle of 7 successive observations" in out.stderr
     assert "R2 of rollouts: 1.0000 held out, 1.0000 in training" in out.stderr
