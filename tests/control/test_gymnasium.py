@@ -46,7 +46,7 @@ def test_steps_that_end_at_a_limit_are_cut_out() -> None:
 def test_the_law_of_the_pendulum_is_found_from_raw_observations() -> None:
     data = collect("Pendulum-v1", 500, seed=1, dt=0.05, names=["c", "s", "w"])
     library = sjepa.Library.polynomial(["c", "s", "w", "u1"], 2)
-    front = sjepa.discover(data, library=library)
+    front = sjepa.discover(data, library=library, budget=5)
     short = front.select(delta=0.01)
     assert [{str(t) for _, t in terms} for terms in short.terms] == [{"s*w"}, {"c*w"}, {"s", "u1"}]
     # The environment takes the torque of gravity at the start of its step: seen as a flow, w' lags

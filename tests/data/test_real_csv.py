@@ -187,8 +187,7 @@ def test_the_front_is_printed_up_to_two_rows_after_the_law_and_nothing_twice(
     assert len(said) == len(set(said))
 
 
-@pytest.mark.parametrize("path", ["nothing.csv", "a.csv"])
-@pytest.mark.parametrize("given", [["discover"], ["fit"]])
+@pytest.mark.parametrize(("given", "path"), [(["discover"], "a.csv"), (["fit"], "nothing.csv")])
 def test_a_wrong_path_or_column_is_reported_before_torch_is_imported(
     given: list[str], path: str, tmp_path: Path
 ) -> None:

@@ -181,5 +181,7 @@ def test_a_column_that_has_nothing_to_do_with_the_law(plain: Front) -> None:
              for i, t in enumerate(data.t)]  # fmt: skip
     x = [np.concatenate(pair, axis=1) for pair in zip(data.x, other, strict=True)]
     with pytest.warns(NumericalWarning):  # no function of the state moves the third
-        front = sjepa.discover(Trajectories(x, data.t, names=("x", "v", "w")), verbose=False)
+        front = sjepa.discover(
+            Trajectories(x, data.t, names=("x", "v", "w")), verbose=False, budget=4
+        )
     assert terms(front.best())[:2] == terms(plain.best())

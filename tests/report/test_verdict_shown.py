@@ -109,16 +109,9 @@ def options(**less: int) -> list[str]:
 def test_the_command_reads_coordinates_off_several_rows(tmp_path: Path) -> None:
     file = table(tmp_path, swings()[:5], ["x"])
     out = run(
-        "fit",
-        file,
-        "--time",
-        "t",
-        "--id",
-        "run",
-        "--history",
-        "7",
+        "fit", file, "--time", "t", "--id", "run", "--history", "7",
         *options(structures=1, restarts=1),
-    )
+    )  # fmt: skip
     assert out.returncode == 0, out.stderr
     assert "middle of 7 successive observations" in out.stderr
     assert "R2 of rollouts: 1.0000 held out, 1.0000 in training" in out.stderr

@@ -56,14 +56,15 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in FILES}
 
 
-def inject(search: str, place: Path, every: int, cut: bool) -> Counter[str]:
-    """Count what becomes of a run for every `every`-th of its operations."""
+def inject(search: str, place: Path, cut: bool, faults: int | None = None) -> Counter[str]:
+    """Count what becomes of a run when an operation fails: each, or so many of them, spread out."""
     counted = Disk(_new(place / "whole"), cut=cut)
     with counted.plugged_in():
         fit(search, place / "whole" / "run")
     wanted = bytes_of(place / "whole" / "run")
     found: Counter[str] = Counter(operations=len(counted.operations))
-    for at in range(0, len(counted.operations), every):
+    last = len(counted.operations) - 1
+    for at in np.linspace(0, last, faults or last + 1).astype(int).tolist():
         disk = Disk(_new(place / f"fault{at}"), at, cut)
         run = disk.root / "run"
         try:
@@ -98,7 +99,7 @@ def _new(folder: Path) -> Path:
 def test_a_fault_of_the_disk_costs_time_but_no_result(
     search: str, cut: bool, tmp_path: Path
 ) -> None:
-    found = inject(search, tmp_path, 11, cut)
+    found = inject(search, tmp_path, cut, 4)
     assert found["operations"] > 20 and found["faults"] == found["resumed"], found
 
 
@@ -115,5 +116,5 @@ def test_a_run_in_folders_that_are_all_new_survives_a_power_cut(tmp_path: Path) 
 @pytest.mark.parametrize("cut", [False, True], ids=["error", "power cut"])
 @pytest.mark.parametrize("search", list(SETTINGS))
 def test_no_fault_of_the_disk_costs_a_result(search: str, cut: bool, tmp_path: Path) -> None:
-    found = inject(search, tmp_path, 1, cut)
+    found = inject(search, tmp_path, cut)
     assert found["faults"] == found["operations"] == found["resumed"], found

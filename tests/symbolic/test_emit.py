@@ -36,9 +36,9 @@ def evalf(law: Law, point: np.ndarray) -> list[float]:
     return [float(e.subs(values).evalf(30)) for e in law.expressions]
 
 
-def test_300_random_laws_agree_in_torch_numpy_and_sympy() -> None:
+def test_random_laws_agree_in_torch_numpy_and_sympy() -> None:
     points = np.random.default_rng(1).uniform(-2, 2, (3, 3))
-    for law in random_laws(300):
+    for law in random_laws(100):
         by_numpy = law.numpy()(points)
         by_torch = law.torch()(torch.tensor(points)).detach().numpy()
         by_sympy = np.array([evalf(law, p) for p in points])
