@@ -86,9 +86,8 @@ def compare(
         raise ConfigError("Give a budget of seconds, the same for each backend.", "budget")
     data, what = _data(X, y, t, u, feature_names, settings)
     installed = [name for name, ready in available_backends().items() if ready]
-    if backends is None:
-        chosen = [DEFAULT, *installed]
-    else:
+    chosen: list[Any] = [DEFAULT, *installed]
+    if backends is not None:
         several = isinstance(backends, Iterable) and not isinstance(backends, str)
         chosen = list(backends) if several else [backends]
     if not chosen:
