@@ -86,10 +86,9 @@ def compare(
         raise ConfigError("Give a budget of seconds, the same for each backend.", "budget")
     data, what = _data(X, y, t, u, feature_names, settings)
     installed = [name for name, ready in available_backends().items() if ready]
-    chosen: list[Any] = [DEFAULT, *installed]
-    if backends is not None:
-        several = isinstance(backends, Iterable) and not isinstance(backends, str)
-        chosen = list(backends) if several else [backends]
+    given: Any = [DEFAULT, *installed] if backends is None else backends
+    alone = isinstance(given, str) or not isinstance(given, Iterable)
+    chosen: list[Any] = [given] if alone else list(given)
     if not chosen:
         raise ConfigError("Give at least one backend.", "backends")
     labels = _labels(chosen)
