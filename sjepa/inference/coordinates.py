@@ -50,14 +50,11 @@ class Probe:
     weights: Array
 
     @classmethod
-    def of(
-        cls, z: list[Array], x: list[Array], sizes: tuple[int, ...] = (), least_degree: int = 1
-    ) -> Probe:
+    def of(cls, z: list[Array], x: list[Array], sizes: tuple[int, ...] = ()) -> Probe:
         """Observations (n, r) of each trajectory as functions of its coordinates (n, d).
 
         Of how high a degree, and of how many of the coordinates (one of `sizes`, by default all),
-        is what predicts every other trajectory best from the rest: typical rows, of which a few lie
-        outside the range of the others; or all, where a degree of zero is enough.
+        is what predicts every other trajectory best from the rest.
         """
         every = max(1, sum(map(len, z)) // ROWS)
         z, x = ([one[::every] for one in many] for many in (z, x))
@@ -71,19 +68,15 @@ class Probe:
             probe = cls._plain(rows[:, :size])
             features = probe.features(rows)
             degrees = probe.powers.sum(axis=1)
-            counts = [
-                int((degrees <= n).sum()) for n in range(least_degree, int(degrees.max()) + 1)
-            ]
+            counts = [int((degrees <= n).sum()) for n in range(1, int(degrees.max()) + 1)]
             counts = [p for p in counts if 4 * p <= len(rows)] or counts[:1]
             missed = np.zeros(len(counts))
             for k in (0, 1):
                 solutions = _prefixes(features[half == k], seen[half == k], counts)
                 for i, (p, weights) in enumerate(zip(counts, solutions, strict=True)):
                     left = seen[half != k] - features[half != k, :p] @ weights
-                    square = left**2 + least
-                    if not least_degree:
-                        square = square.mean(axis=0)
-                    missed[i] += float(np.log(square).mean())
+                    # Typical errors: a few rows lie outside the range of the others.
+                    missed[i] += float(np.log(left**2 + least).mean())
             best = int(missed.argmin())
             (weights,) = _prefixes(features, seen, counts[best : best + 1])
             powers = probe.powers[: counts[best]]
@@ -121,6 +114,12 @@ class Probe:
 
     def _turned(self, z: Array) -> Array:
         return np.asarray((z[..., : len(self.center)] - self.center) @ self.axes)
+
+
+def _left(shot: ShootingFit) -> Array:
+    """What a simulation leaves (n, S, d) of coordinates, in their own unit."""
+    x = np.moveaxis(shot.segments.x, 1, 0)
+    return np.asarray(x - shot.path[..., : x.shape[2]])
 
 
 def _every(count: int) -> int:
@@ -162,7 +161,7 @@ class Observations:
     def fit(self, encode: Encode, law: Law, complexity: float) -> Fit:
         """The score of an encoder with its law, whose coefficients are fitted to other data.
 
-        No term of the law should make up for errors of the encoder: these are learned beside it.
+        No term of the law should make up for the origin of the encoder: that is moved beside it.
         """
         known = shoot(law, self._segments(self.train, encode), refit=self.refit)
         if self.refit:
@@ -171,7 +170,7 @@ class Observations:
         self.segments = self.segments or segments
         path = shoot(law, segments, refit=False).path
         encoded = path.copy()
-        encoded[..., : segments.x.shape[2]] += self._error(known, 0)(path)
+        encoded[..., : segments.x.shape[2]] += _left(known).mean(axis=(0, 1))
         probe = self._probe(self._states(self.train, encode), self._known)
         residual = self._measured(segments) - probe(encoded)
         with np.errstate(over="ignore", invalid="ignore"):  # for paths that run away
@@ -266,26 +265,18 @@ class Observations:
             found.p_value,
         )
 
-    def _error(self, known: ShootingFit, least_degree: int) -> Encode:
-        """The error of the encoder as a function of the simulated state, in training data.
-
-        An encoder errs in the same way wherever its state comes back, a law the more the longer it
-        is followed. From degree one on the function is for states within their range.
-        """
-        segments, d = known.segments, known.residual.shape[2]
-        left = np.moveaxis(segments.x, 1, 0) - known.path[..., :d]
-        pairs = (list(np.moveaxis(values, 1, 0)) for values in (known.path, left))
-        return self._probe(*pairs, least_degree)
-
     def _encoder_error(self, shot: ShootingFit, encode: Encode) -> float | None:
         """The error of the encoder, a share of the spread; None where the law must be wrong.
 
-        It must explain more of the residuals than corrections of the law predict of them.
+        An encoder errs in the same way wherever its state comes back, a law the more the longer it
+        is followed. So a function of the simulated state is learned from the training data: it must
+        explain more of the residuals than corrections of the law predict of them.
         """
         known = shoot(shot.law, self._segments(self.train, encode), refit=self.refit)
         # With its coefficients: those that suit few other paths best would hide what a law lacks.
         shot = shoot(known.law, shot.segments, refit=False)
-        segments, error = shot.segments, self._error(known, 1)(shot.path)
+        pairs = (list(np.moveaxis(values, 1, 0)) for values in (known.path, _left(known)))
+        segments, error = shot.segments, self._probe(*pairs)(shot.path)
         left = shot.residual - segments.scaled(error)
         gain = profile(left, segments.trajectory, segments.least).total - shot.noise.total
         few = segments.trajectory.max() < MIN_BLOCKS
@@ -313,10 +304,10 @@ class Observations:
             how["smoothing"] = Smoothing(noise_level(z.x, z.t), self._windows[id(data)])
         return Segments.of(z, order=self.order, zoh=self.zoh, **how)
 
-    def _probe(self, z: list[Array], x: list[Array], least_degree: int = 1) -> Probe:
+    def _probe(self, z: list[Array], x: list[Array]) -> Probe:
         """Positions may tell all of the observations, and velocities are noisier."""
         d = z[0].shape[1]
-        return Probe.of(z, x, (d // 2, d) if self.order == 2 else (d,), least_degree)
+        return Probe.of(z, x, (d // 2, d) if self.order == 2 else (d,))
 
     def _states(self, data: Trajectories, encode: Encode) -> list[Array]:
         z = [encode(x) for x in data.x]
