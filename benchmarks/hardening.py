@@ -3,6 +3,7 @@
     OMP_NUM_THREADS=1 python -m benchmarks.hardening discover 200     # that many random calls
     OMP_NUM_THREADS=1 python -m benchmarks.hardening fits 50 --seed 7
     OMP_NUM_THREADS=1 python -m benchmarks.hardening doors 3000 --seed 7   # all public calls
+    OMP_NUM_THREADS=1 python -m benchmarks.hardening arguments 1      # each for all junk
     OMP_NUM_THREADS=1 python -m benchmarks.hardening soak 2000    # what they leave behind
     OMP_NUM_THREADS=1 python -m benchmarks.hardening together 8   # processes in the same folders
     OMP_NUM_THREADS=1 python -m benchmarks.hardening files 5          # times the tests' number
@@ -35,7 +36,8 @@ import torch
 from benchmarks import budgets
 from sjepa import discover
 from tests.robustness.torture import BACKENDS, SETTINGS as OPTIONS, discover_call, fit_call
-from tests.runs.doors import door_call
+from tests.runs.doors import DOORS, door_call
+from tests.runs.every_argument import foreign_errors
 from tests.runs.fuzzing import longest, only_our_errors, outcomes, peak_memory
 from tests.runs.killing import kill_runs, kill_sweep
 from tests.runs.load import soak, together
@@ -61,6 +63,19 @@ def calls(call: Callable[[int], object], count: int, seed: int) -> None:
             print(f"{call.__name__}({number}) took {longest[0]:.1f} s of CPU time")
         if (number + 1 - seed) % 250 == 0 or number + 1 == seed + count:
             _print_outcomes(f"{call.__name__} {seed} to {number}", before)
+
+
+def arguments(every: int, seed: int) -> None:
+    """Every argument exchanged for everything that makes no sense, or each `every`-th of those."""
+    _everything_imported()
+    for door in DOORS:
+        before = sum(outcomes.values())
+        wrong = list(foreign_errors(door, SECONDS, every, seed % every))
+        print(*wrong, sep="\n", end="\n" if wrong else "")
+        print(
+            f"{door.__name__}: {sum(outcomes.values()) - before} calls, {len(wrong)} wrong",
+            flush=True,
+        )
 
 
 def _everything_imported() -> None:
@@ -150,8 +165,8 @@ def _resident(name: str) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument(
-        "what", choices=["discover", "fits", "doors", "files", "faults", "kills", "budgets",
-                         "memory", "soak", "together"],
+        "what", choices=["discover", "fits", "doors", "arguments", "files", "faults", "kills",
+                         "budgets", "memory", "soak", "together"],
     )  # fmt: skip
     parser.add_argument("count", type=int, nargs="?", default=100)
     parser.add_argument("--seed", type=int, default=0)
@@ -165,6 +180,8 @@ def main() -> None:
             calls(fit_call, args.count, args.seed)
         case "doors":
             calls(door_call, args.count, args.seed)
+        case "arguments":
+            arguments(args.count, args.seed)
         case "soak":
             soaked(args.count, args.seed)
         case "together":

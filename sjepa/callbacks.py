@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from sjepa.backend import Progress
 from sjepa.errors import ConfigError, MissingDependency
+from sjepa.settings import callable_of, path_of
 
 
 logger = logging.getLogger(__name__)
@@ -132,7 +133,7 @@ class TensorBoard(Callback):
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+        self.folder = path_of(folder, "folder")
         self._writer: Any = None
         self._count = 0
 
@@ -313,7 +314,8 @@ def read_verbose(verbose: Any) -> tuple[bool | None, list[Callback]]:
         if isinstance(part, Callback) and not isinstance(part, type):
             listeners.append(part)
         elif callable(part) and not isinstance(part, type):
-            listeners.append(Reporter(part))
+            called = callable_of(part, "verbose", "verbose(text, share)", 2)
+            listeners.append(Reporter(called))
         else:
             raise ConfigError(
                 "verbose is None, True, False, a function of a text and a share, a Callback "

@@ -146,7 +146,7 @@ T = TypeVar("T")
 
 def lookup(table: Mapping[str, T], name: str, what: str) -> T:
     """``table[name]``, or an error that names the nearest match and everything known."""
-    if name in table:
+    if isinstance(name, str) and name in table:
         return table[name]
     hint = did_you_mean(name, table)
-    raise ConfigError(f"No {what} is called {name!r}.{hint} Known: {', '.join(sorted(table))}.")
+    raise ConfigError(f"No {what} is called {name!r:.60}.{hint} Known: {', '.join(sorted(table))}.")

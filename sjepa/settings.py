@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -115,13 +116,20 @@ def settings_of(given: Any, argument: str, known: Mapping[str, P]) -> P:
 
 def texts_of(given: Any, argument: str, example: str) -> list[str]:
     """The texts of a list, such as names or terms; a text alone is a list of letters."""
-    try:
-        texts: list[Any] | None = None if isinstance(given, str | bytes) else list(given)
-    except TypeError:
-        texts = None
-    if texts is None or not all(isinstance(text, str) for text in texts):
+    texts = list_of(given, argument, example)
+    if not all(isinstance(text, str) for text in texts):
         raise ConfigError(f"{argument} is a list of {example}, got {given!r:.60}.", argument)
     return texts
+
+
+def list_of(given: Any, argument: str, example: str) -> list[Any]:
+    """What can be gone through, as a list; a text is one value."""
+    try:
+        if not isinstance(given, str | bytes):
+            return list(given)
+    except TypeError:
+        pass
+    raise ConfigError(f"{argument} is a list of {example}, got {given!r:.60}.", argument)
 
 
 def choice_of(given: Any, argument: str, known: Sequence[C]) -> C:
@@ -168,9 +176,33 @@ def mapping_of(given: Any, argument: str) -> Mapping[Any, Any]:
 
 
 def path_of(given: Any, argument: str) -> Path:
+    """A path that the system can be asked about, whether or not anything is there."""
     if not isinstance(given, str | os.PathLike):
         raise ConfigError(f"{argument} is a path, got {given!r:.60}.", argument)
-    return Path(given)
+    path = Path(given)
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:  # too long, in a forbidden folder, a zero in its name
+        reason = getattr(error, "strerror", None) or error
+        text = f"{argument}: {str(path)[:200]} cannot be a path ({reason})."
+        raise ConfigError(text, argument) from None
+    return path
+
+
+def callable_of(given: Any, argument: str, example: str, count: int) -> Any:
+    """A function that takes so many arguments, as far as it says what it takes."""
+    if callable(given):
+        try:
+            inspect.signature(given).bind(*range(count))
+            return given
+        except ValueError:  # one in C that does not say
+            return given
+        except TypeError:
+            pass
+    text = f"{argument} is called as {example}, which {given!r:.60} cannot be."
+    raise ConfigError(text, argument)
 
 
 def check_random_state(random_state: Any) -> None:

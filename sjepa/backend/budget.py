@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import time
 from dataclasses import dataclass, field
 from numbers import Integral, Real
@@ -13,6 +15,12 @@ from sjepa.errors import ConfigError
 
 # Expression trees can be searched for ever: most classic formulas are found in this time.
 TREE_SECONDS = 30.0
+
+
+def _is_positive(value: Any) -> bool:
+    """Whether it is above 0, also as a double, which a large whole number is not."""
+    return value > 0 and (value <= sys.float_info.max or value == math.inf)
+
 
 _workers = 0.0  # processor seconds that worker processes have reported
 
@@ -56,9 +64,9 @@ class Budget:
             (self.iterations, Integral, "at least one iteration"),
             (self.workers, Integral, "at least one worker"),
         ):
-            if value is not None and not (isinstance(value, kind) and value > 0):
+            if value is not None and not (isinstance(value, kind) and _is_positive(value)):
                 raise ConfigError(f"A budget needs {wanted}, got {value!r:.40}.", "budget")
-        if self.executor != "local":
+        if not (isinstance(self.executor, str) and self.executor == "local"):
             check_executor(self.executor)
 
     @classmethod

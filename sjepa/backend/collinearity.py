@@ -16,6 +16,8 @@ SAME = 1e-10
 # A column is a sum of two others if they leave this share of its square, and of those two each
 # must have so much of its own.
 SUM, OWN = 1e-12, 1e-6
+# What sums of squares of doubles tell of a column beside the constant is more than this.
+RESOLVED = 1e-14
 # Sums are looked for among at most so many terms: the work grows with the cube of their number.
 MAX_TERMS = 200
 
@@ -53,8 +55,11 @@ def drop_collinear(
     if _independent(xx[np.ix_(size > 0, size > 0)]):
         return usable, copies
     cosine = xx / np.maximum(np.outer(size, size), 1e-300)
+    beside, room, powers = _beside_constant(library, cosine)
     order = sorted(range(len(library)), key=lambda i: (library.weights[i], len(names[i]), i))
     alike = np.abs(cosine) >= 1.0 - SAME
+    same_there = np.abs(beside) >= 1.0 - SAME - np.maximum.outer(room, room)
+    alike &= same_there | ~np.outer(powers, powers)
     for j, output in enumerate(outputs):
         for position, i in enumerate(order):
             same = [k for k in order[:position] if alike[i, k] and usable[k, j]]
@@ -64,11 +69,34 @@ def drop_collinear(
                 copies.append(CopyNote.of(text, [library.terms[same[0]]], output))
     left = [i for i in order if usable[i].any()]
     if len(library) <= MAX_TERMS:
-        for i, (k, m) in _sums_of_two(library, cosine, left).items():
+        sums = _sums_of_two(library, cosine, np.zeros(len(room)), left)
+        rest = [i for i in left if i not in sums and powers[i]]
+        for i, (k, m) in (sums | _sums_of_two(library, beside, room, rest)).items():
             usable[i] = False
             text = f"on these data {names[i]} is a sum of {names[k]} and {names[m]}"
             copies.append(CopyNote.of(text, [library.terms[k], library.terms[m]]))
     return usable, copies
+
+
+def _beside_constant(
+    library: Library, cosine: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cosines of what columns add to the constant, how far rounding moves them, and for which.
+
+    Far from the origin the powers of inputs all look like the constant, and like each other. Those
+    that vary by no more than the sums are rounded are copies of the constant, as they were.
+    """
+    powers = np.array([t.is_polynomial() for t in library.terms], dtype=bool)
+    if sympy.S.One not in library.terms:
+        return cosine, np.zeros(len(cosine)), powers & False
+    one = library.terms.index(sympy.S.One)
+    beside = cosine - np.outer(cosine[:, one], cosine[one])
+    own = np.maximum(np.diag(beside), 1e-300)
+    varies = own > RESOLVED
+    both = np.outer(varies, varies)
+    beside = beside / np.sqrt(np.where(both, np.outer(own, own), 1.0))
+    constant = cosine * ~varies[:, None] * ~varies
+    return np.where(both, beside, constant), np.where(varies, RESOLVED / own, 0.0), powers
 
 
 def _independent(xx: np.ndarray) -> bool:
@@ -83,7 +111,7 @@ def _independent(xx: np.ndarray) -> bool:
 
 
 def _sums_of_two(
-    library: Library, cosine: np.ndarray, left: list[int]
+    library: Library, cosine: np.ndarray, room: np.ndarray, left: list[int]
 ) -> dict[int, tuple[int, int]]:
     """Products of inputs that two terms which weigh no more give exactly, and those two.
 
@@ -97,7 +125,10 @@ def _sums_of_two(
         rest = [
             k
             for k in left
-            if k != i and k not in found and library.weights[k] <= library.weights[i]
+            if k != i
+            and k not in found
+            and library.weights[k] <= library.weights[i]
+            and room[k] <= max(10 * room[i], SAME)
         ]
         if len(rest) < 2:
             continue
@@ -108,6 +139,6 @@ def _sums_of_two(
             lost = 1.0 - (z[:, None] ** 2 + z**2 - 2.0 * r * np.outer(z, z)) / free
         lost[free < OWN] = 1.0
         k, m = sorted(int(n) for n in np.unravel_index(np.argmin(lost), lost.shape))
-        if lost[k, m] < SUM:
+        if lost[k, m] < SUM + room[[i, rest[k], rest[m]]].max():
             found[i] = (rest[k], rest[m])
     return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sjepa.errors import DataError
+from sjepa.settings import array_of
 from sjepa.symbolic.gram import MAX_SIZE
 
 
@@ -33,7 +34,7 @@ def check_rows(problem: Problem) -> dict[str, np.ndarray]:
         raise DataError("A search needs at least two rows.")
     rows = {field: inputs, "targets": targets}
     if problem.weights is not None:
-        weights = np.asarray(problem.weights, dtype=float)
+        weights = array_of(problem.weights, "sample_weight")
         if weights.shape != (len(inputs),) or not (np.isfinite(weights) & (weights >= 0)).all():
             raise DataError(f"Sample weights must be {len(inputs)} numbers of at least 0.")
         if not weights.any():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 from sjepa.errors import ConfigError, LawError, SjepaError
+from sjepa.settings import texts_of
 from sjepa.symbolic.front import Candidate, Front
 from sjepa.symbolic.known import read_equations, whole_front, with_known
 from sjepa.symbolic.law import Dynamics, Law
@@ -30,6 +31,14 @@ MAX_NOTES = 10
 
 Propose = Callable[[Front], Sequence[str]]
 Guess = str | Law | Sequence[str]
+
+
+def guesses_of(given: Any) -> Sequence[Guess]:
+    """Laws to start from, as a caller gives them."""
+    if isinstance(given, str | Law) or not isinstance(given, Sequence):
+        example = "laws such as [\"q' = p; p' = -sin(q)\"]"
+        raise ConfigError(f"guesses is a list of {example}, got {given!r:.60}.", "guesses")
+    return given
 
 
 @dataclass(eq=False)
@@ -55,11 +64,7 @@ class Proposals:
 
     def guess(self, guesses: Sequence[Guess]) -> None:
         """Laws to start from; each has all equations."""
-        if isinstance(guesses, str | Law) or not isinstance(guesses, Sequence):
-            raise ConfigError(
-                "guesses is a list of laws such as [\"q' = p; p' = -sin(q)\"].", "guesses"
-            )
-        for guess in guesses:
+        for guess in guesses_of(guesses):
             try:
                 self._add(guess, None)
             except SjepaError as error:
@@ -109,8 +114,10 @@ class Proposals:
         """Equations that a text leaves out are those of the best law."""
         if isinstance(given, Law) and given.dynamics != self.dynamics:
             raise LawError(f"it is a {given.dynamics} law")
+        if not isinstance(given, str | Law):
+            given = texts_of(given, "a law", 'equations such as ["q\' = p", "p\' = -sin(q)"]')
         texts: Guess = given
-        if not isinstance(given, str | Law) and not any("=" in str(text) for text in given):
+        if not isinstance(given, str | Law) and not any("=" in text for text in given):
             if len(given) != len(self.outputs):
                 raise LawError(f"there are equations for {', '.join(self.outputs)}")
             texts = [f"{o} = {text}" for o, text in zip(self.outputs, given, strict=True)]

@@ -21,7 +21,9 @@ from sjepa.data import Trajectories
 from sjepa.data.derivative_settings import DerivativeSettings
 from sjepa.discovery import discover
 from sjepa.errors import ConfigError, LawError, NumericalWarning
+from sjepa.settings import choice_of
 from sjepa.symbolic import Candidate, Front, Grammar, Law, Library
+from sjepa.symbolic.complexity import MEASURES
 
 
 # Laws whose right-hand sides differ by less than this share of their size are the same law.
@@ -86,7 +88,7 @@ def structures(
     C_sym; "auto" takes the fronts' own, or "tree" where they disagree or there is none.
     """
     proposals = [fronts] if isinstance(fronts, Front | Law) else list(fronts)
-    if measure == "auto":
+    if choice_of(measure, "measure", ("auto", *MEASURES)) == "auto":
         measures = {f.measure for f in proposals if isinstance(f, Front)}
         plain = "terms" if library is not None else "tree"
         measure = measures.pop() if len(measures) == 1 else plain

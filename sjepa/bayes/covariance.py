@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from sjepa.errors import ConfigError
+from sjepa.settings import array_of
 
 
 Kind = Literal["full", "diagonal", "isotropic", "fixed"]
@@ -45,7 +46,7 @@ class Covariance:
             if kind == "isotropic":
                 noise = noise.square().mean().sqrt().expand(d)
             return cls(kind, noise * math.sqrt(strength), strength)  # type: ignore[arg-type]
-        matrix = np.asarray(kind, dtype=float)
+        matrix = array_of(kind, "covariance")
         matrix = matrix * np.eye(d) if matrix.ndim == 0 else matrix
         if matrix.shape != (d, d) or not np.allclose(matrix, matrix.T):
             raise ConfigError(f"A known covariance must be a number or symmetric ({d}, {d}).")

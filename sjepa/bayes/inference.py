@@ -132,6 +132,7 @@ def posterior(
     trajectories = Trajectories.of(x, t, u, names=feature_names, states=True)
     settings = Prior() if prior is None else prior
     seed, effort = draw_seed(random_state), Budget.of(budget)
+    choice_of(noise, "noise", ("step", "time", "observation"))
     if derivatives is None:
         derivatives = "auto" if noise == "observation" else "smooth"
     if not isinstance(settings, Prior):
@@ -220,7 +221,8 @@ class _Evidence:
 
 
 def _segments(data: Trajectories, gp: GP | None, covariance: Any) -> Segments:
-    if gp is not None or covariance != "auto":
+    named = isinstance(covariance, str) and covariance == "auto"
+    if gp is not None or not named:
         raise ConfigError(
             "noise='observation' has a covariance of its own, and no correction: leave those out.",
             "noise",

@@ -95,7 +95,7 @@ def recorded_source(run: Path) -> dict[str, Any] | None:
     """Where the data of a run came from; None for a law, or a run that was begun in Python."""
     from sjepa.runs import Run
 
-    if not run.is_dir() or not (run / "run.json").exists():
+    if not run.is_dir() or not os.path.lexists(run / "run.json"):
         return None
     opened = Run.open(run)
     return None if opened.asked.get("data") is None else opened.source()
@@ -110,7 +110,7 @@ def recorded_command(run: Path) -> str | None:
     """The command that made a run folder, if it says so."""
     from sjepa.runs import Run
 
-    if not run.is_dir() or not (run / "run.json").exists():
+    if not run.is_dir() or not os.path.lexists(run / "run.json"):
         return None
     command = Run.open(run).asked.get("command")
     return command if isinstance(command, str) else None
@@ -125,7 +125,7 @@ def read_data(source: Mapping[str, Any]) -> Trajectories:
 
 def is_run(source: Path) -> bool:
     """Whether a folder is (or is on its way to be) a saved model."""
-    return source.is_dir() and any((source / n).exists() for n in ("config.json", "run.json"))
+    return source.is_dir() and any(os.path.lexists(source / n) for n in ("config.json", "run.json"))
 
 
 def read_model(source: Path) -> Any:
@@ -149,7 +149,7 @@ def read_law(source: Path, inputs: list[str] | None = None) -> Law:
         return Law.from_string(str(source), inputs)
     if not source.exists():
         raise FormatError(f"{source} does not exist.")
-    if source.is_dir() and (source / "law.json").exists():
+    if source.is_dir() and os.path.lexists(source / "law.json"):
         source = source / "law.json"
     if source.suffix == ".json":
         return Law.from_json(read_bounded(source, MAX_BYTES))

@@ -43,7 +43,7 @@ def as_trajectories(
                 "learn coordinates first, with SJEPA or sjepa fit."
             )
         if found.names is None:
-            names = names or numbered("x", found.obs_shape[0])
+            names = numbered("x", found.obs_shape[0]) if names is None else names
     return unwrapped(found if names is None else found._named(names))
 
 

@@ -18,8 +18,8 @@ from sjepa.symbolic.gram import CHUNK, MAX_SIZE
 Array = np.ndarray[Any, np.dtype[Any]]
 Where = Callable[..., str]
 
-# Changes smaller than this share of an offset are lost in its square: half the digits of a double.
-OFFSET = 1e-8
+# Changes smaller than this share of an offset keep at most four digits in sums of squares.
+OFFSET = 1e-6
 
 
 def place(index: int, row: int | None = None) -> str:
@@ -216,7 +216,7 @@ def same_length(n: int, x: Array, what: str, where: str) -> None:
 
 def one_of(argument: str, value: Any, known: Sequence[str]) -> None:
     """Refuse a setting that is not one of the known words."""
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         words = " or ".join(map(repr, known))
         raise DataError(f"{argument} is {words}, got {value!r:.40}.", argument)
 
@@ -227,9 +227,10 @@ def labels(
     """Names must be distinct text, one for each."""
     if names is None:
         return None
-    if not isinstance(names, Iterable):
-        raise DataError(f"{what} is a list of texts, got {names!r:.60}.", what)
-    result = (names,) if isinstance(names, str) else tuple(names)
+    try:
+        result = (names,) if isinstance(names, str) else tuple(names)
+    except TypeError:
+        raise DataError(f"{what} is a list of texts, got {names!r:.60}.", what) from None
     wrong = [n for n in result if not isinstance(n, str)]
     if wrong:
         raise DataError(f"{what} must be text, got {wrong[0]!r}; pass str({wrong[0]!r}).")

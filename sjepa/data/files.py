@@ -25,6 +25,7 @@ from sjepa.data._folders import check_file, files_in
 from sjepa.data.trajectories import Trajectories
 from sjepa.data.video import VIDEO_ENDINGS, read_video, videos_of
 from sjepa.errors import DataError, SjepaError
+from sjepa.settings import path_of
 from sjepa.storage import writing
 
 
@@ -72,7 +73,7 @@ def read(
     missing, gaps : as for :class:`Trajectories`
     """
     how: dict[str, Any] = {"missing": missing, "gaps": gaps}
-    path = Path(path)
+    path = path_of(path, "path")
     if videos_of(path) and not (path.is_dir() and files_in(path, tuple(_READERS))):
         return read_video(path, step=_step(time, path))
     if path.is_dir():
@@ -103,7 +104,7 @@ def read(
 
 def read_table(path: str | Path) -> pd.DataFrame:
     """A CSV or Parquet file as a table, whatever its separators; for rows that are no moments."""
-    path = Path(path)
+    path = path_of(path, "path")
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise DataError(f"{path}: a table is a .csv or .parquet file.")
     check_file(path)
@@ -132,7 +133,7 @@ def write(trajectories: Trajectories, path: str | Path) -> Path:
     The file appears under its name only when it is complete. Tables hold vectors only; frames
     need NPZ.
     """
-    path = Path(path)
+    path = path_of(path, "path")
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
         raise DataError(f"{path}: cannot write this ending; use {', '.join(_WRITERS)}.")

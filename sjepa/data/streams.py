@@ -24,6 +24,7 @@ from sjepa.data.files import list_files, read
 from sjepa.data.forms import Rows, continuous_rows
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError
+from sjepa.settings import path_of
 from sjepa.symbolic import Gram, Library
 
 
@@ -140,9 +141,9 @@ def _here(piece: Any) -> Any:
 
 def _pieces(x: Any) -> list[Any] | Iterator[Any] | None:
     if isinstance(x, str | Path):
-        return list_files(Path(x)) if Path(x).is_dir() else None
+        return list_files(path) if (path := path_of(x, "x")).is_dir() else None
     if isinstance(x, list | tuple) and x and all(isinstance(p, str | Path) for p in x):
-        return [Path(p) for p in x]
+        return [path_of(p, "x") for p in x]
     if hasattr(x, "__dask_graph__") and hasattr(x, "to_delayed"):
         parts = list(np.ravel(x.to_delayed()))
         return [_bag_part(p) for p in parts] if type(x).__name__ == "Bag" else parts

@@ -21,6 +21,7 @@ from sjepa.data._check import Array
 from sjepa.data._folders import check_file, entries, files_in
 from sjepa.data.trajectories import Trajectories
 from sjepa.errors import DataError, MissingDependency
+from sjepa.settings import path_of
 from sjepa.storage import write_whole
 
 
@@ -91,7 +92,7 @@ def read_video(
     every : int
         Keep every k-th frame.
     """
-    path = Path(path)
+    path = path_of(path, "path")
     if every < 1:
         raise DataError(f"every must be at least 1, got {every}.")
     if not path.exists():
@@ -290,7 +291,7 @@ def _imageio() -> Any:
 
 def write_video(frames: Sequence[Array] | Array, path: str | Path, step: float) -> Path:
     """Write frames (T, H, W) or (T, C, H, W) between 0 and 1 as a gif or mp4."""
-    path = Path(path)
+    path = path_of(path, "path")
     if path.suffix.lower() not in (".gif", ".mp4"):
         raise DataError(f"{path}: videos are written as .gif or .mp4.")
     iio = _imageio()

@@ -12,7 +12,7 @@ import numpy as np
 from sjepa.backend import Backend, Budget
 from sjepa.backend.constraints import CONSTRAINTS
 from sjepa.backend.portfolio import in_rounds
-from sjepa.backend.proposals import Guess, Proposals, Propose
+from sjepa.backend.proposals import Guess, Proposals, Propose, guesses_of
 from sjepa.backend.registry import make_backend
 from sjepa.callbacks import ProgressBar
 from sjepa.data import Trajectories
@@ -205,7 +205,8 @@ def discover(
 
         left = in_turns(Budget.of(budget))
         return front_with_dead_time(find, data, dead_time, order, form)
-    asks = propose is not None or (not isinstance(guesses, Front) and len(guesses) > 0)
+    guesses = guesses if isinstance(guesses, Front) else guesses_of(guesses)
+    asks = propose is not None or (not isinstance(guesses, Front) and bool(guesses))
     _check(form, lags, order, x_dot, n_bootstrap, constraints, asks)
     library = library if isinstance(library, str) and library == "wide" else Library.read(library)
     grammar, effort = Grammar.of(grammar), Budget.of(budget)

@@ -14,6 +14,7 @@ from sjepa.data import Trajectories
 from sjepa.data.clock import TIME
 from sjepa.data.names import state_names, with_velocity_names
 from sjepa.errors import ConfigError, DataError
+from sjepa.settings import texts_of as listed
 from sjepa.symbolic import Grammar, Law, Library
 from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.known import texts_of
@@ -137,9 +138,10 @@ def varying_terms(
     given: Sequence[str] | str, library: Library, factors: Mapping[str, str]
 ) -> frozenset[int] | None:
     """The numbers of the terms that vary; None where the data decide."""
-    if given == "auto":
+    if isinstance(given, str) and given == "auto":
         return None
-    texts = [factors.get(text, text) for text in ([given] if isinstance(given, str) else given)]
+    terms = [given] if isinstance(given, str) else listed(given, "per_trajectory", "terms")
+    texts = [factors.get(text, text) for text in terms]
     wanted = [canonicalize(parse(text, library.inputs)).as_coeff_Mul()[1] for text in texts]
     for text, term in zip(texts, wanted, strict=True):
         if term not in library.terms:

@@ -38,7 +38,7 @@ def _ours(check: Callable[..., T]) -> Callable[..., T]:
             return check(*map(_unmasked, args), **options)
         except NotFittedError as error:
             raise NotFitted(str(error)) from None
-        except TypeError as error:
+        except (TypeError, OverflowError) as error:
             raise WrongType(str(error)) from None
         except ValueError as error:
             raise DataError(str(error)) from None

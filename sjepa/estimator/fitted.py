@@ -24,7 +24,7 @@ from sjepa.models import SimulatedPath, Simulator, Transition
 from sjepa.models.pretrained.embedder import encode_all
 from sjepa.models.simulate import START_ROWS, rows_of_actions
 from sjepa.runs.saving import save as save_files
-from sjepa.settings import array_of
+from sjepa.settings import array_of, path_of
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.front import folded
 from sjepa.symbolic.verdict import Verdict
@@ -342,7 +342,7 @@ class Fitted(BaseEstimator):
         An older model in that folder is replaced, in one step; anything else is left alone.
         """
         check_is_fitted(self, "law_")
-        save_files(Path(folder), saved_from(self))
+        save_files(path_of(folder, "folder"), saved_from(self))
 
     def sympy(self) -> list[sympy.Expr]:
         check_is_fitted(self, "law_")

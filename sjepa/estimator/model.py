@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -195,8 +196,8 @@ class SJEPA(Fitted):
         self._times = None if t is None or isinstance(t, list | tuple) or np.ndim(t) > 1 else t
         self.seed_ = draw_seed(self.random_state)
         if run is not None and rank():  # the first of several processes keeps the files
-            folder = run.folder if isinstance(run, Run) else Path(run)
-            if (folder / "run.json").exists() and (done := Run.open(folder)).finished:
+            folder = run.folder if isinstance(run, Run) else path_of(run, "run")
+            if os.path.lexists(folder / "run.json") and (done := Run.open(folder)).finished:
                 return apply_saved(self, done.result(), self.encoder)
             run = None
         if run is None:
@@ -207,7 +208,7 @@ class SJEPA(Fitted):
             "seed": self.seed_,
         }
         if not isinstance(run, Run):
-            begun = (Path(run) / "run.json").exists()
+            begun = os.path.lexists(path_of(run, "run") / "run.json")
             run = Run.open(run) if begun else Run.begin(run, asked)
         if not run.finished:
             writable(run.folder)
@@ -388,7 +389,7 @@ def load(folder: str | Path, encoder: Callable[[Any], Any] | None = None) -> Any
     z2' = -z1
     """
     folder = path_of(folder, "folder")
-    if (folder / FILE).is_file():
+    if os.path.lexists(folder / FILE):
         from sjepa.estimator.regressor import SymbolicRegressor
 
         return load_regressor(SymbolicRegressor(), folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from sjepa.backend.registry import make_backend
 from sjepa.callbacks import read_verbose
 from sjepa.errors import ConfigError, LawError, did_you_mean
 from sjepa.models.pretrained import ReadOut
-from sjepa.settings import check_random_state
+from sjepa.settings import check_random_state, number_of
 from sjepa.symbolic import Grammar, Library
 from sjepa.training import Neural, searches
 
@@ -49,7 +49,10 @@ def _is_library(value: Any) -> bool:
 def _is_delta(value: Any) -> bool:
     if isinstance(value, str):
         return value == "auto"
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < np.inf
+    try:
+        return 0 < number_of(value, "delta") < np.inf
+    except ConfigError:
+        return False
 
 
 # What each parameter may be, and the words for it.
@@ -62,7 +65,7 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         lambda v: (
             v in ("auto", "identity")
             if isinstance(v, str)
-            else callable(v) or isinstance(v, ReadOut)
+            else (callable(v) and not isinstance(v, type)) or isinstance(v, ReadOut)
         ),
         "'auto', 'identity', a callable or a module, or a ReadOut of one",
     ),
@@ -71,7 +74,7 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "delta": (_is_delta, "'auto' or a positive number"),
     "order": _one_of(1, 2),
     "history": (
-        lambda v: v is None or v == "auto" or _whole(v, 2),
+        lambda v: v is None or (isinstance(v, str) and v == "auto") or _whole(v, 2),
         "'auto' or a whole number from 2",
     ),
 }

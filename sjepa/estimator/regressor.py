@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ from sjepa.estimator.table_space import (
     output_names,
     with_known_terms,
 )
-from sjepa.settings import draw_seed, mapping_of, number_of, texts_of, whole_of
+from sjepa.settings import draw_seed, list_of, mapping_of, number_of, path_of, texts_of, whole_of
 from sjepa.symbolic import Front, Grammar, Law, Library
 from sjepa.symbolic.known import read_known, whole_front
 from sjepa.symbolic.verdict import Verdict
@@ -284,7 +284,7 @@ class SymbolicRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def save(self, folder: str | Path) -> None:
         """Write the fitted model to a folder, as plain data; read it with :func:`sjepa.load`."""
         check_is_fitted(self)
-        save_regressor(self, Path(folder))
+        save_regressor(self, path_of(folder, "folder"))
 
     def __str__(self) -> str:
         """The equations up to those just beyond the chosen one; ``repr`` has the settings."""
@@ -341,10 +341,8 @@ def _laws(
     guesses: Sequence[str] | Sequence[Sequence[str]], inputs: Sequence[str], outputs: Sequence[str]
 ) -> list[Law]:
     """Formulas as laws; text is parsed and never executed."""
-    if isinstance(guesses, str) or not isinstance(guesses, Iterable):
-        texts_of(guesses, "guesses", FORMULAS)
     laws = []
-    for guess in guesses:
+    for guess in list_of(guesses, "guesses", FORMULAS):
         texts = [guess] if isinstance(guess, str) else texts_of(guess, "guesses", FORMULAS)
         if len(texts) != len(outputs):
             raise ConfigError(

@@ -17,7 +17,7 @@ from sjepa.data.history import lag_of, with_lags
 from sjepa.errors import DataError, LawError
 from sjepa.models.solvers import SimulatedPath, integrate, integrate_zoh, iterate
 from sjepa.models.transition import Transition
-from sjepa.settings import array_of
+from sjepa.settings import array_of, callable_of
 from sjepa.symbolic import Law
 
 
@@ -145,6 +145,8 @@ class Simulator:
             )
         if times.ndim != 1:
             raise DataError(f"Times are one array (T,), got shape {times.shape}.")
+        if callable(u):
+            callable_of(u, "u", "u(time)", 1)
         rows = self._given(u(times) if callable(u) else u, len(times))
         if self.dynamics == "discrete":
             return iterate(self.run, z0, len(times) - 1, self._timed(rows, times))

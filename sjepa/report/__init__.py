@@ -10,6 +10,7 @@ from sjepa.errors import DataError
 from sjepa.report.collect import collect
 from sjepa.report.content import ReportData, ReportEntry, Trail
 from sjepa.report.page import render
+from sjepa.settings import path_of
 from sjepa.storage import write_whole
 
 
@@ -40,7 +41,7 @@ def write_report(
     >>> "<math>" in page
     True
     """
-    path = Path(path)
+    path = path_of(path, "path")
     if not path.parent.is_dir():
         raise DataError(f"{path}: the folder {path.parent} does not exist; create it first.")
     if path.is_dir():

@@ -15,6 +15,7 @@ from sjepa.errors import DataError
 from sjepa.report.charts import COLORS, MIN_LOSS, STYLE, Drawing, color, log_decades
 from sjepa.report.page import DIGITS, asset, template
 from sjepa.report.text import number
+from sjepa.settings import path_of
 from sjepa.storage import write_whole
 from sjepa.symbolic import Front
 from sjepa.symbolic.export.html import equations
@@ -37,7 +38,7 @@ def write_comparison(
     rows: Sequence[ComparisonRow], path: str | Path, *, title: str = "", lead: str = ""
 ) -> Path:
     """Write the page; it appears when it is complete and needs nothing but itself."""
-    path = Path(path)
+    path = path_of(path, "path")
     if not path.parent.is_dir():
         raise DataError(f"{path}: the folder {path.parent} does not exist; create it first.")
     found = [row for row in rows if row.front is not None and len(row.front)]

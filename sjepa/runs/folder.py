@@ -21,6 +21,7 @@ from sjepa.data import Trajectories
 from sjepa.errors import ConfigError, FormatError, OutputError
 from sjepa.runs.best import NAME as BEST
 from sjepa.runs.saving import FILES, Saved, read, write_files
+from sjepa.settings import path_of
 from sjepa.storage import discard, make_folder, open_kept, read_json, sweep, write_json
 
 
@@ -54,7 +55,7 @@ class Run:
     @classmethod
     def begin(cls, folder: str | Path, asked: Mapping[str, Any]) -> Self:
         """Start a run in a new or empty folder and lock it; `asked` is plain data."""
-        folder = Path(folder)
+        folder = path_of(folder, "folder")
         cls.check_free(folder)
         make_folder(folder)
         run = cls(folder, asked)
@@ -80,8 +81,8 @@ class Run:
     @classmethod
     def open(cls, folder: str | Path) -> Self:
         """A run that was begun before."""
-        folder = Path(folder)
-        if not (folder / "run.json").exists():
+        folder = path_of(folder, "folder")
+        if not os.path.lexists(folder / "run.json"):
             raise FormatError(f"{folder} is not the folder of a run: there is no run.json in it.")
         data = read_json(folder / "run.json", KIND, VERSION)
         asked = data.get("asked")
@@ -117,7 +118,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        return (self.folder / "config.json").exists()
+        return os.path.lexists(self.folder / "config.json")
 
     def finish(self, saved: Saved) -> None:
         """Write the model; the checkpoint has served its purpose."""

@@ -11,6 +11,7 @@ from typing import Any
 from sjepa.errors import ConfigError, FormatError
 from sjepa.runs.best import NAME as BEST, read_best
 from sjepa.runs.folder import KIND, VERSION, Run
+from sjepa.settings import path_of
 from sjepa.storage import read_json
 
 
@@ -21,7 +22,7 @@ def inspect(folder: str | Path) -> dict[str, Any]:
     without a law, or a line that says what is wrong with it. Each file has a size and a kind:
     "file", "link to ...", "folder" or "neither file nor folder".
     """
-    folder = Path(folder)
+    folder = path_of(folder, "folder")
     run = Run.open(folder)
     known = read_json(folder / "run.json", KIND, VERSION)
     try:

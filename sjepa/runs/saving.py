@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,8 +125,8 @@ def read(folder: Path) -> Saved:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         raise FormatError(f"{folder} {what}; give the folder of a saved model or of a run.")
-    if not (folder / "config.json").exists():
-        if (folder / "run.json").exists():
+    if not os.path.lexists(folder / "config.json"):
+        if os.path.lexists(folder / "run.json"):
             raise FormatError(
                 f"The run in {folder} has not finished: resume it with sjepa fit --resume {folder}"
             )

@@ -36,7 +36,7 @@ from sjepa.search.proposed import (
 )
 from sjepa.search.quotients import quotient_sets
 from sjepa.search.ranking import best_of, inside, is_long, leader, simplified, structure_of
-from sjepa.search.regression_neighbors import exchanges, extensions
+from sjepa.search.regression_neighbors import exchanges, extensions, recombined
 from sjepa.search.scored_front import scored_front
 from sjepa.search.simulated_neighbors import Template, neighbors, on_grid
 from sjepa.search.verdicts import domain_of, rounding_reason, verdict_of, with_cause
@@ -109,13 +109,13 @@ class Ladder:
                 note = f"the search for parametric terms failed: {error}"
                 front = replace(front, notes=(*front.notes, note))
             else:
-                laws = [c.law for c in front if wider.admits(c.law)]
+                own, laws = front, [c.law for c in front if wider.admits(c.law)]
                 front = Front.of(
                     [*(wider.candidate(law) for law in laws), *more], front.measure,
                     front.backend, front.notes,
                 )  # fmt: skip
                 problem, evidence = wider, self._observed.again(evidence, wider)
-                for one in (more, front):
+                for one in (more, own):
                     self._compare(one, problem, evidence)
         return self._concluded(front, problem, evidence)
 
@@ -159,6 +159,12 @@ class Ladder:
             near = [*near[: effort.laws], min(front, key=lambda c: c.terms)]
         knee = front.best_candidate()  # first: it is believed where there is no time for others
         self._fitted([knee.law, *(c.law for c in near if c is not knee)], problem, evidence)
+        if isinstance(evidence, Regression) and not evidence.exact(best := best_of(evidence.fits)):
+            each = Scores(tuple(evidence.fits.values()))
+            values = evidence.fits[best].values / len(best.outputs) / each.correlation_time
+            floor = np.maximum(evidence.floor / problem.variance, EXACT)
+            laws = recombined(best, front, problem, values, each.each_parameter, floor)
+            self._fitted(laws, problem, evidence)
 
     def _with_proposals(
         self, front: Front, problem: Problem, evidence: Simulation | Regression

@@ -47,6 +47,12 @@ class Column:
     shape: TermTemplate | None = None
     values: tuple[float, ...] = ()
 
+    @property
+    def reach(self) -> Array:
+        """How far a linear step of each parameter is believed."""
+        assert self.shape is not None
+        return self.shape.reach(self.values)
+
 
 @dataclass(frozen=True, eq=False)
 class Template:
@@ -227,11 +233,20 @@ class _Equation:
         self.size = max(float(np.linalg.norm(y)), 1e-300)
         norms = np.maximum(np.linalg.norm(theta, axis=0), 1e-300)
         self.unit, self.y, self.norms = theta / norms, y / self.size, norms
-        own, slope = self.unit[:, :at], self.unit[:, at:]
+        own = self.unit[:, :at]
         self.gram, self.b = own.T @ self.unit, self.unit.T @ self.y
         m = len(self.columns)
-        self.opened, self.slopes = np.arange(self.plain, m), np.arange(at, at + m - self.plain)
-        self.along = (own[:, self.plain : m] * slope).sum(axis=0)
+        # Each template's column with its slopes, as many as the longest has; -1 where it has less.
+        counts = [len(c.values) for c in self.columns[self.plain :]]
+        self.moving = np.full((m - self.plain, 1 + max(counts, default=0)), -1)
+        self.moving[:, 0] = np.arange(self.plain, m)
+        for row, count, first in zip(self.moving, counts, np.cumsum([at, *counts]), strict=False):
+            row[1 : 1 + count] = np.arange(first, first + count)
+        parts = self.unit[:, self.moving] * (self.moving >= 0)
+        self.reach = np.zeros((m - self.plain, self.moving.shape[1] - 1))
+        for row, column in zip(self.reach, self.columns[self.plain :], strict=True):
+            row[: len(column.values)] = column.reach
+        self.local = np.einsum("rna,rnb->nab", parts, parts)
         kinds = np.array([c.kind for c in self.columns])
         self.first = np.flatnonzero(np.diff(kinds, prepend=-1))
 
@@ -297,23 +312,27 @@ class _Equation:
         m, p = len(self.columns), span.columns
         own, f = 1.0 - (p**2).sum(axis=0), self.b - p.T @ span.target
         losses = span.loss - np.where(own > OWN, f**2 / np.maximum(own, OWN), 0.0)[:m]
-        gain, _ = self._moves(span, own, f)
-        losses[self.opened] = np.minimum(losses[self.opened], span.loss - gain)
+        gain, _ = self._moves(span, f)
+        losses[self.plain :] = np.minimum(losses[self.plain :], span.loss - gain)
         return losses
 
-    def _moves(self, span: _Span, own: Array, f: Array) -> tuple[Array, Array]:
-        """Gains with each template's column and its slope, and how far its parameter moves."""
-        i, k = self.opened, self.slopes
-        aa, cc, g, f = own[i], own[k], f[k], f[i]
-        ac = self.along - (span.columns[:, i] * span.columns[:, k]).sum(axis=0)
-        det = aa * cc - ac**2
+    def _moves(self, span: _Span, f: Array) -> tuple[Array, Array]:
+        """Gains with each template's column and its slopes, and how far its parameters move."""
+        index, there = self.moving, self.moving >= 0
+        columns = span.columns[:, index] * there
+        left = self.local - np.einsum("kna,knb->nab", columns, columns)
+        left = left + np.eye(index.shape[1]) * ~there[:, None]
+        diagonal = np.diagonal(left, axis1=1, axis2=2)
+        good = (np.linalg.det(left) > OWN) & (diagonal > OWN).all(axis=1)
+        left[~good] = np.eye(index.shape[1])
+        f = f[index] * there
+        found = np.linalg.solve(left, f[..., None])[..., 0]
+        unit = self.norms[index[:, :1]] / self.norms[index[:, 1:]]
         with np.errstate(divide="ignore", invalid="ignore"):
-            gain = (f * f * cc - 2 * f * g * ac + g * g * aa) / det
-            moved = (g * aa - f * ac) / (f * cc - g * ac) * self.norms[i] / self.norms[k]
-        values = np.array([c.values[0] if c.values else 1.0 for c in self.columns[self.plain :]])
-        # A step is believed as far as half the parameter.
-        good = (det > OWN) & (cc > OWN) & (aa > OWN) & (np.abs(moved) <= 0.5 * np.abs(values))
-        return np.where(good, gain, 0.0), np.where(good, moved, 0.0)
+            moved = found[:, 1:] / found[:, :1] * unit
+        good &= (np.where(there[:, 1:], np.abs(moved), 0.0) <= self.reach).all(axis=1)
+        gain = (f * found).sum(axis=1)
+        return np.where(good, gain, 0.0), np.where(good[:, None] & there[:, 1:], moved, 0.0)
 
     def _best_places(self, losses: Array) -> list[int]:
         ends = [*self.first[1:], len(losses)]
@@ -339,12 +358,12 @@ class _Equation:
         if column.shape is None:
             return column.term
         rest = tuple(sorted(set(support) - {i}))
-        if len(column.values) != 1 or any(k >= self.plain for k in rest):
+        if not column.values or any(k >= self.plain for k in rest):
             return column.shape.expr_at(column.values)
         span = self.beside(rest)
-        own = 1.0 - (span.columns**2).sum(axis=0)
-        _, moved = self._moves(span, own, self.b - span.columns.T @ span.target)
-        return column.shape.expr_at([column.values[0] + float(moved[i - self.plain])])
+        _, moved = self._moves(span, self.b - span.columns.T @ span.target)
+        steps = moved[i - self.plain, : len(column.values)]
+        return column.shape.expr_at((np.array(column.values) + steps).tolist())
 
     def law(self, support: Sequence[int]) -> Law:
         law, s = self.before, self._with_tied(support)
@@ -377,10 +396,8 @@ def _tangents(shape: TermTemplate, values: Array, x: Array) -> Array:
 
 
 def _slopes(shape: TermTemplate, places: Array, x: Array) -> Array:
-    """Derivatives (rows, places) by the parameter; 0 where there are more than one."""
-    if places.shape[1] != 1:
-        return np.zeros((len(x), len(places)))
-    return np.stack([shape.with_slopes(x, v)[:, 1] for v in places], axis=1)
+    """Derivatives (rows, places times parameters) by the parameters, place by place."""
+    return np.concatenate([shape.with_slopes(x, v)[:, 1:] for v in places], axis=1)
 
 
 def _pairs(left: Array, b: Array, loss: float) -> Array:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sjepa.errors import FormatError, LawError
+from sjepa.settings import number_of
 from sjepa.symbolic import law_methods
 from sjepa.symbolic.candidate import Candidate
 from sjepa.symbolic.complexity import MEASURES
@@ -70,7 +71,7 @@ class Front:
     ) -> Front:
         """Sort; drop duplicates and dominated laws.
 
-        A longer law must lower the loss by the share `min_gain` to be kept.
+        A longer law must lower the loss of an output by the share `min_gain` to be kept.
         """
         if measure not in MEASURES:
             raise LawError(f"A front is ordered by 'terms' or 'tree', got {measure!r}.")
@@ -81,7 +82,7 @@ class Front:
         ordered = sorted(best.values(), key=lambda c: (getattr(c, measure), c.loss, c.law.key))
         kept: list[Candidate] = []
         for c in ordered:
-            if not kept or c.loss < kept[-1].loss * (1.0 - min_gain):
+            if not kept or _gains(c.loss, c.losses, kept[-1].loss, kept[-1].losses, min_gain):
                 kept.append(c)
         return cls(tuple(kept), measure, backend, tuple(notes))
 
@@ -178,8 +179,8 @@ class Front:
         """
         self._require_candidates()
         for name, value in (("delta", delta), ("tolerance", tolerance)):
-            if value is not None and not isinstance(value, int | float | np.number):
-                raise LawError(f"{name} is a number, got {value!r:.40}.")
+            if value is not None:
+                number_of(value, name)
         if delta is None and not tolerance >= 0:
             raise LawError(f"tolerance is a share from 0, got {tolerance!r:.40}.")
         limit = min(c.loss for c in self) * (1.0 + tolerance) if delta is None else delta
@@ -299,8 +300,8 @@ def combine_outputs(
 
     Each entry of `fronts` lists (complexity, loss, payload). The result lists (complexity,
     losses, payloads) of the combinations that no other combination beats; complexities and
-    losses add up over the outputs. In the end a more expensive combination must lower the loss
-    by the share `min_gain` to be kept.
+    losses add up over the outputs. In the end a more expensive combination must lower the loss of
+    an output by the share `min_gain` to be kept.
     """
     complexities, losses = np.zeros(1), np.zeros(1)
     picked: list[tuple[int, ...]] = [()]
@@ -318,11 +319,23 @@ def combine_outputs(
     for complexity, loss, places in zip(
         complexities.tolist(), losses.tolist(), picked, strict=True
     ):
-        if not joint or loss < least * (1.0 - min_gain):
-            rows = [front[k] for front, k in zip(fronts, places, strict=True)]
-            joint.append((complexity, tuple(r[1] for r in rows), tuple(r[2] for r in rows)))
+        rows = [front[k] for front, k in zip(fronts, places, strict=True)]
+        each = tuple(r[1] for r in rows)
+        if not joint or _gains(loss, each, least, joint[-1][1], min_gain):
+            joint.append((complexity, each, tuple(r[2] for r in rows)))
             least = loss
     return joint
+
+
+def _gains(
+    loss: float, losses: Sequence[float], before: float, each: Sequence[float], min_gain: float
+) -> bool:
+    """Whether the loss falls, and that of an output by a share.
+
+    What one output leaves must not hide how well another is known.
+    """
+    pairs = zip(losses or (loss,), each or (before,), strict=False)
+    return loss < before and any(new < old * (1.0 - min_gain) for new, old in pairs)
 
 
 def _form(law: Law) -> list[list[str]]:

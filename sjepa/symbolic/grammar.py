@@ -10,7 +10,7 @@ from typing import Any
 import sympy
 
 from sjepa.errors import ConfigError, LawError
-from sjepa.settings import mapping_of, texts_of, whole_of
+from sjepa.settings import list_of, mapping_of, texts_of, whole_of
 from sjepa.symbolic.canonical import canonicalize
 from sjepa.symbolic.complexity import EACH_DEGREE, split_terms, term_weight, weights_for_tree
 from sjepa.symbolic.law import Law
@@ -105,7 +105,9 @@ class Grammar:
         for roles in self.accepts.values():
             texts_of(roles, "accepts", "roles")
         set_(self, "operators", _operator_names(self.operators))
-        set_(self, "inputs", check_names(self.inputs, "input") if self.inputs else ())
+        inputs = self.inputs
+        inputs = inputs if isinstance(inputs, str) else tuple(list_of(inputs, "inputs", "names"))
+        set_(self, "inputs", check_names(inputs, "input") if inputs else ())
         set_(self, "accepts", {operator(k).name: tuple(v) for k, v in self.accepts.items()})
         set_(
             self,

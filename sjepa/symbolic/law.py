@@ -75,8 +75,6 @@ class Law:
         canonical: bool = True,
     ) -> None:
         """`canonical=False` keeps the expressions as they are, for trained coefficients."""
-        if not isinstance(dynamics, str) or dynamics not in ("continuous", "discrete"):
-            raise LawError(f"dynamics must be 'continuous' or 'discrete', got {dynamics!r:.60}.")
         if not expressions:
             raise LawError("A law needs at least one equation.")
         self.inputs = check_names(inputs, "input")
@@ -89,7 +87,7 @@ class Law:
                 f"Got {len(expressions)} equations for {len(self.outputs)} outputs "
                 f"({', '.join(self.outputs)})."
             )
-        self.dynamics: Dynamics = dynamics
+        self.dynamics = _dynamics_of(dynamics)
         for expr in expressions:
             if unknown := expr.free_symbols - set(self.symbols):
                 names = ", ".join(sorted(str(s) for s in unknown))
@@ -125,8 +123,12 @@ class Law:
         equations = texts_of(equations, "equations", "expressions such as ['y', '-sin(x)']")
         equations, delays = read_delays(equations)
         read = read_equations(equations, inputs)
+        if outputs is not None:
+            outputs = check_names(outputs, "output")
+        if dynamics is not None:
+            dynamics = _dynamics_of(dynamics)
         for what, given, said in (
-            ("outputs", outputs and tuple(outputs), read.outputs and tuple(read.outputs)),
+            ("outputs", outputs, read.outputs and tuple(read.outputs)),
             ("dynamics", dynamics, read.dynamics),
         ):
             if given and said and given != said:
@@ -404,6 +406,12 @@ class Law:
     from_dict = classmethod(law_methods.from_dict)
     save = law_methods.save
     load = classmethod(law_methods.load)
+
+
+def _dynamics_of(given: Any) -> Dynamics:
+    if isinstance(given, str) and given in ("continuous", "discrete"):
+        return given  # type: ignore[return-value]
+    raise LawError(f"dynamics must be 'continuous' or 'discrete', got {given!r:.60}.")
 
 
 def _default_outputs(inputs: Sequence[str], count: int) -> tuple[str, ...]:

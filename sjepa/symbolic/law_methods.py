@@ -14,7 +14,7 @@ import numpy as np
 import sympy
 
 from sjepa.errors import FormatError, LawError
-from sjepa.settings import number_of, path_of, whole_of
+from sjepa.settings import list_of, number_of, path_of, whole_of
 from sjepa.symbolic.complexity import split_terms
 from sjepa.symbolic.delays import read_stored
 from sjepa.symbolic.parse import check_names, parse
@@ -184,7 +184,7 @@ def save(law: Law, path: str | Path) -> None:
     """Write the law as JSON; read it with :meth:`load`, or give it to the command line."""
     from sjepa.storage import write_whole
 
-    write_whole(Path(path), (law.to_json() + "\n").encode())
+    write_whole(path_of(path, "path"), (law.to_json() + "\n").encode())
 
 
 def load(cls: type[Law], path: str | Path) -> Law:
@@ -281,11 +281,11 @@ def _free(law: Law, free: Sequence[Any] | None) -> tuple[Law, list[bool] | None]
     if free is None:
         return law, None
     count = len(law.coefficients)
-    if not isinstance(free, str) and all(isinstance(i, int) for i in free):
-        if wrong := [i for i in free if not -count <= i < count]:
+    wanted: list[Any] = [free] if isinstance(free, str) else list_of(free, "free", "terms")
+    if all(isinstance(i, int) for i in wanted):
+        if wrong := [i for i in wanted if not -count <= i < count]:
             raise LawError(f"free: the law has {count} coefficients, none at position {wrong[0]}.")
-        return law, [i in free or i - count in free for i in range(count)]
-    wanted = [free] if isinstance(free, str) else list(free)
+        return law, [i in wanted or i - count in wanted for i in range(count)]
     if not all(isinstance(text, str) for text in wanted):
         raise LawError(f"free is a list of positions or of terms, got {free!r:.60}.")
     law = law.with_free_terms()

@@ -34,6 +34,7 @@ CENTERS = (0.15, 0.5, 0.85)
 MAX_PLACES = 60
 # Waves of the time: phases of each, the fewest samples in a period, and the most places.
 PHASES, PER_TURN, MAX_WAVES = (0.0, math.pi / 3, 2 * math.pi / 3), 6, 1000
+HALF_PHASE = math.pi / 6
 # Columns that reach so many times their typical size stand next to a pole.
 STEEP = 1e4
 
@@ -148,6 +149,19 @@ class TermTemplate:
             )
         return places[good][: MAX_WAVES if self.is_clock else MAX_PLACES]
 
+    def reach(self, values: Sequence[float]) -> np.ndarray:
+        """How far around `values` a term is about linear in its parameters.
+
+        Half a number, and of a phase half the way to the next place.
+        """
+        each = zip(self.constants, values, strict=True)
+        return np.array([HALF_PHASE if self._is_phase(c) else 0.5 * abs(v) for c, v in each])
+
+    def _is_phase(self, c: str) -> bool:
+        """Whether a number stands alone beside the rest of a wave's argument."""
+        waves = self.expr.atoms(sympy.sin, sympy.cos)
+        return any(symbol(c) in sympy.Add.make_args(f.args[0]) for f in waves)
+
     def _is_wave(self, c: str) -> bool:
         return any(f.has(symbol(c)) for f in self.expr.atoms(sympy.sin, sympy.cos))
 
@@ -259,7 +273,8 @@ def extended_templates(
 
     def alone(x: sympy.Symbol) -> Iterator[sympy.Expr]:
         yield from (sympy.exp(a * x), sympy.tanh(a * x), 1 / (1 + sympy.exp(a * x + b)))
-        yield from (sympy.sin(a * x), sympy.cos(a * x))
+        # One wave where the origin of x is a convention: sin and cos would need the same number.
+        yield from (sympy.sin(a * x), sympy.cos(a * x), sympy.sin(a * x + b))
         yield from (x**2 / (a + x**2), 1 / (a + x**2))
         if str(x) in positive:
             yield from (x / (a + x), 1 / (a + x), x**3 / (a + x**3), 1 / (a + x**3))

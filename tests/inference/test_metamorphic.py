@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import sympy
 
 import sjepa
 from sjepa import Front, Law
@@ -44,6 +45,30 @@ def test_what_made_up_for_a_missing_template_goes_when_it_is_found(seed: int) ->
     )
     law = sjepa.discover(data, verbose=False).best()
     assert terms(law)[0] == {"p"} and len(law.terms[1]) == 1
+
+
+@pytest.mark.parametrize(("noise", "seed"), [(0.0, 3), (NOISE, 5)])
+def test_an_angle_may_count_from_anywhere_in_any_unit(noise: float, seed: int) -> None:
+    """Then the force is a wave of a frequency and a phase that are in no library."""
+    data = simulate("damped_pendulum", seed=seed, noise=noise)
+    law = sjepa.discover(
+        changed(data, lambda x: 3.8 * (x + np.array([2.3, 0.0]))), verbose=False
+    ).best()
+    assert terms(law)[0] == {"p"}
+    waves = [t for _, t in law.terms[1] if t.has(sympy.sin, sympy.cos)]
+    others = {str(t) for _, t in law.terms[1] if t not in waves}
+    assert len(waves) == 1 and others == {"p"}, law
+
+
+@pytest.mark.parametrize("noise", [0.0, NOISE])
+@pytest.mark.parametrize("offset", [1e4, 1e5])
+def test_far_from_the_origin_a_line_is_not_taken_for_a_parabola(
+    noise: float, offset: float
+) -> None:
+    data = simulate("linear_oscillator", seed=17, noise=noise)
+    spread = np.concatenate(data.x).std(axis=0)
+    law = sjepa.discover(changed(data, lambda x: x + offset * spread), verbose=False).best()
+    assert terms(law) == [{"1", "x", "y"}] * 2
 
 
 def duffing(seed: int = 11) -> Trajectories:

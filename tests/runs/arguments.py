@@ -17,15 +17,19 @@ def pick(rng: Rng, options: Any) -> Any:
     return options[int(rng.integers(len(options)))]
 
 
-def junk(rng: Rng) -> Any:
-    """Something that hardly any argument means."""
-    return pick(rng, [
+def all_junk() -> list[Any]:
+    """Things that hardly any argument means, made afresh: some can be gone through once."""
+    return [
         "a", "", "nan", b"x", -1, 0, 1, 2.5, True, 10**400, 1e308, math.nan, math.inf, 1j, [], {}, (),
         ["a"], [None], [[]], [1, "a"], {"a": 1}, {"name": "a"}, {1: 2}, object(), object, len, range(3), slice(3),
         np.array([]), np.array([np.nan, 1.0]), np.ones((2, 3, 4, 5)), np.array("a"), np.array([1j]),
         np.ones(3, bool), np.array(["2020-01-01"], "M8[s]"), np.zeros((0, 2)), "x" * 500, "\x1b[2J", 2**70,
         lambda *a, **k: None, Path("nowhere"), iter([1, 2]), frozenset({1}), np.float32(2), np.ma.masked,
-    ])  # fmt: skip
+    ]  # fmt: skip
+
+
+def junk(rng: Rng) -> Any:
+    return pick(rng, all_junk())
 
 
 class Draw:

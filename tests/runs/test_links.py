@@ -65,6 +65,23 @@ def test_a_model_is_read_from_plain_files_only(finished: Path, name: str, kind: 
         aside.rename(own)
 
 
+@pytest.mark.parametrize("to", ["itself", "nowhere"])
+def test_a_finished_run_whose_model_leads_nowhere_is_not_fitted_again(
+    finished: Path, to: str
+) -> None:
+    model, aside = finished / "config.json", finished.parent / "config.json"
+    model.rename(aside)
+    try:
+        model.symlink_to(model if to == "itself" else finished / "not there")
+        before = {p.name: p.lstat().st_mtime_ns for p in finished.iterdir()}
+        out = command("fit", f"--resume={finished}")
+        assert out.returncode == 2 and "config.json is a link" in out.stderr, out.stderr
+        assert {p.name: p.lstat().st_mtime_ns for p in finished.iterdir()} == before
+    finally:
+        model.unlink()
+        aside.rename(model)
+
+
 def test_laws_and_settings_are_read_from_plain_files_only(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "law.json")
     (tmp_path / "zero.json").symlink_to("/dev/zero")

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 import sjepa
-from tests.runs.doors import door_call
+from tests.runs.doors import DOORS, door_call, readers
+from tests.runs.every_argument import Door, foreign_errors
 from tests.runs.fuzzing import only_our_errors
+from tests.runs.law_doors import law_method
 from tests.runs.load import soak, together
 
 
@@ -20,6 +22,17 @@ SECONDS = 30.0  # of CPU time, for one call
 def test_any_call_answers_rightly_or_is_refused() -> None:
     for seed in range(880_000, 880_060):
         only_our_errors(partial(door_call, seed), SECONDS)
+
+
+@pytest.mark.parametrize("door", [law_method, readers], ids=lambda door: door.__name__)
+def test_no_argument_of_a_law_or_a_reader_meets_an_error_of_others(door: Door) -> None:
+    assert not list(foreign_errors(door, SECONDS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
+def test_no_argument_meets_an_error_of_others(door: Door) -> None:
+    assert not list(foreign_errors(door, SECONDS, every=10, first=random.randrange(10)))
 
 
 @pytest.mark.slow

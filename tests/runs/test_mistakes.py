@@ -14,8 +14,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import sjepa
 from sjepa import SJEPA
 from sjepa.errors import SjepaError
+from sjepa.report import write_report
+from sjepa.runs import Run
+from sjepa.runs.inspection import inspect
 from tests.command import run as command
 
 from .small import oscillators
@@ -184,6 +188,21 @@ def test_a_mistake_in_python_is_refused_the_same_way(
     with pytest.raises(SjepaError, match=part) as refused:
         SJEPA(**{"encoder": "identity", **settings}).fit(*data)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("path", ["x" * 500, "a\0b"])
+def test_a_path_that_no_system_has_is_refused_at_every_door(path: str) -> None:
+    x = oscillators(1, 40, mixed=False)[["q", "p"]].to_numpy()
+    law = sjepa.Law.from_string(["p", "-q"], ["q", "p"])
+    for call in (
+        lambda: sjepa.load(path), lambda: law.save(path), lambda: sjepa.Law.load(path),
+        lambda: sjepa.Law.from_pysr(path), lambda: sjepa.data.read(path),
+        lambda: sjepa.discover(path, 0.1), lambda: sjepa.discover([path, path], 0.1),
+        lambda: SJEPA(encoder="identity").fit([x, -x], 0.1, run=path),
+        lambda: write_report(law, path, x, 0.1), lambda: Run.open(path), lambda: inspect(path),
+    ):  # fmt: skip
+        with pytest.raises(SjepaError):
+            call()
 
 
 def test_a_missing_package_names_the_command_that_installs_it(

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from sjepa.errors import ConfigError, DataError, did_you_mean, lookup
 from sjepa.models.angle import turn
 from sjepa.models.pretrained import cache
+from sjepa.settings import path_of
 
 
 def _tokens(features: Tensor) -> Tensor:
@@ -120,7 +121,7 @@ class Embedder:
         self.options, self.batch_size, self.device = options, batch_size, device
         self.folder: Path | None = None
         if cached:
-            self.folder = cache.cache_folder() if cached is True else Path(cached)
+            self.folder = cache.cache_folder() if cached is True else path_of(cached, "cached")
 
     def __repr__(self) -> str:
         return f"<encoder {self.name}>"

@@ -14,6 +14,7 @@ from sjepa.backend.executors import run_on
 from sjepa.backend.registry import make_backend
 from sjepa.data import SYSTEMS, find_system
 from sjepa.errors import ConfigError, FormatError
+from sjepa.settings import path_of
 from sjepa.storage import make_folder, write_csv, writing
 from sjepa.storage.tensors import read_state, write_state
 from sjepa.studies.backends.cells import COLUMNS, Cell, run_cell
@@ -66,15 +67,16 @@ def benchmark(
     ]
     if not cells:
         raise ConfigError("Nothing to run: give at least one system, backend, noise and seed.")
+    folder = None if out is None else path_of(out, "out")
     rows = []
-    for row in _each(cells, executor, workers, None if out is None else Path(out)):
+    for row in _each(cells, executor, workers, folder):
         rows.append(row)
         if progress is not None:
             progress(row, len(rows), len(cells))
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     table = table.sort_values(["system", "backend", "noise", "seed"], ignore_index=True)
-    if out is not None:
-        write_results(table, Path(out))
+    if folder is not None:
+        write_results(table, folder)
     return table
 
 

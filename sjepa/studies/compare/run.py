@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from sjepa.data.names import numbered
 from sjepa.errors import BackendUnavailable, ConfigError, DataError, SjepaError
 from sjepa.estimator.checks import check_X_y
 from sjepa.estimator.table_space import output_names
-from sjepa.settings import texts_of, whole_of
+from sjepa.settings import list_of, texts_of, whole_of
 from sjepa.studies.compare.comparison import Comparison
 from sjepa.studies.compare.tasks import BackendResult, BackendTask, Data, TableData, TrajectoryData
 
@@ -87,10 +87,10 @@ def compare(
     data, what = _data(X, y, t, u, feature_names, settings)
     installed = [name for name, ready in available_backends().items() if ready]
     if backends is None:
-        chosen = [DEFAULT, *installed]
+        chosen: list[Any] = [DEFAULT, *installed]
     else:
-        several = isinstance(backends, Iterable) and not isinstance(backends, str)
-        chosen = list(backends) if several else [backends]
+        single = isinstance(backends, str | Mapping) or not hasattr(backends, "__iter__")
+        chosen = [backends] if single else list_of(backends, "backends", "names or backends")
     if not chosen:
         raise ConfigError("Give at least one backend.", "backends")
     labels = _labels(chosen)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ import numpy as np
 import sympy
 
 from sjepa.errors import FormatError, LawError, ParseError
+from sjepa.settings import path_of
 from sjepa.storage import MAX_BYTES, read_bounded
 from sjepa.symbolic.law import Dynamics, Law
 from sjepa.symbolic.parse import CONSTANTS, parse
@@ -187,7 +189,7 @@ def _parts(name: str) -> list[str]:
 
 def _tables(source: Any) -> list[_Table]:
     if isinstance(source, str | Path):
-        path = Path(source)
+        path = path_of(source, "source")
         paths = _run_files(path) if path.is_dir() else [path]
         return [_read_csv(p) for p in paths]
     if isinstance(source, list | tuple):
@@ -210,10 +212,10 @@ def _run_files(folder: Path) -> list[Path]:
     """The hall of fame of a run, one file for each output; back-ups if that is all there is."""
     for ending in ("csv", "csv.bak"):
         single = folder / f"hall_of_fame.{ending}"
-        if single.exists():
+        if os.path.lexists(single):
             return [single]
         several: list[Path] = []
-        while (path := folder / f"hall_of_fame_output{len(several) + 1}.{ending}").exists():
+        while os.path.lexists(path := folder / f"hall_of_fame_output{len(several) + 1}.{ending}"):
             several.append(path)
         if several:
             return several
