@@ -51,7 +51,7 @@ class Transition(nn.Module):
             raise ConfigError(
                 f"order must be 1, or 2 with dynamics='continuous'; got {order} with {dynamics}."
             )
-        if integrator == "verlet" and order == 1:
+        if isinstance(integrator, str) and integrator == "verlet" and order == 1:
             raise ConfigError("verlet integrates accelerations; set order=2 or use 'rk4'.")
         self.symbolic = symbolic
         self.correction = correction
