@@ -247,7 +247,8 @@ class Observations:
         low, high = self._range(encode)
         if self.order == 2:
             low, high = (end[: len(end) // 2] for end in (low, high))
-        inside = ((shot.segments.x >= low) & (shot.segments.x <= high)).all(axis=(1, 2))
+        x = shot.segments.x
+        inside = np.all((x >= low) & (x <= high), axis=(1, 2))
         if inside.any() and not inside.all():
             shot = shoot(law, shot.segments.part(inside), refit=self.refit)
             within = adequacy_of(shot, lambda length: None)
