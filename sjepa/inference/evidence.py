@@ -85,7 +85,11 @@ class Simulation:
     def adequacy(self, law: Law) -> Adequacy:
         if law not in self.tested:
             self.fit(law)
-            self.tested[law] = adequacy_of(self.shots[law], self._again(law), self.grid)
+            found = adequacy_of(self.shots[law], self._again(law), self.grid)
+            if found.adequate is False and not self.shots[law].finished:
+                text = f"The time was up before the coefficients were fitted. {found.reason}"
+                found = found._replace(adequate=None, reason=text)
+            self.tested[law] = found
         return self.tested[law]
 
     def _again(self, law: Law) -> Callable[[float], ShootingFit | None]:
@@ -267,6 +271,8 @@ class Regression:
         return bool((self._squares(law) <= self.floor).all())
 
     def adequacy(self, law: Law) -> Adequacy:
+        if _parameters(law) >= self.targets.size:
+            return Adequacy(None, "There are as many coefficients as values to fit them to.")
         if self.exact(law) or (self.unexplained(law) <= EXACT).all():
             return Adequacy(True, "The law reproduces the targets to 3 parts in 10,000.")
         n = len(self.targets)

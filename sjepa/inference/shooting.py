@@ -31,7 +31,8 @@ class ShootingFit:
     ``residual`` (n, S, d) is in units of the segments, ``noise`` its likelihood with the scales
     profiled, ``path`` (n, S, size) the simulated states and ``jacobian`` (n, S, d, size + p) the
     derivatives by starts and parameters. Where trajectories have coefficients of their own, these
-    are ``parameters[numbers]`` (trajectories, p), and the law has their mean.
+    are ``parameters[numbers]`` (trajectories, p), and the law has their mean. A fit
+    whose time was up is not ``finished``.
     """
 
     law: Law
@@ -42,6 +43,7 @@ class ShootingFit:
     noise: Profile
     parameters: Array | None = None
     numbers: Array | None = None
+    finished: bool = True
 
     @property
     def log_likelihood(self) -> float:
@@ -149,13 +151,14 @@ def shoot(
         noise = profile(residual, group, segments.least)
         return noise.total, np.sqrt(noise.weight) / noise.scale[group]
 
-    state = at(first, (segments.start if start is None else start).copy())
+    state, finished = at(first, (segments.start if start is None else start).copy()), True
     for likelihood, enough in ((squares, ENOUGH), (student, GAIN)):
         height, root = likelihood(state[4])
         damping = 1e-3
         for _ in range(ITERATIONS):
             move, shift, promised = _step(state[4], state[3], shooter.size, root, damping)
-            if promised < enough or not time_left():
+            finished = promised < enough or time_left()
+            if promised < enough or not finished:
                 break
             trial = at(state[0] + move if moves else state[0], state[1] + shift)
             new, weights = likelihood(trial[4])
@@ -173,7 +176,7 @@ def shoot(
     noise = profile(residual, group, segments.least)
     return ShootingFit(
         free.with_coefficients(coefficients), segments, path, residual, jacobian, noise,
-        parameters, numbers,
+        parameters, numbers, finished,
     )  # fmt: skip
 
 
