@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -77,23 +78,30 @@ SENTENCES = {
 }
 
 
-def cause_of(fits: Iterable[tuple[ShootingFit, float]]) -> Cause | None:
+def cause_of(
+    fits: Iterable[tuple[ShootingFit, float]], time_left: Callable[[], bool] = lambda: True
+) -> Cause | None:
     """The cause of what laws leave, given their fits and complexities; None where none is named.
 
     A cause is compared beside every law: what a wrong law adapts to is simpler beside the
-    right one.
+    right one. Where the time is up before all are compared, none is named.
     """
     beside = []
     for shot, complexity in fits:
         rows = ResidualRows.of(shot)
         length = _length(shot, complexity, rows)
-        smooth = list(explanations(shot, rows, SMOOTH))
+        smooth = _in_time(explanations(shot, rows, SMOOTH), time_left)
+        if smooth is None:
+            return None
         beside.append((max(one.nats for one in smooth) - length, length, shot, rows, smooth))
     beside.sort(key=lambda one: -one[0])
     found: dict[str, _Explained] = {}
     for k, (_, length, shot, rows, explained) in enumerate(beside):
         if k < SPARSE_BESIDE:
-            explained += explanations(shot, rows, SPARSE, plain=True)
+            sparse = _in_time(explanations(shot, rows, SPARSE, plain=True), time_left)
+            if sparse is None:
+                return None
+            explained += sparse
         for one in explained:
             one = one.costing(length)
             if one.name not in found or one.nats > found[one.name].nats:
@@ -110,15 +118,29 @@ def cause_of(fits: Iterable[tuple[ShootingFit, float]]) -> Cause | None:
     return Cause(name, SENTENCES[name].format(*detail), lead)
 
 
-def is_moved(shot: ShootingFit) -> bool:
+def _in_time(
+    explained: Iterator[_Explained], time_left: Callable[[], bool]
+) -> list[_Explained] | None:
+    found = []
+    for one in explained:
+        found.append(one)
+        if not time_left():
+            return None
+    return found
+
+
+def is_moved(shot: ShootingFit, time_left: Callable[[], bool] = lambda: True) -> bool:
     """Whether anything that varies in time explains the residual better than noise with a memory.
 
-    All causes do, so where this is False none is looked for.
+    All causes do, so where this is False, or the time is up, none is looked for.
     """
     found: dict[str, _Explained] = {}
-    for one in explanations(shot, ResidualRows.of(shot), (_walk, _hidden)):
+    both = _in_time(explanations(shot, ResidualRows.of(shot), (_walk, _hidden)), time_left)
+    for one in both or ():
         if one.name not in found or one.nats > found[one.name].nats:
             found[one.name] = one
+    if both is None:
+        return False
     noise = found.pop("noise")
     return max(_sure_lead(one, noise) for one in found.values()) > ODDS
 
@@ -152,11 +174,13 @@ def explanations(
     yield _Explained("noise", rows.evidence(), 0.0)
     kinds = [(rows, 0.0)]
     if not plain:
-        memory = [rows.white(rho, share) for rho in MEMORIES for share in SHARES]
-        colored, more = max(memory, key=lambda one: one.evidence().total), 2 * rows.each
-        yield _Explained("noise", colored.evidence(), more)
-        if colored.evidence().total - more > rows.evidence().total:
-            kinds.append((colored, more))
+        more, highest = 2 * rows.each, rows.evidence().total
+        for rho, share in product(MEMORIES, SHARES):
+            colored = rows.white(rho, share)
+            nats = colored.evidence()
+            yield _Explained("noise", nats, more)
+            if nats.total - more > highest:
+                kinds, highest = [(rows, 0.0), (colored, more)], nats.total - more
     for some, own in kinds:
         for family in families:
             for one in family(shot, some):

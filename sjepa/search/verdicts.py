@@ -61,7 +61,7 @@ def with_cause(
     shots = dict(evidence.shots) if isinstance(evidence, Simulation) else {}
     chosen = shots.get(law) or shoot(law, segments)
     # What is left of exact data is the error of solvers, which follows the state.
-    if (chosen.unexplained <= EXACT).all() or not is_moved(chosen):
+    if (chosen.unexplained <= EXACT).all() or not is_moved(chosen, time_left):
         return verdict
     simulated: list[Law] = []
     for other in sorted(shots, key=lambda one: evidence.fits[one].complexity):
@@ -75,7 +75,7 @@ def with_cause(
     for one in beside:
         if time_left():
             fits.append((shots.get(one) or shoot(one, segments), evidence.complexity(one)))
-    cause = cause_of(fits)
+    cause = cause_of(fits, time_left)
     if cause is None:
         return verdict
     figures = {**verdict.figures, "cause_lead": cause.lead}
