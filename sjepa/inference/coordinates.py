@@ -122,9 +122,10 @@ def _left(shot: ShootingFit) -> Array:
     return np.asarray(x - shot.path[..., : x.shape[2]])
 
 
-def _every(count: int) -> int:
-    """Of so many trajectories every k-th is simulated: there are no more segments."""
-    return -(-count // MAX_SEGMENTS)
+def _simulated(count: int) -> list[int]:
+    """The trajectories, evenly spread, that segments are cut from: there are no more segments."""
+    chosen = np.linspace(0, count - 1, min(count, MAX_SEGMENTS)).round()
+    return [int(i) for i in chosen]
 
 
 def _prefixes(features: Array, values: Array, counts: list[int]) -> list[Array]:
@@ -297,8 +298,9 @@ class Observations:
         return float(((z < low) | (z > high)).any(axis=1).mean())
 
     def _segments(self, data: Trajectories, encode: Encode, **how: Any) -> Segments:
-        some = data[:: _every(len(data))]
-        z = Trajectories([encode(x) for x in some.x], some.t, some.u, gaps="keep")
+        some = _simulated(len(data))
+        x, t = [encode(data.x[i]) for i in some], [data.t[i] for i in some]
+        z = Trajectories(x, t, data.u and [data.u[i] for i in some], gaps="keep")
         if self.order == 1:  # how wide a window may be depends on the motion, which all share
             if id(data) not in self._windows:
                 self._windows[id(data)] = differentiate(z).windows
@@ -318,7 +320,7 @@ class Observations:
         return z
 
     def _measured(self, segments: Segments) -> Array:
-        span, some = segments.x.shape[1], self._others[:: _every(len(self._others))]
+        span, some = segments.x.shape[1], [self._others[i] for i in _simulated(len(self._others))]
         return np.stack([some[i][k : k + span] for i, k in segments.places], axis=1).astype(float)
 
     @cached_property
