@@ -177,8 +177,16 @@ def conclude(
     elif delta_roll is not None and within:
         best = judge.owner(judge.scores(within).best)
     context.report(f"refining {'; '.join(best.law.lines(digits=3))}", 0.96, best.candidate)
-    front, rows = _front(judge, scores, found, best)
-    best = _refined(context, judge, best)
+    choices = [best]
+    if limit is None and delta_roll is None:
+        symmetry = Symmetry(context.library, context.latent_dim, context.actions)
+        choices += _parts(judge, symmetry, best, found)
+    refined = [_refined(context, judge, one) for one in choices]
+    final = judge.scores(refined)
+    fits = [judge.fit(one) for one in refined]
+    chosen = fits.index(final.best) if final.fits else 0
+    front, rows = _front(judge, scores, found, choices[chosen])
+    best = refined[chosen]
     given = None
     if limit is not None:
         loss = best.candidate.loss
@@ -281,6 +289,22 @@ def _others(
         one = judge.owner(fit)
         if not symmetry.contains(one.structure, best.structure):
             fittest.setdefault(symmetry.law(one.structure.support), one)
+    return list(fittest.values())
+
+
+def _parts(
+    judge: Judge, symmetry: Symmetry, best: JointCandidate, found: Sequence[JointCandidate]
+) -> list[JointCandidate]:
+    """The best candidate of each length among the shorter laws that the chosen one contains.
+
+    A term may make up for coordinates that are not refined yet, as a constant does for an origin.
+    """
+    scores, fittest = judge.scores(found), dict[float, JointCandidate]()
+    for fit in sorted(scores.fits, key=scores.score, reverse=True):
+        one = judge.owner(fit)
+        shorter = one.candidate.terms < best.candidate.terms
+        if shorter and symmetry.contains(best.structure, one.structure):
+            fittest.setdefault(one.candidate.terms, one)
     return list(fittest.values())
 
 
