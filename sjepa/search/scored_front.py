@@ -42,7 +42,8 @@ def scored_front(
     if best not in rows:
         rows[best] = scored(best, fits[best], None)
     marked = rows[best]
-    same = marked.law.skeleton[0]  # other coefficients make no other law
+    # Other coefficients make no other law; the complexity tells most structures apart at once.
+    length, same = front.complexity(marked), marked.law.skeleton[0]
 
     def is_beaten(row: Candidate) -> bool:
         return any(
@@ -52,7 +53,9 @@ def scored_front(
 
     kept = [
         row for row in rows.values()
-        if row is marked or (row.law.skeleton[0] != same and not is_beaten(row))
+        if row is marked or (
+            (front.complexity(row) != length or row.law.skeleton[0] != same) and not is_beaten(row)
+        )
     ]  # fmt: skip
     kept.sort(key=lambda row: (front.complexity(row), row.loss))
     return replace(front, candidates=tuple(kept), chosen=kept.index(marked))

@@ -114,5 +114,8 @@ def skeleton(
 
 def _by_structure(node: sympy.Basic) -> Any:
     """Sorts the parts of a sum or product so that refitting keeps their order."""
+    rest = node.as_coeff_Mul()[1] if node.is_Mul else sympy.S.One if node.is_Float else node
+    if not rest.has(sympy.Float):  # most terms, whose keys are kept
+        return _order(rest)
     numbers = {f: sympy.S.One for f in node.atoms(sympy.Float)}
     return sympy.default_sort_key(node.xreplace(numbers))
