@@ -112,7 +112,9 @@ def test_equations_against_every_support_with_lagrange(texts, equations):
             c = c.reshape(2, 4).T
             rows.append((given.library.weights @ (c != 0).sum(axis=1), losses(given, c).mean()))
     found = exactly(given, texts)
-    np.testing.assert_allclose([(c.terms, c.loss) for c in found], staircase(rows), rtol=1e-6)
+    # Other laws of the front are the best of their length in one of the equations.
+    shown = staircase([(c.terms, c.loss) for c in found])
+    np.testing.assert_allclose(shown, staircase(rows), rtol=1e-6)
     for c in found:
         own = given.library.coefficients(c.law).T.ravel()
         np.testing.assert_allclose(a @ own, b, atol=1e-9)
