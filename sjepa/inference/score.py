@@ -8,7 +8,7 @@ noise must not discount the evidence against it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -117,7 +117,9 @@ class Scores:
     @property
     def probability(self) -> float:
         """Of the best law, among those that were compared."""
-        one = {f.law.skeleton[0]: self.lead(f) for f in sorted(self.fits, key=self.score)}
+        # What is forty nats behind adds nothing to a double.
+        near = [f for f in sorted(self.fits, key=self.score) if self.lead(f) < 40.0]
+        one = {f.law.skeleton[0]: self.lead(f) for f in near}
         return 1.0 / sum(math.exp(min(-lead, 700.0)) for lead in one.values())
 
     @property
@@ -149,19 +151,20 @@ class TermValues:
         self.points = points
         self._known: dict[sympy.Expr, Array] = {}
 
-    def __call__(self, term: sympy.Expr, law: Law) -> Array:
-        if term not in self._known:
-            library = Library([term], law.inputs, canonical=False)
-            self._known[term] = library.numpy()(self.points)[:, 0]
-        return self._known[term]
+    def _of(self, law: Law) -> Mapping[sympy.Expr, Array]:
+        new = [t for row in law.terms for _, t in row if t not in self._known]
+        if new := list(dict.fromkeys(new)):
+            values = Library(new, law.inputs, canonical=False).numpy()(self.points)
+            self._known.update(zip(new, values.T, strict=True))
+        return self._known
 
     def cancelling_digits(self, law: Law) -> float:
         """Nats for terms that are larger than their sum: near-canceling ones need more digits."""
-        total = 0.0
+        total, values = 0.0, self._of(law)
         for row in law.terms:
             if len(row) < 2:
                 continue
-            parts = np.stack([c * self(term, law) for c, term in row], axis=1)
+            parts = np.stack([c * values[term] for c, term in row], axis=1)
             size = np.sqrt((parts**2).mean(axis=0))
             whole = np.sqrt((parts.sum(axis=1) ** 2).mean())
             if np.isfinite(size).all() and whole > 0:

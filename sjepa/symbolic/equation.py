@@ -103,6 +103,8 @@ def skeleton(
             return symbols[-1]
         if not node.args or not node.has(sympy.Float):
             return node
+        if node.is_Mul and not (rest := node.as_coeff_Mul()[1]).has(sympy.Float):
+            return sympy.Mul(strip(node.as_coeff_Mul()[0]), rest)  # most terms
         parts = sorted(node.args, key=_by_structure) if node.is_Add or node.is_Mul else node.args
         return node.func(*(strip(a) for a in parts))
 
