@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import sympy
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from sjepa.backend import Backend, Problem
 from sjepa.backend.executors import run_on
@@ -200,15 +200,16 @@ def _free_runs(
 
     Segments are few, and their noise is independent: each is left out once, which widens
     intervals by what a segment that decides a coefficient is worth, and Student's distribution
-    takes the place of the normal one. Nothing where simulations did not make the coefficients:
-    without noise, or with too few segments.
+    takes the place of the normal one. Too few of them are no sample: the curvature of the
+    likelihood gives the intervals then. Nothing without noise, where no simulations made the
+    coefficients.
     """
     try:
         segments = replace(Segments.of(data, order=order, zoh=held), known=known)
     except SjepaError:
         return {}
     count = len(segments)
-    if order != 1 or count <= MIN_BLOCKS or not segments.noisy:
+    if order != 1 or not segments.noisy:
         return {}
     run, free = shoot(law, segments), law.with_free_terms()
     curvature, slope, _ = run.normal
@@ -218,7 +219,14 @@ def _free_runs(
             for c, s in zip(curvature, slope, strict=True)
         ]
     )
-    width = stdtrit(count - 1, (1 + LEVEL) / 2) * np.sqrt(count - 1) * without.std(axis=0)
+    # Heavy tails flatten the likelihood: steps by weighted squares alone are too short.
+    sharpness = max(run.sharpness, 1e-3)
+    spread = np.sqrt(count - 1) * without.std(axis=0) / sharpness
+    width = stdtrit(max(count - 1, 1), (1 + LEVEL) / 2) * spread
+    if count <= MIN_BLOCKS:
+        information = curvature.sum(axis=0) * sharpness
+        errors = np.sqrt(np.maximum(np.diag(np.linalg.pinv(information)), 0.0))
+        width = ndtri((1 + LEVEL) / 2) * errors
     middle = run.law.coefficients
     structure, symbols, values = free.skeleton
     position = {s: i for i, s in enumerate(symbols)}
