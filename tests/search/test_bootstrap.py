@@ -7,6 +7,7 @@ import pytest
 
 import sjepa
 from sjepa import Backend, Front, Law
+from sjepa.data import simulate
 from sjepa.errors import ConfigError, FormatError
 from tests.command import run
 
@@ -147,3 +148,10 @@ def test_the_command_line_prints_intervals(tmp_path):
     np.savetxt(path, table, delimiter=",", header="t,q,p", comments="")
     done = run("discover", path, "--time", "t", "--library", "q,p", "--n-bootstrap", "10")
     assert "90% intervals" in done.stdout and "100%  q: p" in done.stdout, done.stderr
+
+
+def test_a_single_trajectory_of_few_segments_has_intervals_with_a_width() -> None:
+    data = simulate("sir", seed=9129, noise=0.01)[np.array([0])]
+    front = sjepa.discover(data, n_bootstrap=5, verbose=False)
+    rows = [r for r in front.intervals if r.coefficient]
+    assert rows and all(r.low < r.coefficient < r.high for r in rows)
