@@ -116,12 +116,6 @@ class Probe:
         return np.asarray((z[..., : len(self.center)] - self.center) @ self.axes)
 
 
-def _left(shot: ShootingFit) -> Array:
-    """What a simulation leaves (n, S, d) of coordinates, in their own unit."""
-    x = np.moveaxis(shot.segments.x, 1, 0)
-    return np.asarray(x - shot.path[..., : x.shape[2]])
-
-
 def _simulated(count: int) -> list[int]:
     """The trajectories, evenly spread, that segments are cut from: there are no more segments."""
     chosen = np.linspace(0, count - 1, min(count, MAX_SEGMENTS)).round()
@@ -160,20 +154,14 @@ class Observations:
         self._others = [np.asarray(self.values(x)) for x in self.holdout.x]
 
     def fit(self, encode: Encode, law: Law, complexity: float) -> Fit:
-        """The score of an encoder with its law, whose coefficients are fitted to other data.
-
-        No term of the law should make up for the origin of the encoder: that is moved beside it.
-        """
-        known = shoot(law, self._segments(self.train, encode), refit=self.refit)
+        """The score of an encoder with its law, whose coefficients are fitted to other data."""
         if self.refit:
-            law = known.law.canonical()
+            law = shoot(law, self._segments(self.train, encode)).law.canonical()
         segments = self._segments(self.holdout, encode, like=self.segments)
         self.segments = self.segments or segments
         path = shoot(law, segments, refit=False).path
-        encoded = path.copy()
-        encoded[..., : segments.x.shape[2]] += _left(known).mean(axis=(0, 1))
         probe = self._probe(self._states(self.train, encode), self._known)
-        residual = self._measured(segments) - probe(encoded)
+        residual = self._measured(segments) - probe(path)
         with np.errstate(over="ignore", invalid="ignore"):  # for paths that run away
             noise = profile(residual, segments.trajectory, self._least)
         terms = TermValues(segments.inputs_of(law))
@@ -277,7 +265,9 @@ class Observations:
         known = shoot(shot.law, self._segments(self.train, encode), refit=self.refit)
         # With its coefficients: those that suit few other paths best would hide what a law lacks.
         shot = shoot(known.law, shot.segments, refit=False)
-        pairs = (list(np.moveaxis(values, 1, 0)) for values in (known.path, _left(known)))
+        x = np.moveaxis(known.segments.x, 1, 0)
+        left = x - known.path[..., : x.shape[2]]
+        pairs = (list(np.moveaxis(values, 1, 0)) for values in (known.path, left))
         segments, error = shot.segments, self._probe(*pairs)(shot.path)
         left = shot.residual - segments.scaled(error)
         gain = profile(left, segments.trajectory, segments.least).total - shot.noise.total
