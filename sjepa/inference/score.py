@@ -165,8 +165,15 @@ class TermValues:
             if len(row) < 2:
                 continue
             parts = np.stack([c * values[term] for c, term in row], axis=1)
-            size = np.sqrt((parts**2).mean(axis=0))
-            whole = np.sqrt((parts.sum(axis=1) ** 2).mean())
+            with np.errstate(over="ignore", invalid="ignore"):  # terms that run away
+                size, whole = _root_mean_square(parts), _root_mean_square(parts.sum(axis=1))
             if np.isfinite(size).all() and whole > 0:
                 total += float(np.log(np.maximum(size / whole, 1.0)).sum())
         return total
+
+
+def _root_mean_square(values: Array) -> Array:
+    """Of columns whose squares may be larger than any double."""
+    largest = np.abs(values).max(axis=0)
+    unit = np.where(largest > 0, largest, 1.0)
+    return np.asarray(largest * np.sqrt(((values / unit) ** 2).mean(axis=0)))

@@ -109,3 +109,9 @@ def test_digits_do_not_depend_on_the_unit_of_the_law() -> None:
     other = Law.from_string(["1e6*p", "1e7*q - 9.5e6*p"], ["q", "p"])
     values = TermValues(x)
     assert values.cancelling_digits(one) == pytest.approx(values.cancelling_digits(other), rel=1e-9)
+
+
+def test_terms_whose_squares_no_double_holds_need_digits_too() -> None:
+    points = np.linspace(0.1, 0.2, 50)[:, None]
+    law = Law.from_string("1e180*x - 1e180*sin(x)", ["x"])
+    assert 10 < TermValues(points).cancelling_digits(law) < 20  # both a few hundred times the sum
